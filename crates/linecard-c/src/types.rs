@@ -361,6 +361,8 @@ impl Config {
             // A call may consist of several batches.
             flush_at_batch_end: false,
             flush_quiet_at_batch_end: false,
+            // What cannot be described leaves without a header, and can be segmented.
+            device: None,
             max_bytes: self.max_bytes,
             max_segments: self.max_segments,
             max_datagrams: self.max_datagrams,

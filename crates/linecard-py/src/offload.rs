@@ -4,7 +4,7 @@ use crate::failure::usage;
 use crate::values::{bytes, link, whole};
 use linecard::offload::coalesce::{self, ChecksumPolicy, Config, Exit, Flush, Refusal};
 use linecard::offload::segment::{SegmentError, Segments, fragment as cut_ip, segment as cut};
-use linecard::packet::{Gso, LinkType, Meta, Packet};
+use linecard::packet::{Gso, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -320,7 +320,7 @@ fn refuse(py: Python<'_>, error: SegmentError) -> PyErr {
 
 fn written<'py, B: AsRef<[u8]>>(
     py: Python<'py>,
-    mut segments: Segments<'_, B>,
+    mut segments: Segments<'_, Piece<B>>,
 ) -> Vec<Bound<'py, PyBytes>> {
     let mut all = Vec::with_capacity(segments.count());
     let mut room = vec![0; segments.max_len()];

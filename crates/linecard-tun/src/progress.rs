@@ -2,7 +2,7 @@
 //! once.
 
 use linecard::offload::segment::{SegmentError, Segments, segment};
-use linecard::packet::{Gso, Packet};
+use linecard::packet::{Gso, Packet, Piece};
 
 /// The result of handling the next segments of a packet: see [`Progress::cut`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Progress {
     pub fn cut<B: AsRef<[u8]>>(
         &mut self,
         packet: &mut Packet<B>,
-        deal: impl FnMut(&mut Segments<'_, B>) -> Result<Step, SegmentError>,
+        deal: impl FnMut(&mut Segments<'_, Piece<B>>) -> Result<Step, SegmentError>,
     ) -> Result<bool, SegmentError> {
         // The segmenter computes all checksums if their state is unknown.
         let said = std::mem::take(&mut packet.meta.checksum);
@@ -46,7 +46,7 @@ impl Progress {
     fn go_on<B: AsRef<[u8]>>(
         &mut self,
         packet: &Packet<B>,
-        mut deal: impl FnMut(&mut Segments<'_, B>) -> Result<Step, SegmentError>,
+        mut deal: impl FnMut(&mut Segments<'_, Piece<B>>) -> Result<Step, SegmentError>,
     ) -> Result<bool, SegmentError> {
         let place = packet.bytes().as_ptr().addr();
         let before = self.resume.take().filter(|(at, _)| *at == place);

@@ -1,7 +1,7 @@
 //! No segment or fragment is longer than its 16-bit length fields can say, whatever is asked for.
 
 use linecard::offload::segment::{SegmentError, Segments, fragment, segment};
-use linecard::packet::{Form, Gso, LayerKind, Layout, LinkType, Meta, Packet};
+use linecard::packet::{Form, Gso, LayerKind, Layout, LinkType, Meta, Packet, Piece};
 use linecard::rng::Rng;
 use linecard_testkit::packets::frame::{Frame, TCP, UDP};
 use linecard_testkit::packets::tunnel::each_kind;
@@ -42,7 +42,7 @@ fn longest_field(layout: &Layout, end: usize) -> usize {
 }
 
 /// Every frame that comes out is a whole datagram that ends where the frame does.
-fn check_all(mut segments: Segments<'_, Vec<u8>>, link: LinkType, form: Form) -> usize {
+fn check_all(mut segments: Segments<'_, Piece<Vec<u8>>>, link: LinkType, form: Form) -> usize {
     let (mut room, mut payload) = (vec![0; segments.max_len()], 0);
     while let Some(written) = segments.write_next(&mut room).expect("there is room") {
         let frame = &room[..written.len];

@@ -44,7 +44,7 @@ const OPTIONAL: [(&str, &str); 3] =
     [("linecard-jitter", "linecard-io"), (TESTKIT, "linecard"), (TESTKIT, "linecard-io")];
 
 /// A dependency of tests only.
-const TESTKIT: &str = "linecard-testkit";
+pub(crate) const TESTKIT: &str = "linecard-testkit";
 
 /// What the command uses: all that is not a face.
 const ENGINES: [&str; 10] = [

@@ -8,7 +8,7 @@ use crate::capture::{
 use linecard::offload::segment::{
     Counters, Refusals, SegmentError, Segments, fragment, segment as cut_segments,
 };
-use linecard::packet::{ChecksumState, Gso, LayerKind, LinkType, Meta, Packet};
+use linecard::packet::{ChecksumState, Gso, LayerKind, LinkType, Meta, Packet, Piece};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::rc::Rc;
@@ -180,7 +180,7 @@ impl Job<'_> {
         &mut self,
         packet: &'p Packet<Record>,
         metadata: Option<&SegmentMetadata>,
-    ) -> Option<Result<Segments<'p, Record>, SegmentError>> {
+    ) -> Option<Result<Segments<'p, Piece<Record>>, SegmentError>> {
         let layout = packet.layout();
         let network = usize::from(layout.outer_network()?.offset);
         let tcp = layout.transport().is_some_and(|layer| layer.kind == LayerKind::Tcp);
@@ -216,7 +216,7 @@ impl Job<'_> {
     fn cut_up(
         &mut self,
         packet: &Packet<Record>,
-        mut segments: Segments<'_, Record>,
+        mut segments: Segments<'_, Piece<Record>>,
         metadata: Option<&SegmentMetadata>,
     ) -> Result<(), CaptureError> {
         self.account.counters.received(packet.datagram_len());

@@ -4,7 +4,7 @@ use crate::Ps;
 use alloc::vec::Vec;
 use linecard::offload::segment::{SegmentError, Segments, fragment, segment};
 use linecard::packet::header::{self, IPV4_DF, Ipv4, Tcp};
-use linecard::packet::{Form, Gso, LayerKind, LinkType, Meta, Packet};
+use linecard::packet::{Form, Gso, LayerKind, LinkType, Meta, Packet, Piece};
 
 /// Flags that only the last segment of a message carries: FIN and PSH.
 const LAST_ONLY: u16 = 0x0009;
@@ -138,7 +138,7 @@ impl Message {
         &self,
         mtu: u16,
         fixed_ids: bool,
-    ) -> Result<Segments<'_, Vec<u8>>, SegmentError> {
+    ) -> Result<Segments<'_, Piece<Vec<u8>>>, SegmentError> {
         match self.kind {
             Kind::Udp => fragment(&self.packet, usize::from(mtu), 0),
             Kind::Tcp => {

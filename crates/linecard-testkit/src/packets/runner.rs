@@ -238,7 +238,7 @@ pub fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
     }
     let missing = seen.iter().position(|seen| !seen);
     assert_eq!(missing, None, "a packet never left");
-    check_order(real, arrivals);
+    check_order(real.out.iter().flat_map(|(packet, _)| numbers(packet)), arrivals);
 }
 
 /// Whoever reads a merged packet anew finds the same headers.
@@ -249,8 +249,9 @@ fn check_layout(packet: &Packet<Buffer>) {
     assert!(layout.layers().eq(held.layers()) && layout.header_len() == held.header_len());
 }
 
-/// Both identities of a packet: its flow, and its ends where the flow is not to be seen.
-fn check_order(real: &Real, arrivals: &[Arrival]) {
+/// Packets that left in this order are in order in their flow, and no packet without visible ports
+/// overtook one between its ends.
+pub fn check_order(left: impl Iterator<Item = usize>, arrivals: &[Arrival]) {
     let mut last: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut waiting: HashMap<Vec<Vec<u8>>, BTreeSet<usize>> = HashMap::new();
     let views: Vec<_> = arrivals.iter().map(|a| plain::view(a.link, &a.bytes)).collect();
@@ -262,7 +263,7 @@ fn check_order(real: &Real, arrivals: &[Arrival]) {
             waiting.entry(level).or_default().insert(number);
         }
     }
-    for number in real.out.iter().flat_map(|(packet, _)| numbers(packet)) {
+    for number in left {
         let arrival = &arrivals[number];
         let (view, ends) = (&views[number], ends(number));
         let key = plain::flow_key(&arrival.bytes, view, arrival.meta.lane);

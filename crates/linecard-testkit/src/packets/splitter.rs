@@ -4,7 +4,7 @@ use super::coalescer::complete;
 use super::frame::{CWR, FIN, PSH, be16, be32, put16, put32, sum16};
 use super::plain::View;
 use linecard::offload::segment::{Class, SegmentError, Segments};
-use linecard::packet::{ChecksumState, Gso, LayerKind};
+use linecard::packet::{ChecksumState, Gso, LayerKind, Piece};
 
 /// What a segment is in its message, by its place.
 pub fn class(index: usize, count: usize) -> Class {
@@ -17,7 +17,10 @@ pub fn class(index: usize, count: usize) -> Class {
 }
 
 /// All segments, fetched as slices and written, which have to be equal.
-pub fn collect<B: AsRef<[u8]>>(mut slices: Segments<B>, mut copies: Segments<B>) -> Vec<Vec<u8>> {
+pub fn collect<B: AsRef<[u8]>>(
+    mut slices: Segments<Piece<B>>,
+    mut copies: Segments<Piece<B>>,
+) -> Vec<Vec<u8>> {
     let count = slices.count();
     let longest = slices.max_len();
     let mut all = Vec::new();

@@ -10,6 +10,7 @@
 
 pub mod ack_filter;
 pub mod active_ack;
+pub mod burst;
 mod checksum;
 pub mod coalesce;
 mod ends;

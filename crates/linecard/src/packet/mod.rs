@@ -273,6 +273,13 @@ impl<B: AsRef<[u8]>> Piece<B> {
     }
 }
 
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Piece<B> {
+    #[inline(always)]
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl<B> Piece<B> {
     /// The given bytes of `buffer`, which have to lie inside.
     #[inline(always)]

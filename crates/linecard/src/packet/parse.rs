@@ -47,34 +47,50 @@ impl Layout {
     }
 }
 
-/// The fast path for plain frames: Ethernet, IP without options or extension headers, TCP or UDP.
-/// None for all others and for malformed frames.
+/// The fast path for plain frames: Ethernet or none, IP without options or extension headers, TCP or
+/// UDP. None for all others and for malformed frames.
 #[inline(always)]
 fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
-    if link != LinkType::Ethernet {
-        return None;
-    }
-    match be16(bytes, ETHERNET_LEN - 2)? {
-        ethertype::IPV4 => {
-            let ip = header::get::<Ipv4>(bytes, ETHERNET_LEN)?;
-            let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
-            let end = ETHERNET_LEN + usize::from(ip.total_len);
-            let shown = bytes.get(..end).filter(|_| plain)?;
-            plain_transport(shown, LayerKind::Ipv4, ETHERNET_LEN + Ipv4::LEN, ip.protocol)
-        }
-        ethertype::IPV6 => {
-            let ip = header::get::<Ipv6>(bytes, ETHERNET_LEN)?;
-            let plain = ip.version_class_label >> 28 == 6 && ip.payload_len != 0;
-            let end = ETHERNET_LEN + Ipv6::LEN + usize::from(ip.payload_len);
-            let shown = bytes.get(..end).filter(|_| plain)?;
-            plain_transport(shown, LayerKind::Ipv6, ETHERNET_LEN + Ipv6::LEN, ip.next_header)
-        }
+    match link {
+        LinkType::Ethernet => match be16(bytes, ETHERNET_LEN - 2)? {
+            ethertype::IPV4 => plain_ipv4::<ETHERNET_LEN>(bytes),
+            ethertype::IPV6 => plain_ipv6::<ETHERNET_LEN>(bytes),
+            _ => None,
+        },
+        LinkType::Raw => match bytes.first()? >> 4 {
+            4 => plain_ipv4::<0>(bytes),
+            6 => plain_ipv6::<0>(bytes),
+            _ => None,
+        },
         _ => None,
     }
 }
 
 #[inline(always)]
-fn plain_transport(bytes: &[u8], network: LayerKind, offset: usize, number: u8) -> Option<Layout> {
+fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
+    let ip = header::get::<Ipv4>(bytes, AT)?;
+    let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
+    let end = AT + usize::from(ip.total_len);
+    let shown = bytes.get(..end).filter(|_| plain)?;
+    plain_transport((shown, AT), LayerKind::Ipv4, AT + Ipv4::LEN, ip.protocol)
+}
+
+#[inline(always)]
+fn plain_ipv6<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
+    let ip = header::get::<Ipv6>(bytes, AT)?;
+    let plain = ip.version_class_label >> 28 == 6 && ip.payload_len != 0;
+    let end = AT + Ipv6::LEN + usize::from(ip.payload_len);
+    let shown = bytes.get(..end).filter(|_| plain)?;
+    plain_transport((shown, AT), LayerKind::Ipv6, AT + Ipv6::LEN, ip.next_header)
+}
+
+#[inline(always)]
+fn plain_transport(
+    (bytes, at): (&[u8], usize),
+    network: LayerKind,
+    offset: usize,
+    number: u8,
+) -> Option<Layout> {
     let (kind, header_len) = match number {
         protocol::TCP => (LayerKind::Tcp, header::get::<Tcp>(bytes, offset)?.header_len()),
         protocol::UDP => {
@@ -89,7 +105,7 @@ fn plain_transport(bytes: &[u8], network: LayerKind, offset: usize, number: u8) 
     if payload > bytes.len() || kind == LayerKind::Tcp && header_len < Tcp::LEN {
         return None;
     }
-    Some(Layout::plain((network, ETHERNET_LEN), (kind, offset), payload, (bytes.len(), number)))
+    Some(Layout::plain((network, at), (kind, offset), payload, (bytes.len(), number)))
 }
 
 /// The state of one parse.

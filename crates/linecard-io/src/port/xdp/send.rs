@@ -5,7 +5,7 @@ use super::ring::Descriptor;
 use super::sys;
 use super::umem::XdpBuffer;
 use linecard::offload::segment::{SegmentError, Segments};
-use linecard::packet::{Batch, LinkType, Packet};
+use linecard::packet::{Batch, LinkType, Packet, Piece};
 use linecard::time::Instant;
 use linecard_tun::egress::{Step, describe, frame_len, slices};
 use std::os::fd::AsFd;
@@ -135,7 +135,7 @@ impl XdpPort {
     /// Writes the next segment into a free frame, and queues it.
     fn queue_segment<B: AsRef<[u8]>>(
         &mut self,
-        segments: &mut Segments<'_, B>,
+        segments: &mut Segments<'_, Piece<B>>,
     ) -> Result<Step, SegmentError> {
         if self.socket.tx.room(1) == 0 {
             return Ok(Step::Later(0));
@@ -159,7 +159,7 @@ impl XdpPort {
     }
 
     /// Copies the next segment, which is longer than a frame, into several frames.
-    fn queue_long<B: AsRef<[u8]>>(&mut self, segments: &mut Segments<'_, B>) -> Step {
+    fn queue_long<B: AsRef<[u8]>>(&mut self, segments: &mut Segments<'_, Piece<B>>) -> Step {
         let Some(segment) = segments.next_segment() else { return Step::Ended };
         let payload_len: usize = segment.payload.clone().map(<[u8]>::len).sum();
         let len = segment.header.len() + payload_len;

@@ -4,6 +4,7 @@ use super::candidate::{Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, Padding};
 use super::config::Config;
 use super::ids::FlowId;
 use super::reason::{Flush, Refusal};
+use crate::offload::virtio::Device;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, Udp};
 use crate::packet::{LayerKind, Layout, Packet, is_tunnel};
@@ -42,6 +43,8 @@ pub(super) struct Aggregate {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Grown {
     pub(super) count: u16,
+    /// Bits of headers whose identification may be constant.
+    pub(super) may_fix: u8,
     /// Bits of headers whose identification is constant; see [`Grown::follow_ids`].
     pub(super) fixed_ids: u8,
     /// Flags of the last packet, of which PSH and FIN are carried.
@@ -60,7 +63,10 @@ impl Grown {
     #[inline(always)]
     pub(super) fn id_step(&self, next: u16) -> Option<u16> {
         let difference = next.wrapping_sub(self.ids[0]);
-        let fixed = if self.count == 1 { difference == 0 } else { self.fixed_ids & 1 != 0 };
+        let fixed = match self.count {
+            1 => difference == 0 && self.may_fix & 1 != 0,
+            _ => self.fixed_ids & 1 != 0,
+        };
         let expected = if fixed { 0 } else { self.count };
         (difference == expected).then_some(u16::from(!fixed))
     }
@@ -110,7 +116,8 @@ impl Grown {
         let Some(first) = self.ids.get(nth) else { return false };
         let (difference, bit) = (id.wrapping_sub(*first), 1 << nth);
         if self.count == 1 {
-            self.fixed_ids = self.fixed_ids & !bit | u8::from(difference == 0) << nth;
+            let fixed = u8::from(difference == 0) << nth & self.may_fix;
+            self.fixed_ids = self.fixed_ids & !bit | fixed;
         }
         difference == if self.fixed_ids & bit != 0 { 0 } else { self.count }
     }
@@ -136,6 +143,7 @@ impl Aggregate {
         let [fields, outer @ ..] = candidate.derived.sums;
         let grown = Grown {
             count: 1,
+            may_fix: config.device.map_or(u8::MAX, |device| may_count_up(layout, bytes, device)),
             fixed_ids: 0,
             last_flags: candidate.flags,
             // Sequence numbers wrap (RFC 9293, section 3.4).
@@ -257,6 +265,16 @@ fn ports<B: AsRef<[u8]>>(candidate: &Candidate, packet: &Packet<B>) -> u16 {
     if tunnel { 0 } else { transport.offset }
 }
 
+/// Bits of the IPv4 headers, innermost lowest, whose identifications the device may count up if they
+/// are constant.
+#[inline]
+fn may_count_up(layout: &Layout, bytes: &[u8], device: Device) -> u8 {
+    let v4 = layout.layers().rev().filter(|layer| layer.kind == LayerKind::Ipv4).zip(0..u8::BITS);
+    v4.fold(0, |bits, (layer, nth)| {
+        bits | u8::from(device.may_count_up(&header::at(bytes, layer.at()))) << nth
+    })
+}
+
 /// The sum of the words of an IPv4 header that may differ in packets that merge.
 #[inline(always)]
 pub(super) fn ipv4_fields(ip: &Ipv4) -> u16 {
@@ -276,7 +294,11 @@ fn room(layout: &Layout, config: &Config) -> u32 {
         }
         _ => false,
     };
-    let limit = if plain_tcp { Config::MAX_BYTES } else { usize::from(u16::MAX) };
+    let limit = if plain_tcp && config.device.is_none() {
+        Config::MAX_BYTES
+    } else {
+        usize::from(u16::MAX)
+    };
     let headers = layout.header_len() - outermost;
     config.max_bytes.min(limit).saturating_sub(headers) as u32
 }

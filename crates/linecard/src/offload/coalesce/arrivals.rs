@@ -24,8 +24,11 @@ pub(super) enum Trust {
     Verify,
 }
 
-/// Packets in the order of their arrival.
-pub(super) trait Arrivals<B> {
+/// Packets in the order of their arrival, of which the first may continue a merged packet.
+pub(super) trait Upcoming {
+    /// Where the pieces of a merged packet are listed.
+    type Chain;
+
     /// The number of packets left.
     fn len(&self) -> usize;
 
@@ -35,21 +38,26 @@ pub(super) trait Arrivals<B> {
     /// What is known of a packet's checksum; none if the packet is not a plain one of this source.
     fn trust(&self, index: usize, source: &Source) -> Option<Trust>;
 
+    /// Removes the first `count` packets, and appends the given range of their bytes to `chain` as
+    /// pieces.
+    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Self::Chain);
+}
+
+/// Packets that the coalescer takes over.
+pub(super) trait Arrivals<B>: Upcoming<Chain = Vec<Piece<B>>> {
     /// The hash of its flow; see [`FlowHasher::flow`].
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
 
     /// Removes the first.
     fn take(&mut self) -> Option<Packet<B>>;
-
-    /// Removes the first `count` packets, and appends the given range of their bytes to `chain` as
-    /// pieces.
-    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>);
 }
 
 /// Packets out of a batch.
 pub(super) struct Packets<'a, B>(pub(super) Drain<'a, Packet<B>>);
 
-impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
+impl<B: AsRef<[u8]>> Upcoming for Packets<'_, B> {
+    type Chain = Vec<Piece<B>>;
+
     #[inline(always)]
     fn len(&self) -> usize {
         self.0.len()
@@ -68,6 +76,14 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     }
 
     #[inline(always)]
+    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
+        let taken = self.0.by_ref().take(count);
+        chain.extend(taken.map(|packet| packet.into_piece_of(bytes.clone())));
+    }
+}
+
+impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
+    #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
         hasher.flow(self.0.as_slice().get(index)?)
     }
@@ -75,12 +91,6 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     #[inline(always)]
     fn take(&mut self) -> Option<Packet<B>> {
         self.0.next()
-    }
-
-    #[inline(always)]
-    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
-        let taken = self.0.by_ref().take(count);
-        chain.extend(taken.map(|packet| packet.into_piece_of(bytes.clone())));
     }
 }
 
@@ -99,7 +109,9 @@ impl<'a, B> Frames<'a, B> {
     }
 }
 
-impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
+impl<B: AsRef<[u8]>> Upcoming for Frames<'_, B> {
+    type Chain = Vec<Piece<B>>;
+
     #[inline(always)]
     fn len(&self) -> usize {
         self.frames.len()
@@ -115,6 +127,15 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
         source.trust(self.link, &self.meta).filter(|_| self.meta.gso.is_none())
     }
 
+    #[inline(always)]
+    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
+        let taken = self.frames.by_ref().take(count);
+        let timestamp = self.meta.timestamp;
+        chain.extend(taken.map(|frame| Piece::of(frame, bytes.clone(), timestamp)));
+    }
+}
+
+impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
         let bytes = self.bytes(index)?;
@@ -132,13 +153,6 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
             Some((_, layout)) => Packet::with_layout(frame, self.link, layout, self.meta),
             None => Packet::new(frame, self.link, self.meta),
         })
-    }
-
-    #[inline(always)]
-    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
-        let taken = self.frames.by_ref().take(count);
-        let timestamp = self.meta.timestamp;
-        chain.extend(taken.map(|frame| Piece::of(frame, bytes.clone(), timestamp)));
     }
 }
 

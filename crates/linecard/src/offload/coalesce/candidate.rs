@@ -104,6 +104,14 @@ impl Candidate {
         if checksum == ChecksumKind::Partial && derived.summed > 1 {
             return Err(Refusal::PartialChecksum);
         }
+        if config.device.is_some_and(|device| {
+            let apart = checksum == ChecksumKind::None
+                || padding == Padding::Zeros
+                || flags & tcp_flags::CWR != 0;
+            apart || !device.segments(layout)
+        }) {
+            return Err(Refusal::Undescribable);
+        }
         let payload_len = payload_len as u32;
         Ok(Self { kind: transport.kind, payload_len, sequence, flags, checksum, padding, derived })
     }
@@ -220,7 +228,7 @@ fn is_right<T>(checked: &Result<T, Refusal>) -> bool {
 }
 
 #[inline(always)]
-fn transport_of(layout: &Layout) -> Result<Layer, Refusal> {
+pub(super) fn transport_of(layout: &Layout) -> Result<Layer, Refusal> {
     match layout.form() {
         Form::Datagram => layout.transport().ok_or(Refusal::Malformed),
         Form::Padded => Err(Refusal::Trailer),

@@ -1,5 +1,6 @@
 //! Configuration of the coalescer.
 
+use crate::offload::virtio::Device;
 use core::time::Duration;
 
 /// How transport checksums are verified.
@@ -51,6 +52,11 @@ pub struct Config {
     /// merged only within a batch. For live traffic, where a batch is whatever has arrived.
     /// Default: no.
     pub flush_quiet_at_batch_end: bool,
+    /// The device that merged packets go to: those that no virtio header can describe to it are not
+    /// merged. None: everything merges that the segmenter restores, and what a device does not
+    /// accept has to be segmented for it. Default: none; [`Config::burst`]: a TUN or TAP device of
+    /// any Linux.
+    pub device: Option<Device>,
     /// The largest merged packet in bytes, counted from the outermost header with a length field:
     /// IP, or PPPoE around it. TCP directly over IP may reach [`Config::MAX_BYTES`] ("BIG TCP":
     /// beyond 65,535 the IP length field is 0, as in Linux); the length fields of other packets
@@ -81,10 +87,20 @@ pub struct Config {
 impl Config {
     /// The largest merged packet: 512 KiB, Linux's limit for BIG TCP.
     pub const MAX_BYTES: usize = 512 << 10;
-}
 
-impl Default for Config {
-    fn default() -> Self {
+    /// For programs that receive packets in bursts and hold none: everything leaves at the end of
+    /// its batch, and what merges can be described to a device. So no packet is delayed and no
+    /// timer is needed.
+    #[must_use]
+    pub fn burst() -> Self {
+        Self { flush_at_batch_end: true, device: Some(Device::default()), ..Self::holding() }
+    }
+
+    /// For receivers that merge across batches: packets are held for up to
+    /// [`hold_budget`](Self::hold_budget), and [`Coalescer::advance`](super::Coalescer::advance)
+    /// has to be called at [`Coalescer::next_wakeup`](super::Coalescer::next_wakeup). The default.
+    #[must_use]
+    pub fn holding() -> Self {
         Self {
             checksum: ChecksumPolicy::Verify,
             creation: Creation::OnData,
@@ -92,6 +108,7 @@ impl Default for Config {
             idle_floor: Duration::from_micros(20),
             flush_at_batch_end: false,
             flush_quiet_at_batch_end: false,
+            device: None,
             max_bytes: 65_535,
             max_segments: 1_024,
             max_datagrams: 64,
@@ -101,5 +118,11 @@ impl Default for Config {
             max_held_bytes: 32 << 20,
             secret: 0x6C69_6E65_6361_7264,
         }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::holding()
     }
 }

@@ -113,7 +113,7 @@ impl Grown {
         for ((first, next), index) in self.ids.iter().zip(&next.ids).take(count).zip(0..) {
             let difference = next.wrapping_sub(*first);
             let bit = 1 << index;
-            if self.count == 1 && difference == 0 {
+            if self.count == 1 && difference == 0 && self.may_fix & bit != 0 {
                 fixed |= bit;
             }
             let expected = if fixed & bit != 0 { 0 } else { self.count };

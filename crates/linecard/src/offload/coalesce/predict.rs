@@ -10,15 +10,14 @@
 //! packets handled here.
 
 use super::aggregate::{Aggregate, Grown, ipv4_fields};
-use super::arrivals::{Arrivals, Source, Trust};
+use super::arrivals::{Arrivals, Source, Trust, Upcoming};
 use super::candidate::MIN_FRAME;
 use super::config::ChecksumPolicy;
 use super::ids::SlotId;
 use super::{Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
-use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Piece, Shape, is_scattered};
-use alloc::vec::Vec;
+use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Shape, is_scattered};
 
 /// What is expected of the next packet, except for the fields that change within the run.
 pub(super) struct Expected<'a> {
@@ -33,6 +32,22 @@ pub(super) struct Expected<'a> {
     pub(super) ipv4_fields: u16,
     /// Sum of the pseudo header without its length; zero if no checksum is verified.
     pseudo: Sum,
+}
+
+/// The first packet of a merged one.
+pub(super) struct Head<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) layout: &'a Layout,
+    pub(super) source: Source,
+}
+
+impl<'a> Head<'a> {
+    #[inline(always)]
+    fn of<B: AsRef<[u8]>>(first: &'a Packet<B>, verifies: bool) -> Self {
+        let Meta { lane, mark, .. } = first.meta;
+        let source = Source { link: first.link(), lane, mark, verifies };
+        Self { bytes: first.bytes(), layout: first.layout(), source }
+    }
 }
 
 /// How much a run may add.
@@ -58,11 +73,11 @@ impl Limits {
 
 /// The packets added.
 #[derive(Default)]
-struct Taken {
-    packets: usize,
+pub(super) struct Taken {
+    pub(super) packets: usize,
     bytes: usize,
     /// Why no packet may follow.
-    ended: Option<Flush>,
+    pub(super) ended: Option<Flush>,
 }
 
 /// What the next packet adds.
@@ -136,7 +151,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let (mut taken, before) = (Taken::default(), aggregate.bytes);
         let verifies = self.config.checksum == ChecksumPolicy::Verify;
         if let Some(shape) = self.hasher.shape(first.layout()) {
-            let expected = Expected::after(first, aggregate, (shape, verifies), &*arrivals);
+            let expected = Expected::after(Head::of(first, verifies), aggregate, shape, &*arrivals);
             let (header_len, len) = (expected.header_len, expected.bytes.len());
             let steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
             arrivals.take_pieces(steady, header_len..len, &mut chain);
@@ -167,7 +182,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         };
         let Some(shape) = self.hasher.shape(first.layout()) else { return Taken::default() };
         let verifies = self.config.checksum == ChecksumPolicy::Verify;
-        let expected = Expected::after(first, aggregate, (shape, verifies), &*arrivals);
+        let expected = Expected::after(Head::of(first, verifies), aggregate, shape, &*arrivals);
         let (next, header_len) =
             (expected.read(arrivals, &mut aggregate.grown), expected.header_len);
         let none = Taken::default();
@@ -187,17 +202,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 }
 
 impl<'a> Expected<'a> {
-    /// What is expected after data that begins with `first`.
+    /// What is expected after data that begins with this head.
     #[inline(always)]
-    fn after<B: AsRef<[u8]>, A: Arrivals<B>>(
-        first: &'a Packet<B>,
+    pub(super) fn after<A: Upcoming>(
+        Head { bytes, layout, mut source }: Head<'a>,
         aggregate: &Aggregate,
-        (shape, verifies): (&'a Shape, bool),
+        shape: &'a Shape,
         arrivals: &A,
     ) -> Self {
-        let (layout, bytes, transport) = (first.layout(), first.bytes(), shape.transport());
-        let Meta { lane, mark, .. } = first.meta;
-        let mut source = Source { link: first.link(), lane, mark, verifies };
+        let transport = shape.transport();
         // If the first packet's checksum was verified by the port, there is no sum to verify others
         // with.
         source.verifies = arrivals.trust(0, &source) == Some(Trust::Verify);
@@ -218,11 +231,11 @@ impl<'a> Expected<'a> {
     /// Adds packets as long as each is the next one. A separate function, so that its state stays
     /// in registers.
     #[inline(never)]
-    fn run<B: AsRef<[u8]>, A: Arrivals<B>>(
+    pub(super) fn run<A: Upcoming>(
         &self,
         aggregate: &mut Aggregate,
         limits: &Limits,
-        (arrivals, chain): (&mut A, &mut Vec<Piece<B>>),
+        (arrivals, chain): (&mut A, &mut A::Chain),
     ) -> Taken {
         let (mut grown, mut taken) = (aggregate.grown, Taken::default());
         while taken.ended.is_none() {
@@ -244,11 +257,7 @@ impl<'a> Expected<'a> {
 
     /// What the first packet adds to the aggregate, and its length, if it is the next one.
     #[inline(always)]
-    fn read<B: AsRef<[u8]>, A: Arrivals<B>>(
-        &self,
-        arrivals: &A,
-        grown: &mut Grown,
-    ) -> Option<(Next, usize)> {
+    fn read<A: Upcoming>(&self, arrivals: &A, grown: &mut Grown) -> Option<(Next, usize)> {
         let (bytes, trust) = (arrivals.bytes(0)?, arrivals.trust(0, &self.source)?);
         // No padding is needed.
         let alike = bytes.len() >= MIN_FRAME && self.shape.mergeable(self.bytes, bytes);
@@ -358,7 +367,7 @@ fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
 mod tests {
     use super::super::{Config, SPARE_CHAINS};
     use super::*;
-    use crate::packet::{Batch, ChecksumState, LinkType};
+    use crate::packet::{Batch, ChecksumState, LinkType, Piece};
     use crate::time::Instant;
     use alloc::vec;
 

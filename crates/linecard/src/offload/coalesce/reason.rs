@@ -35,6 +35,8 @@ reasons! {
         UnusualChecksum = "unusual-checksum",
         /// no UDP checksum, which IPv6 does not allow
         NoChecksum = "no-checksum",
+        /// merged, it could not be described to the device that merged packets go to
+        Undescribable = "undescribable",
         /// bytes behind the IP datagram that are not a short frame's zero padding
         Trailer = "trailer",
         /// no payload: an acknowledgment or a control packet

@@ -2,7 +2,7 @@
 //! change by a constant step, so each packet is checked with a few comparisons of whole words.
 
 use super::aggregate::{Aggregate, Grown};
-use super::arrivals::{Arrivals, Trust};
+use super::arrivals::{Trust, Upcoming};
 use super::predict::{Expected, Limits};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{Ipv4, Tcp, Udp, be16, be16_at, tcp_flags};
@@ -38,7 +38,7 @@ struct Steady {
 /// Adds full-size segments as long as each is the next one, where each begins at an even offset of
 /// the whole; returns their number. A separate function, so that its state stays in registers.
 #[inline(never)]
-pub(super) fn follow<B, A: Arrivals<B>>(
+pub(super) fn follow<A: Upcoming>(
     arrivals: &A,
     expected: &Expected<'_>,
     aggregate: &mut Aggregate,

@@ -1,31 +1,30 @@
 //! Payload in order, from a packet's first buffer and the pieces after it.
 
 use crate::packet::checksum::Sum;
-use crate::packet::{Packet, Piece};
 
 /// A position in a packet's payload.
 #[derive(Debug)]
-pub(super) struct Cursor<'p, B> {
+pub(super) struct Cursor<'p, P> {
     current: &'p [u8],
-    rest: &'p [Piece<B>],
+    rest: &'p [P],
 }
 
 /// The slices of one segment's payload.
 #[derive(Debug)]
-pub struct Slices<'p, B> {
-    cursor: Cursor<'p, B>,
+pub struct Slices<'p, P> {
+    cursor: Cursor<'p, P>,
     len: usize,
 }
 
-impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
-    /// Everything after the first `offset` bytes of the datagram.
-    pub(super) fn behind(packet: &'p Packet<B>, offset: usize) -> Self {
-        Self { current: &packet.bytes()[offset..packet.layout().end()], rest: packet.chain() }
+impl<'p, P: AsRef<[u8]>> Cursor<'p, P> {
+    /// These bytes, then the pieces.
+    pub(super) fn new(current: &'p [u8], rest: &'p [P]) -> Self {
+        Self { current, rest }
     }
 
     /// The next `len` bytes, which have to exist.
     #[inline(always)]
-    pub(super) fn take(&mut self, len: usize) -> Slices<'p, B> {
+    pub(super) fn take(&mut self, len: usize) -> Slices<'p, P> {
         let slices = Slices { cursor: Self { current: self.current, rest: self.rest }, len };
         match self.current.get(len..) {
             Some(behind) => self.current = behind,
@@ -44,7 +43,7 @@ impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
     fn next_slice(&mut self, left: &mut usize) -> Option<&'p [u8]> {
         while self.current.is_empty() {
             let (next, rest) = self.rest.split_first()?;
-            (self.current, self.rest) = (next.bytes(), rest);
+            (self.current, self.rest) = (next.as_ref(), rest);
         }
         let (slice, current) = self.current.split_at((*left).min(self.current.len()));
         self.current = current;
@@ -53,14 +52,14 @@ impl<'p, B: AsRef<[u8]>> Cursor<'p, B> {
     }
 }
 
-impl<B> Clone for Slices<'_, B> {
+impl<P> Clone for Slices<'_, P> {
     fn clone(&self) -> Self {
         let cursor = Cursor { current: self.cursor.current, rest: self.cursor.rest };
         Self { cursor, len: self.len }
     }
 }
 
-impl<'p, B: AsRef<[u8]>> Iterator for Slices<'p, B> {
+impl<'p, P: AsRef<[u8]>> Iterator for Slices<'p, P> {
     type Item = &'p [u8];
 
     fn next(&mut self) -> Option<&'p [u8]> {
@@ -68,7 +67,7 @@ impl<'p, B: AsRef<[u8]>> Iterator for Slices<'p, B> {
     }
 }
 
-impl<B: AsRef<[u8]>> Slices<'_, B> {
+impl<P: AsRef<[u8]>> Slices<'_, P> {
     /// The sum of the bytes as one contiguous run.
     #[inline(always)]
     pub(super) fn sum_bytes(self) -> Sum {

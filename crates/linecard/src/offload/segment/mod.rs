@@ -8,6 +8,7 @@
 
 mod counters;
 mod cursor;
+pub(super) mod cut;
 mod fragment;
 mod reason;
 mod template;
@@ -19,7 +20,7 @@ pub use reason::{Refusal, Refusals};
 use super::coalesce::MIN_FRAME;
 use super::exceeded_length;
 use crate::packet::checksum::Sum;
-use crate::packet::{ChecksumState, Form, Gso, LayerKind, Layout, MAX_HEADER_LEN, Packet};
+use crate::packet::{ChecksumState, Form, Gso, LayerKind, Layout, MAX_HEADER_LEN, Packet, Piece};
 use core::error::Error;
 use core::fmt;
 use cursor::Cursor;
@@ -136,11 +137,11 @@ impl Error for SegmentError {}
 
 /// One segment: header and slices of payload.
 #[derive(Debug)]
-pub struct Segment<'s, 'p, B> {
+pub struct Segment<'s, 'p, P> {
     /// Link, network and transport header, complete.
     pub header: &'s [u8],
     /// The payload in place.
-    pub payload: Slices<'p, B>,
+    pub payload: Slices<'p, P>,
     /// Zeros to append to the payload.
     pub padding: usize,
     /// Its position in its message.
@@ -187,24 +188,37 @@ pub struct Written {
 pub fn segment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     gso: Gso,
-) -> Result<Segments<'_, B>, SegmentError> {
+) -> Result<Segments<'_, Piece<B>>, SegmentError> {
+    let bytes = (packet.bytes(), packet.chain());
+    segment_bytes(bytes, packet.layout(), packet.meta.checksum, gso)
+}
+
+/// [`segment`] for bytes with this layout that continue in pieces.
+#[inline(always)]
+fn segment_bytes<'p, P: AsRef<[u8]>>(
+    (bytes, rest): (&'p [u8], &'p [P]),
+    layout: &Layout,
+    checksum: ChecksumState,
+    gso: Gso,
+) -> Result<Segments<'p, P>, SegmentError> {
     let size = usize::from(gso.size);
     if size == 0 {
         return Err(SegmentError::ZeroSize);
     }
-    let header_len = packet.layout().header_len();
+    let header_len = layout.header_len();
     if header_len > MAX_HEADER_LEN {
         return Err(SegmentError::HeaderTooLong { len: header_len });
     }
-    let payload_len = packet.payload_len();
-    let layout = packet.layout();
+    let behind = rest.iter().map(|piece| piece.as_ref().len()).sum::<usize>();
+    let payload_len = layout.payload().len() + behind;
     check_lengths(layout, header_len + size.min(payload_len))?;
     let mut area = [0; HEADER_AREA];
-    area[..header_len].copy_from_slice(packet.header());
-    let field = checksum_field(packet).ok_or(SegmentError::NotADatagram(layout.form()))?;
+    area[..header_len].copy_from_slice(&bytes[..header_len]);
+    let field = checksum_field(bytes, layout, checksum);
+    let field = field.ok_or(SegmentError::NotADatagram(layout.form()))?;
     let known = (gso.fixed_ids, gso.accecn);
     let template = Template::take(&mut area, layout, field, known);
-    let cursor = Cursor::behind(packet, header_len);
+    let cursor = Cursor::new(&bytes[layout.payload()], rest);
     let mut segments =
         Segments::new(Plan::Transport(template), (area, cursor), (size, payload_len));
     segments.min_len = if gso.padded { MIN_FRAME } else { 0 };
@@ -224,10 +238,11 @@ pub fn fragment<B: AsRef<[u8]>>(
     packet: &Packet<B>,
     mtu: usize,
     identification: u32,
-) -> Result<Segments<'_, B>, SegmentError> {
+) -> Result<Segments<'_, Piece<B>>, SegmentError> {
     let mut area = [0; HEADER_AREA];
     let plan = Fragmenting::new(packet, mtu, identification, &mut area)?;
-    let cursor = Cursor::behind(packet, plan.split());
+    let current = &packet.bytes()[plan.split()..packet.layout().end()];
+    let cursor = Cursor::new(current, packet.chain());
     let (size, total) = (plan.size(), packet.datagram_len() - plan.split());
     Ok(Segments::new(Plan::Fragment(plan), (area, cursor), (size, total)))
 }
@@ -242,11 +257,10 @@ fn check_lengths(layout: &Layout, end: usize) -> Result<(), SegmentError> {
 
 /// The contents of the innermost checksum field of a complete datagram. Segments get the same:
 /// none, a partial checksum for hardware, or a full one.
-fn checksum_field<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<Field> {
-    let (layout, bytes) = (packet.layout(), packet.bytes());
+fn checksum_field(bytes: &[u8], layout: &Layout, checksum: ChecksumState) -> Option<Field> {
     let field = layout.checksum_offset().filter(|_| layout.form() == Form::Datagram)?;
     let tcp = layout.transport().is_some_and(|layer| layer.kind == LayerKind::Tcp);
-    Some(match packet.meta.checksum {
+    Some(match checksum {
         _ if !tcp && bytes[field..field + 2] == [0, 0] => Field::None,
         ChecksumState::Partial => Field::Partial,
         _ => Field::Full,
@@ -255,8 +269,8 @@ fn checksum_field<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<Field> {
 
 /// The segments of one packet; see [`segment`] and [`fragment`].
 #[derive(Debug)]
-pub struct Segments<'p, B> {
-    cursor: Cursor<'p, B>,
+pub struct Segments<'p, P> {
+    cursor: Cursor<'p, P>,
     area: [u8; HEADER_AREA],
     plan: Plan,
     /// Payload bytes of every segment but the last.
@@ -314,11 +328,11 @@ impl Part {
     }
 }
 
-impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
+impl<'p, P: AsRef<[u8]>> Segments<'p, P> {
     #[inline(always)]
     fn new(
         plan: Plan,
-        (area, cursor): ([u8; HEADER_AREA], Cursor<'p, B>),
+        (area, cursor): ([u8; HEADER_AREA], Cursor<'p, P>),
         (size, total): (usize, usize),
     ) -> Self {
         let summed = matches!(&plan, Plan::Transport(template) if template.needs_sum());
@@ -341,7 +355,7 @@ impl<'p, B: AsRef<[u8]>> Segments<'p, B> {
     /// The next segment, with its payload in place. Payload is read only if the checksum has to be
     /// computed.
     #[inline]
-    pub fn next_segment(&mut self) -> Option<Segment<'_, 'p, B>> {
+    pub fn next_segment(&mut self) -> Option<Segment<'_, 'p, P>> {
         let part = self.part()?;
         let payload = self.cursor.take(part.len);
         let sum = if self.summed { payload.clone().sum_bytes() } else { Sum::ZERO };

@@ -1,7 +1,7 @@
 //! Describes a packet by a virtio header.
 
 use super::check::Layers;
-use super::{Header, flag, gso_type};
+use super::{Format, Header, flag, gso_type};
 use crate::packet::header::{self, Ipv4, Tcp, be16_at, tcp_flags};
 use crate::packet::{ChecksumState, Form, Gso, Layer, LayerKind, Layout, Packet};
 use core::error::Error;
@@ -67,6 +67,40 @@ pub enum Identifications {
     Exact,
 }
 
+/// A device that merged packets go to: what it can segment again.
+///
+/// ```
+/// use linecard::offload::virtio::{Device, Format};
+/// // A TUN device of any Linux: no tunnels.
+/// assert_eq!(Device::default().format, Format::V1);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// The format of its header. Only [`Format::Tunnel`] describes packets in a UDP tunnel.
+    pub format: Format,
+    /// How it may treat IPv4 identifications.
+    pub identifications: Identifications,
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self { format: Format::V1, identifications: Identifications::default() }
+    }
+}
+
+impl Device {
+    /// Whether it can segment packets with these layers.
+    pub(in crate::offload) fn segments(&self, layout: &Layout) -> bool {
+        Layers::of(layout)
+            .is_some_and(|layers| layers.tunnel.is_none() || self.format == Format::Tunnel)
+    }
+
+    /// Whether it may count up the identifications of an IPv4 header that are constant.
+    pub(in crate::offload) fn may_count_up(&self, ip: &Ipv4) -> bool {
+        self.identifications == Identifications::Rfc6864 && ip.is_atomic()
+    }
+}
+
 impl Header {
     /// The header that describes `packet` to a device; [`Header::num_buffers`] is 0.
     ///
@@ -93,24 +127,30 @@ impl Header {
         packet: &Packet<B>,
         identifications: Identifications,
     ) -> Result<Self, Undescribable> {
+        Self::of_frame(&Frame::of(packet), packet.meta.gso, identifications)
+    }
+
+    /// [`Header::of_with`] for the frame of a packet.
+    pub(in crate::offload) fn of_frame(
+        frame: &Frame<'_>,
+        gso: Option<Gso>,
+        identifications: Identifications,
+    ) -> Result<Self, Undescribable> {
         let mut header = Self::default();
-        header.describe_checksum(packet)?;
-        let divided = packet.meta.gso.filter(|gso| packet.payload_len() > usize::from(gso.size));
+        header.describe_checksum(frame)?;
+        let divided = gso.filter(|gso| frame.payload_len > usize::from(gso.size));
         if let Some(gso) = divided {
-            if !ids_may_count_up(packet, gso, identifications) {
+            if !ids_may_count_up(frame, gso, identifications) {
                 return Err(Undescribable::FixedIds);
             }
-            header.describe_gso(packet, gso)?;
+            header.describe_gso(frame, gso)?;
         }
         Ok(header)
     }
 
-    fn describe_checksum<B: AsRef<[u8]>>(
-        &mut self,
-        packet: &Packet<B>,
-    ) -> Result<(), Undescribable> {
-        let layout = packet.layout();
-        match packet.meta.checksum {
+    fn describe_checksum(&mut self, frame: &Frame<'_>) -> Result<(), Undescribable> {
+        let layout = frame.layout;
+        match frame.checksum {
             ChecksumState::Unknown => {}
             // In a tunnel, the flag would state that the outermost checksum was verified, which is
             // not known.
@@ -129,28 +169,24 @@ impl Header {
         Ok(())
     }
 
-    fn describe_gso<B: AsRef<[u8]>>(
-        &mut self,
-        packet: &Packet<B>,
-        gso: Gso,
-    ) -> Result<(), Undescribable> {
-        let (layout, bytes) = (packet.layout(), packet.bytes());
+    fn describe_gso(&mut self, frame: &Frame<'_>, gso: Gso) -> Result<(), Undescribable> {
+        let Frame { bytes, layout, .. } = *frame;
         if layout.form() != Form::Datagram {
             return Err(Undescribable::NotADatagram(layout.form()));
         }
         let layers = Layers::of(layout).ok_or(Undescribable::Tunnels)?;
         let outermost = layout.outer_network().map_or(0, Layer::at);
-        let len = packet.datagram_len() - outermost;
+        let len = layout.header_len() + frame.payload_len - outermost;
         if len > usize::from(u16::MAX) {
             return Err(Undescribable::TooLarge(len));
         }
         self.gso_type = layers.gso_type();
-        refuse_unlike(packet, &layers, gso)?;
+        refuse_unlike(frame, &layers, gso)?;
         if layers.transport.kind == LayerKind::Tcp && has_cwr(bytes, layers.transport) {
             self.gso_type |= gso_type::ECN;
         }
         if let Some((_, udp)) = layers.tunnel {
-            self.describe_tunnel(packet, udp)?;
+            self.describe_tunnel(frame, udp)?;
             self.inner_nh_offset = layers.network.offset;
         }
         // Layouts have offsets of 16 bits.
@@ -159,16 +195,12 @@ impl Header {
         Ok(())
     }
 
-    fn describe_tunnel<B: AsRef<[u8]>>(
-        &mut self,
-        packet: &Packet<B>,
-        udp: Layer,
-    ) -> Result<(), Undescribable> {
-        let (layout, bytes) = (packet.layout(), packet.bytes());
+    fn describe_tunnel(&mut self, frame: &Frame<'_>, udp: Layer) -> Result<(), Undescribable> {
+        let Frame { bytes, layout, .. } = *frame;
         self.outer_th_offset = udp.offset;
         let field = Layout::checksum_field(udp).map_or(0, |field| be16_at(bytes, field));
         if field != 0 {
-            let covered = packet.datagram_len() - udp.at();
+            let covered = layout.header_len() + frame.payload_len - udp.at();
             if field != layout.pseudo_sum_of(bytes, udp, covered).fold() {
                 return Err(Undescribable::Checksum);
             }
@@ -178,13 +210,30 @@ impl Header {
     }
 }
 
+/// What a header says something of.
+pub(in crate::offload) struct Frame<'a> {
+    /// At least the headers.
+    pub(in crate::offload) bytes: &'a [u8],
+    pub(in crate::offload) layout: &'a Layout,
+    /// All of it, wherever it is.
+    pub(in crate::offload) payload_len: usize,
+    pub(in crate::offload) checksum: ChecksumState,
+}
+
+impl<'a> Frame<'a> {
+    fn of<B: AsRef<[u8]>>(packet: &'a Packet<B>) -> Self {
+        Self {
+            bytes: packet.bytes(),
+            layout: packet.layout(),
+            payload_len: packet.payload_len(),
+            checksum: packet.meta.checksum,
+        }
+    }
+}
+
 /// Refuses packets that a device would segment differently.
-fn refuse_unlike<B: AsRef<[u8]>>(
-    packet: &Packet<B>,
-    layers: &Layers,
-    gso: Gso,
-) -> Result<(), Undescribable> {
-    let bytes = packet.bytes();
+fn refuse_unlike(frame: &Frame<'_>, layers: &Layers, gso: Gso) -> Result<(), Undescribable> {
+    let bytes = frame.bytes;
     let tcp = layers.transport.kind == LayerKind::Tcp;
     if gso.accecn && tcp && has_cwr(bytes, layers.transport) {
         return Err(Undescribable::AccurateEcn);
@@ -196,7 +245,7 @@ fn refuse_unlike<B: AsRef<[u8]>>(
     if !tcp && field == 0 {
         return Err(Undescribable::NoChecksum);
     }
-    if packet.meta.checksum != ChecksumState::Partial {
+    if frame.checksum != ChecksumState::Partial {
         return Err(Undescribable::Checksum);
     }
     Ok(())
@@ -204,12 +253,8 @@ fn refuse_unlike<B: AsRef<[u8]>>(
 
 /// Whether a device may increment the identifications of all IPv4 headers: they increase already,
 /// or are those of atomic datagrams.
-fn ids_may_count_up<B: AsRef<[u8]>>(
-    packet: &Packet<B>,
-    gso: Gso,
-    identifications: Identifications,
-) -> bool {
-    let (layout, bytes) = (packet.layout(), packet.bytes());
+fn ids_may_count_up(frame: &Frame<'_>, gso: Gso, identifications: Identifications) -> bool {
+    let Frame { bytes, layout, .. } = *frame;
     let v4 = layout.layers().rev().filter(|layer| layer.kind == LayerKind::Ipv4);
     v4.enumerate().filter(|(nth, _)| gso.fixed_ids >> nth & 1 != 0).all(|(_, layer)| {
         identifications == Identifications::Rfc6864

@@ -13,7 +13,8 @@ mod check;
 mod describe;
 
 pub use check::{FieldError, Offload};
-pub use describe::{Identifications, Undescribable};
+pub(super) use describe::Frame;
+pub use describe::{Device, Identifications, Undescribable};
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::Udp;
@@ -219,12 +220,28 @@ impl Header {
     ///
     /// If the fields point outside of the frame.
     pub fn complete_checksum(&self, frame: &mut [u8]) -> Result<(), FieldError> {
+        self.complete_checksum_of(frame, core::iter::empty())
+    }
+
+    /// [`Header::complete_checksum`] for a frame that continues in pieces; the checksum field has to
+    /// be in the first part.
+    pub(super) fn complete_checksum_of<'a>(
+        &self,
+        frame: &mut [u8],
+        rest: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(), FieldError> {
         if self.flags & flag::NEEDS_CSUM == 0 {
             return Ok(());
         }
         let (start, offset) = (usize::from(self.csum_start), usize::from(self.csum_offset));
         let covered = frame.get_mut(start..).ok_or(FieldError::CsumStart(self.csum_start))?;
-        let checksum = Sum::of(covered).checksum();
+        let (mut sum, mut odd) = (Sum::of(covered), covered.len() % 2 == 1);
+        for piece in rest {
+            let next = Sum::of(piece);
+            sum = sum.plus(if odd { next.swapped() } else { next });
+            odd ^= piece.len() % 2 == 1;
+        }
+        let checksum = sum.checksum();
         let field = covered.get_mut(offset..offset + 2);
         let field = field.ok_or(FieldError::CsumOffset(self.csum_offset))?;
         // 0 would mean "no checksum" in UDP (RFC 768), whose checksum is at this offset.

@@ -1,0 +1,276 @@
+//! Merges the packets of a burst where they lie, in memory that the caller lends for one call.
+//!
+//! A packet that stays alone costs little: it is parsed and hashed, and a note of it is made. It is
+//! examined, and its checksum verified, only when a second packet of its flow arrives.
+
+mod emit;
+mod join;
+mod notes;
+
+use super::aggregate::Aggregate;
+use super::config::Config;
+use super::reason::{Flush, Flushes, Refusals};
+use super::recent::Recent;
+use crate::offload::virtio::{Device, Header};
+use crate::packet::{FlowHasher, LinkType};
+use alloc::vec::Vec;
+use core::error::Error;
+use core::fmt;
+use core::ops::Range;
+use notes::Notes;
+
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+/// A range that is not inside of the buffer, or of which less than 4 GiB are. Nothing was merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutsideBuffer {
+    /// The frame, counted from 0.
+    pub index: usize,
+    /// The end of its range.
+    pub end: usize,
+    /// Bytes of the buffer.
+    pub len: usize,
+}
+
+impl fmt::Display for OutsideBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, end, len } = self;
+        write!(f, "frame {index} ends at byte {end} of a buffer of {len} bytes")
+    }
+}
+
+impl Error for OutsideBuffer {}
+
+/// A packet of a burst: several merged, or one as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Merged<'a> {
+    /// Describes it to a device. All zeros for a packet that stayed alone.
+    pub header: Header,
+    /// Its bytes in order: first its headers, with the payload of the first packet, then the
+    /// payload of each further packet.
+    pub slices: &'a [&'a [u8]],
+    /// Its first packet, counted from 0 in the burst.
+    pub first: usize,
+    /// The number of packets in it.
+    pub packets: usize,
+}
+
+impl Merged<'_> {
+    /// Bytes of the frame.
+    #[must_use]
+    pub fn frame_len(&self) -> usize {
+        self.slices.iter().map(|slice| slice.len()).sum()
+    }
+}
+
+/// Counters of a [`Merger`]: `packets_in == packets_out + merged`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BurstCounters {
+    /// Packets received.
+    pub packets_in: u64,
+    /// Packets that left, merged ones counted once.
+    pub packets_out: u64,
+    /// Packets merged into another.
+    pub merged: u64,
+    /// Why packets did not merge. A packet that met no other one of its flow is not examined.
+    pub refused: Refusals,
+    /// Why packets left.
+    pub flushed: Flushes,
+}
+
+/// Where a frame is in the buffer, and the next one of its merged packet.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: u32,
+    len: u32,
+    next: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    aggregate: Aggregate,
+    /// The last of its frames.
+    last: u32,
+}
+
+/// Merges the packets of bursts; nothing of a burst outlives the call.
+///
+/// Frames stay where they were received: a merged packet is a virtio header and a list of slices of
+/// the buffer, of which only the headers of the first packet are changed. So one buffer can be used
+/// for all bursts. The rules are those of [`Coalescer`](super::Coalescer); packets that no virtio
+/// header could describe to the [`Config::device`] do not merge. Packets of a flow leave in the
+/// order in which they arrived.
+///
+/// Memory is allocated as bursts grow, and kept: 12 bytes a frame and about 60 a flow of the
+/// largest burst, and about 250 for each merged packet of it.
+///
+/// ```
+/// use linecard::offload::burst::{Merger, stride};
+/// use linecard::offload::coalesce::Config;
+/// use linecard::offload::virtio::gso_type;
+/// use linecard::packet::LinkType;
+/// # fn datagram(id: u8) -> Vec<u8> {
+/// #     let mut bytes = vec![0x45, 0, 0, 32, 0, id, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// #     let sum = linecard::packet::checksum::Sum::of(&bytes).checksum();
+/// #     bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+/// #     bytes.extend([0, 7, 0, 9, 0, 12, 0xEB, 0xC2]);
+/// #     bytes.extend([0; 4]);
+/// #     bytes
+/// # }
+/// // Two UDP datagrams of one flow, as a socket with UDP_GRO gives them: one behind the other.
+/// let mut buffer = [datagram(1), datagram(2)].concat();
+///
+/// let mut merger = Merger::new(LinkType::Raw, Config::burst());
+/// let mut out = Vec::new();
+/// merger.merge_burst(&mut buffer, stride(64, 32), &mut |packet| {
+///     out.push((packet.header.gso_type, packet.header.gso_size, packet.slices.concat()));
+/// })?;
+/// let [(kind, size, bytes)] = &out[..] else { panic!("one packet") };
+/// assert_eq!((*kind, *size, bytes.len()), (gso_type::UDP_L4, 4, 28 + 2 * 4));
+/// # Ok::<(), linecard::offload::burst::OutsideBuffer>(())
+/// ```
+#[derive(Debug)]
+pub struct Merger {
+    link: LinkType,
+    config: Config,
+    device: Device,
+    hasher: FlowHasher,
+    places: Vec<Place>,
+    /// Notes in the order of their first packets.
+    notes: Notes,
+    open: Vec<Open>,
+    /// The note that the last packet joined or made.
+    current: Option<u32>,
+    recent: Recent,
+    counters: BurstCounters,
+    /// Empty; kept for its memory.
+    slices: Vec<&'static [u8]>,
+}
+
+/// Frames of `size` bytes one behind the other in the first `total` bytes; the last may be shorter.
+/// None if `size` is 0.
+///
+/// ```
+/// use linecard::offload::burst::stride;
+/// assert!(stride(7, 3).eq([0..3, 3..6, 6..7]));
+/// ```
+pub fn stride(total: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
+    let count = total.checked_div(size).map_or(0, |_| total.div_ceil(size));
+    (0..count).map(move |index| index * size..((index + 1) * size).min(total))
+}
+
+/// What one call works on.
+struct Lent<'a, F: ?Sized> {
+    buffer: &'a mut [u8],
+    out: &'a mut F,
+}
+
+impl Merger {
+    /// For frames with this link header: [`LinkType::Raw`] for a TUN device. Of the configuration,
+    /// what concerns held packets and the creation of flows is not used.
+    #[must_use]
+    pub fn new(link: LinkType, mut config: Config) -> Self {
+        let device = *config.device.get_or_insert_default();
+        config.max_held_bytes = usize::MAX;
+        Self {
+            link,
+            hasher: FlowHasher::new(config.secret),
+            config,
+            device,
+            places: Vec::new(),
+            notes: Notes::default(),
+            open: Vec::new(),
+            current: None,
+            recent: Recent::new(),
+            counters: BurstCounters::default(),
+            slices: Vec::new(),
+        }
+    }
+
+    /// The counters so far.
+    #[must_use]
+    pub fn counters(&self) -> &BurstCounters {
+        &self.counters
+    }
+
+    /// Merges the frames at these ranges of `buffer`, in the order of their arrival, and calls
+    /// `out` for each packet that results: merged ones, and all others as they are. See [`stride`]
+    /// for frames one behind the other.
+    ///
+    /// Ranges should not overlap: the headers of merged packets are changed in place.
+    ///
+    /// # Errors
+    ///
+    /// A range outside of the buffer; nothing was merged then, and `out` was not called.
+    pub fn merge_burst<F: FnMut(Merged<'_>) + ?Sized>(
+        &mut self,
+        buffer: &mut [u8],
+        frames: impl IntoIterator<Item = Range<usize>>,
+        out: &mut F,
+    ) -> Result<(), OutsideBuffer> {
+        self.begin(buffer.len(), frames)?;
+        let lent = &mut Lent { buffer, out };
+        let mut at = 0;
+        while at < self.places.len() {
+            at += match self.follow(at, lent) {
+                0 => self.take(at, lent),
+                taken => taken,
+            };
+        }
+        for note in self.notes.here() {
+            self.emit(note, Flush::BatchEnd, lent);
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        len: usize,
+        frames: impl IntoIterator<Item = Range<usize>>,
+    ) -> Result<(), OutsideBuffer> {
+        self.places.clear();
+        for (index, Range { start, end }) in frames.into_iter().enumerate() {
+            let (Ok(first), Ok(size), true) =
+                (u32::try_from(start), u32::try_from(end.saturating_sub(start)), end <= len)
+            else {
+                return Err(OutsideBuffer { index, end, len });
+            };
+            self.places.push(Place { start: first, len: size, next: NONE });
+        }
+        self.notes.begin(self.places.len());
+        self.open.clear();
+        (self.current, self.recent) = (None, Recent::new());
+        self.counters.packets_in += self.places.len() as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mergers_move_between_threads() {
+        fn is_send_and_sync<T: Send + Sync>() {}
+        is_send_and_sync::<Merger>();
+        is_send_and_sync::<Merged<'_>>();
+    }
+
+    #[test]
+    fn a_range_outside_of_the_buffer_is_refused_before_anything_is_done() {
+        let mut merger = Merger::new(LinkType::Raw, Config::burst());
+        let mut buffer = [0; 10];
+        let refused = merger.merge_burst(&mut buffer, [0..10, 4..11], &mut |_| panic!("called"));
+        assert_eq!(refused, Err(OutsideBuffer { index: 1, end: 11, len: 10 }));
+        assert_eq!(*merger.counters(), BurstCounters::default());
+    }
+}

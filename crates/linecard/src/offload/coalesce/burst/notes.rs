@@ -1,0 +1,97 @@
+//! Notes of the packets of a burst that later ones may join, by flow.
+
+use crate::packet::Layout;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Marks a free place of the table.
+const NONE: u32 = u32::MAX;
+
+/// The packet that the next packet of a flow may join.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Note {
+    pub(super) hash: u64,
+    pub(super) layout: Layout,
+    pub(super) first: u32,
+    pub(super) state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// One packet, not examined yet.
+    Alone,
+    /// Examined, and possibly merged with others: the place of its aggregate.
+    Open(u32),
+    /// It has left.
+    Gone,
+}
+
+/// The notes of a burst, in the order of their first packets.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    notes: Vec<Note>,
+    /// The first note that may not be gone.
+    oldest: usize,
+    /// The latest note of each flow, by hash, with open addressing.
+    table: Vec<u32>,
+}
+
+impl Notes {
+    /// Forgets all, and makes room for a burst of so many packets.
+    pub(super) fn begin(&mut self, packets: usize) {
+        self.notes.clear();
+        self.oldest = 0;
+        self.table.clear();
+        self.table.resize((2 * packets).next_power_of_two(), NONE);
+    }
+
+    /// Adds a note; returns its number.
+    #[inline]
+    pub(super) fn add(&mut self, note: Note) -> u32 {
+        let number = self.notes.len() as u32;
+        let place = self.place_of(note.hash);
+        self.table[place] = number;
+        self.notes.push(note);
+        number
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, number: u32) -> &Note {
+        &self.notes[number as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut Note {
+        &mut self.notes[number as usize]
+    }
+
+    /// The numbers of all notes that may not be gone.
+    pub(super) fn here(&self) -> Range<u32> {
+        self.oldest as u32..self.notes.len() as u32
+    }
+
+    /// All notes so far are gone.
+    pub(super) fn all_gone(&mut self) {
+        self.oldest = self.notes.len();
+    }
+
+    /// The note of a flow whose packet has not left.
+    #[inline]
+    pub(super) fn find(&self, hash: u64) -> Option<u32> {
+        let number = self.table[self.place_of(hash)];
+        self.notes.get(number as usize).filter(|note| note.state != State::Gone).map(|_| number)
+    }
+
+    /// The place of a flow in the table, or a free one for it: at least half of the table is free.
+    #[inline]
+    fn place_of(&self, hash: u64) -> usize {
+        let mask = self.table.len() - 1;
+        let mut place = hash as usize & mask;
+        while let Some(note) = self.notes.get(self.table[place] as usize)
+            && note.hash != hash
+        {
+            place = (place + 1) & mask;
+        }
+        place
+    }
+}

@@ -1,0 +1,244 @@
+//! Divides a frame that a virtio header describes, with room around each segment.
+
+use super::{SegmentError, Segments, segment_bytes};
+use crate::offload::virtio::{FieldError, Header};
+use crate::packet::{ChecksumState, Form, Layout, LinkType};
+use core::error::Error;
+use core::fmt;
+
+/// Bytes left free around each segment, for the caller's own header and, for example, the tag of an
+/// AEAD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Before each segment.
+    pub front: usize,
+    /// After each segment.
+    pub back: usize,
+}
+
+/// Why a frame cannot be cut. Nothing was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CutError {
+    /// The header contradicts the frame.
+    Header(FieldError),
+    /// The frame cannot be segmented.
+    Segment(SegmentError),
+}
+
+impl fmt::Display for CutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(error) => error.fmt(f),
+            Self::Segment(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for CutError {}
+
+impl From<FieldError> for CutError {
+    fn from(error: FieldError) -> Self {
+        Self::Header(error)
+    }
+}
+
+impl From<SegmentError> for CutError {
+    fn from(error: SegmentError) -> Self {
+        Self::Segment(error)
+    }
+}
+
+/// The segments of a frame, or the frame itself if it is not to be segmented; see [`cut`].
+#[derive(Debug)]
+pub struct Cut<'f, P = &'f [u8]> {
+    kind: Kind<'f, P>,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each frame")]
+enum Kind<'f, P> {
+    /// As it is; none once it has been written.
+    Whole(Option<(&'f [u8], &'f [P])>),
+    Segments(Segments<'f, P>),
+}
+
+/// Segments in a row, each with its room: all have one length, except that the last segment of a
+/// frame may be shorter. So the whole run can be sent by one call with `UDP_SEGMENT`.
+#[derive(Debug)]
+pub struct Run<'o> {
+    bytes: &'o mut [u8],
+    size: usize,
+}
+
+impl Run<'_> {
+    /// All of them, one behind the other, with their room.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// Bytes of each with its room, except that the last may be shorter.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// One after the other, with their room.
+    pub fn segments(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
+        self.bytes.chunks_mut(self.size)
+    }
+}
+
+/// Divides `frame` as `header` asks for, in the order of the segments: by `gso_size`, with complete
+/// headers and checksums. A frame that is not to be segmented is one segment; if its checksum is
+/// left to the device, it is completed in place.
+///
+/// ```
+/// use linecard::offload::burst::{Room, cut};
+/// use linecard::offload::virtio::{Header, flag, gso_type};
+/// use linecard::packet::LinkType;
+/// // As a TUN device gives it: 4 bytes of payload over UDP, by 3; the checksum is left to us.
+/// let mut frame = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// frame.extend([0, 7, 0, 9, 0, 12, 1, 2, 1, 2, 3, 4]);
+/// let (flags, gso_type) = (flag::NEEDS_CSUM, gso_type::UDP_L4);
+/// let (gso_size, csum_start, csum_offset) = (3, 20, 6);
+/// let header = Header { flags, gso_type, gso_size, csum_start, csum_offset, ..Header::default() };
+///
+/// let mut segments = cut(LinkType::Raw, &header, &mut frame)?;
+/// let mut out = [0; 256];
+/// // 8 bytes for a header of our own, and 16 for a tag.
+/// while let Some(mut run) = segments.write(Room { front: 8, back: 16 }, &mut out)? {
+///     let lens: Vec<usize> = run.segments().map(|segment| segment.len()).collect();
+///     assert_eq!((run.size(), lens), (8 + 31 + 16, vec![8 + 31 + 16, 8 + 29 + 16]));
+/// }
+/// # Ok::<(), linecard::offload::burst::CutError>(())
+/// ```
+///
+/// # Errors
+///
+/// The header contradicts the frame, or the frame cannot be segmented.
+pub fn cut<'f>(link: LinkType, header: &Header, frame: &'f mut [u8]) -> Result<Cut<'f>, CutError> {
+    cut_pieces(link, header, frame, &[])
+}
+
+/// [`cut`] for a frame whose bytes continue in further pieces, as in the descriptors of a virtual
+/// machine's queue. All headers have to be in `head`.
+///
+/// # Errors
+///
+/// As [`cut`]; headers that extend beyond `head` make the frame malformed.
+pub fn cut_pieces<'f, P: AsRef<[u8]>>(
+    link: LinkType,
+    header: &Header,
+    head: &'f mut [u8],
+    rest: &'f [P],
+) -> Result<Cut<'f, P>, CutError> {
+    let behind: usize = rest.iter().map(|piece| piece.as_ref().len()).sum();
+    let len = head.len() + behind;
+    if *header == Header::default() {
+        return Ok(Cut { kind: Kind::Whole(Some((head, rest))) });
+    }
+    let layout = Layout::parse_head(link, head, len);
+    let gso = match header.check(head, &layout) {
+        Ok(offload) => offload.gso,
+        // Of a header that we do not know, in an unknown tunnel.
+        Err(FieldError::CsumStart(_)) if header.gso_type == 0 => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(gso) = gso else {
+        header.complete_checksum_of(head, rest.iter().map(AsRef::as_ref))?;
+        return Ok(Cut { kind: Kind::Whole(Some((head, rest))) });
+    };
+    if layout.end() != len {
+        return Err(SegmentError::NotADatagram(Form::Padded).into());
+    }
+    let layout = layout.ending_at(head.len());
+    // The sum of the pseudo header is replaced by a whole checksum in each segment.
+    let segments = segment_bytes((head, rest), &layout, ChecksumState::Unknown, gso)?;
+    Ok(Cut { kind: Kind::Segments(segments) })
+}
+
+impl<P: AsRef<[u8]>> Cut<'_, P> {
+    /// How many segments there are in all: at least one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match &self.kind {
+            Kind::Whole(_) => 1,
+            Kind::Segments(segments) => segments.count(),
+        }
+    }
+
+    /// Bytes of the longest segment, without room.
+    #[must_use]
+    pub fn max_len(&self) -> usize {
+        match &self.kind {
+            Kind::Whole(Some((head, rest))) => {
+                head.len() + rest.iter().map(|piece| piece.as_ref().len()).sum::<usize>()
+            }
+            Kind::Whole(None) => 0,
+            Kind::Segments(segments) => segments.max_len(),
+        }
+    }
+
+    /// Writes as many of the remaining segments as fit to the front of `out`, each with `room`
+    /// around it; none if none is left. The bytes of the room are not changed.
+    ///
+    /// # Errors
+    ///
+    /// Not even one fits. It is not lost, and can be written again.
+    pub fn write<'o>(
+        &mut self,
+        room: Room,
+        out: &'o mut [u8],
+    ) -> Result<Option<Run<'o>>, SegmentError> {
+        let around = room.front + room.back;
+        let (mut end, mut size) = (0, 0);
+        while let Some(area) = out.get_mut(end + room.front..)
+            && let Some(fit) = area.len().checked_sub(room.back)
+        {
+            match self.write_next(&mut area[..fit]) {
+                Ok(None) => break,
+                Ok(Some(len)) => {
+                    end += around + len;
+                    size = size.max(around + len);
+                }
+                Err(SegmentError::OutputTooSmall { .. }) if end > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if end == 0 && !self.is_done() {
+            let needed = around + self.max_len();
+            return Err(SegmentError::OutputTooSmall { room: out.len(), needed });
+        }
+        Ok((end > 0).then(|| Run { bytes: &mut out[..end], size }))
+    }
+
+    fn is_done(&mut self) -> bool {
+        match &mut self.kind {
+            Kind::Whole(frame) => frame.is_none(),
+            Kind::Segments(segments) => segments.peek().is_none(),
+        }
+    }
+
+    fn write_next(&mut self, out: &mut [u8]) -> Result<Option<usize>, SegmentError> {
+        match &mut self.kind {
+            Kind::Segments(segments) => Ok(segments.write_next(out)?.map(|written| written.len)),
+            Kind::Whole(frame) => {
+                let Some((head, rest)) = *frame else { return Ok(None) };
+                let slices = || core::iter::once(head).chain(rest.iter().map(AsRef::as_ref));
+                let needed = slices().map(<[u8]>::len).sum();
+                if out.len() < needed {
+                    return Err(SegmentError::OutputTooSmall { room: out.len(), needed });
+                }
+                let mut at = 0;
+                for slice in slices() {
+                    out[at..at + slice.len()].copy_from_slice(slice);
+                    at += slice.len();
+                }
+                *frame = None;
+                Ok(Some(at))
+            }
+        }
+    }
+}
