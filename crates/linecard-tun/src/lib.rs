@@ -53,6 +53,7 @@
 
 mod buffers;
 mod counters;
+mod device;
 pub mod egress;
 mod error;
 pub mod ingress;
@@ -64,11 +65,10 @@ pub mod udp;
 
 pub use buffers::Buffers;
 pub use counters::{Counters, Drops};
+pub use device::{Device, Frame, TapConfig, TapKind};
 pub use error::PortError;
-pub use tap::{Tap, TapConfig, TapKind};
+pub use tap::Tap;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -95,12 +95,20 @@ pub const BUFFER_LEN: usize = 65_536 + 64;
 ///
 /// The system's error: too little memory, or too many descriptors.
 pub fn wait(ports: &[BorrowedFd<'_>], time: Duration) -> io::Result<bool> {
-    let mut entries: Vec<_> = ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
-    // A time too long for the system's clock means forever.
-    let time = Timespec::try_from(time).ok();
-    match poll(&mut entries, time.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    let entries = ports.iter().map(|port| sys::poll::readable(*port));
+    sys::poll::wait(&mut entries.collect::<Vec<_>>(), time)
+}
+
+/// As [`wait`], without allocating, and returns which of the ports can be read.
+///
+/// # Errors
+///
+/// As [`wait`].
+pub fn wait_each<const N: usize>(
+    ports: [BorrowedFd<'_>; N],
+    time: Duration,
+) -> io::Result<[bool; N]> {
+    let mut entries = ports.map(sys::poll::readable);
+    sys::poll::wait(&mut entries, time)?;
+    Ok(entries.map(|entry| entry.revents != 0))
 }

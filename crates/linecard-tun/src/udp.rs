@@ -4,10 +4,13 @@
 
 use crate::sys::datagrams;
 use crate::sys::is;
+use linecard::offload::burst::{Cut, Room, stride};
+use linecard::offload::segment::SegmentError;
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Bytes that [`BatchSocket::receive`] needs room for: the longest batch.
 pub const MAX_RECEIVED: usize = 65_535;
@@ -51,10 +54,10 @@ pub struct BatchSocket {
 }
 
 /// Datagrams that arrived together, from one sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Received<'r> {
-    /// One behind the other.
-    pub bytes: &'r [u8],
+    /// One behind the other, to be decrypted in place if need be.
+    pub bytes: &'r mut [u8],
     /// Bytes of each, except that the last may be shorter; at least 1.
     pub size: usize,
     /// The sender.
@@ -63,8 +66,13 @@ pub struct Received<'r> {
 
 impl<'r> Received<'r> {
     /// One after the other; an empty datagram is none.
-    pub fn iter(&self) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.bytes.chunks(self.size)
+    }
+
+    /// Their places in [`bytes`](Self::bytes).
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        stride(self.bytes.len(), self.size)
     }
 }
 
@@ -181,7 +189,7 @@ impl BatchSocket {
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
         }
         let arrival = datagrams::receive(self.socket.as_fd(), room)?;
-        let bytes = &room[..arrival.len];
+        let bytes = &mut room[..arrival.len];
         let size = arrival.size.unwrap_or(arrival.len).max(1);
         Ok(Received { bytes, size, from: arrival.from })
     }
@@ -191,5 +199,157 @@ impl AsFd for BatchSocket {
     /// Readable when a datagram or an error waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for BatchSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Bytes of a [`Batcher`]: two of the longest calls.
+const BATCHER_LEN: usize = 2 * MAX_RECEIVED;
+
+/// Datagrams for the connected peer of a socket, gathered so that one call sends many: up to 64 of
+/// one size, of which the last may be shorter.
+///
+/// ```
+/// use linecard::offload::burst::{Room, cut};
+/// use linecard::offload::virtio::Header;
+/// use linecard::packet::LinkType;
+/// use linecard_tun::udp::{BatchSocket, Batcher};
+/// use std::net::UdpSocket;
+///
+/// let server = UdpSocket::bind("127.0.0.1:0")?;
+/// let client = BatchSocket::new(UdpSocket::bind("127.0.0.1:0")?)?;
+/// client.socket().connect(server.local_addr()?)?;
+///
+/// let mut batcher = Batcher::new();
+/// for mut frame in [*b"line", *b"card"] {
+///     let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame)?;
+///     // A byte in front of each, which is filled in here; encryption would be done here, too.
+///     let room = Room { front: 1, back: 0 };
+///     batcher.push(&client, &mut segments, room, |datagram| datagram[0] = b'>')?;
+/// }
+/// batcher.flush(&client)?;
+///
+/// let mut datagram = [0; 9];
+/// assert_eq!(server.recv(&mut datagram)?, 5);
+/// assert_eq!(&datagram[..5], b">line");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Batcher {
+    bytes: Vec<u8>,
+    /// The datagrams gathered: all of them have `size` bytes.
+    gathered: Range<usize>,
+    size: usize,
+    sent: u64,
+    dropped: u64,
+}
+
+impl Default for Batcher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Batcher {
+    /// Allocates memory for two calls, 128 KiB.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { bytes: vec![0; BATCHER_LEN], gathered: 0..0, size: 0, sent: 0, dropped: 0 }
+    }
+
+    /// Datagrams that the kernel has taken.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Datagrams that it has not taken, because its queue was full or for another error.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Adds the segments of a frame, with `room` around each, which `seal` fills in. Datagrams are
+    /// sent when no other may follow them in their call; the rest is sent by a later call of this
+    /// function, or by [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// As [`BatchSocket::send`] about datagrams of this or an earlier frame: those that were not
+    /// taken are dropped, and all others are kept or sent.
+    /// [`ErrorKind::InvalidInput`] if a segment is longer than a datagram may be; the rest of the
+    /// frame is left in `cut`.
+    pub fn push<P: AsRef<[u8]>>(
+        &mut self,
+        socket: &BatchSocket,
+        cut: &mut Cut<'_, P>,
+        room: Room,
+        mut seal: impl FnMut(&mut [u8]),
+    ) -> io::Result<()> {
+        let mut result = Ok(());
+        loop {
+            let at = self.gathered.end;
+            let mut run = match cut.write(room, &mut self.bytes[at..]) {
+                Ok(Some(run)) => run,
+                Ok(None) => return result,
+                Err(SegmentError::OutputTooSmall { .. }) if at > 0 => {
+                    result = self.flush(socket).and(result);
+                    continue;
+                }
+                Err(error) => return Err(io::Error::new(ErrorKind::InvalidInput, error)),
+            };
+            run.segments().for_each(&mut seal);
+            let (len, size) = (run.bytes().len(), run.size());
+            result = self.gather(socket, at..at + len, size).and(result);
+        }
+    }
+
+    /// Sends what has been gathered: to be called when no further frame is at hand.
+    ///
+    /// # Errors
+    ///
+    /// As [`BatchSocket::send`]; what was not taken is dropped.
+    pub fn flush(&mut self, socket: &BatchSocket) -> io::Result<()> {
+        let result = self.send(socket);
+        self.gathered = 0..0;
+        result
+    }
+
+    fn send(&mut self, socket: &BatchSocket) -> io::Result<()> {
+        let datagrams = &self.bytes[self.gathered.clone()];
+        self.gathered.start = self.gathered.end;
+        if datagrams.is_empty() {
+            return Ok(());
+        }
+        let result = socket.send(datagrams, self.size);
+        let taken = *result.as_ref().unwrap_or(&0);
+        self.sent += taken.div_ceil(self.size) as u64;
+        self.dropped += (datagrams.len() - taken).div_ceil(self.size) as u64;
+        result.map(drop)
+    }
+
+    /// Adds a run of datagrams of `size` bytes, of which the last may be shorter.
+    fn gather(&mut self, socket: &BatchSocket, run: Range<usize>, size: usize) -> io::Result<()> {
+        let mut result = Ok(());
+        // One datagram that is shorter may be the last of a call.
+        let joins = size == self.size || size < self.size && run.len() == size;
+        if !self.gathered.is_empty() && !joins {
+            result = self.send(socket);
+        }
+        if self.gathered.is_empty() {
+            (self.gathered.start, self.size) = (run.start, size);
+        }
+        self.gathered.end = run.end;
+        let count = self.gathered.len().div_ceil(self.size);
+        let full = count >= MAX_DATAGRAMS || (count + 1) * self.size > MAX_SENT;
+        if full || !self.gathered.len().is_multiple_of(self.size) {
+            result = self.send(socket).and(result);
+        }
+        result
     }
 }
