@@ -162,7 +162,7 @@ impl BatchSocket {
     /// Sends the first datagrams by one call; how many bytes they are.
     fn send_some(&self, bytes: &[u8], size: usize, to: Option<SocketAddr>) -> io::Result<usize> {
         let first = &bytes[..size.min(bytes.len())];
-        let most = MAX_DATAGRAMS.min(MAX_SENT / size) * size;
+        let most = most_of(size);
         if self.gso.get() && most > size && bytes.len() > size {
             let many = &bytes[..most.min(bytes.len())];
             match datagrams::send(self.socket.as_fd(), many, size as u16, to) {
@@ -195,6 +195,11 @@ impl BatchSocket {
     }
 }
 
+/// Bytes of as many datagrams of `size` bytes as one call sends.
+fn most_of(size: usize) -> usize {
+    MAX_DATAGRAMS.min(MAX_SENT / size).max(1) * size
+}
+
 impl AsFd for BatchSocket {
     /// Readable when a datagram or an error waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -208,8 +213,11 @@ impl AsRawFd for BatchSocket {
     }
 }
 
-/// Bytes of a [`Batcher`]: two of the longest calls.
-const BATCHER_LEN: usize = 2 * MAX_RECEIVED;
+/// Bytes of a [`Batcher`]: two of the longest packets that a device gives, with room around their
+/// segments, and what one call left behind.
+const BATCHER_LEN: usize = 3 << 16;
+/// Bytes that are moved to the start of the buffer when a call has left them behind.
+const MAX_MOVED: usize = 16 << 10;
 
 /// Datagrams for the connected peer of a socket, gathered so that one call sends many: up to 64 of
 /// one size, of which the last may be shorter.
@@ -256,7 +264,7 @@ impl Default for Batcher {
 }
 
 impl Batcher {
-    /// Allocates memory for two calls, 128 KiB.
+    /// Allocates 192 KiB.
     #[must_use]
     pub fn new() -> Self {
         Self { bytes: vec![0; BATCHER_LEN], gathered: 0..0, size: 0, sent: 0, dropped: 0 }
@@ -315,14 +323,16 @@ impl Batcher {
     ///
     /// As [`BatchSocket::send`]; what was not taken is dropped.
     pub fn flush(&mut self, socket: &BatchSocket) -> io::Result<()> {
-        let result = self.send(socket);
+        let result = self.send(socket, usize::MAX);
         self.gathered = 0..0;
         result
     }
 
-    fn send(&mut self, socket: &BatchSocket) -> io::Result<()> {
-        let datagrams = &self.bytes[self.gathered.clone()];
-        self.gathered.start = self.gathered.end;
+    /// Sends what has been gathered, at most `limit` bytes.
+    fn send(&mut self, socket: &BatchSocket, limit: usize) -> io::Result<()> {
+        let Range { start, end } = self.gathered;
+        self.gathered.start += limit.min(end - start);
+        let datagrams = &self.bytes[start..self.gathered.start];
         if datagrams.is_empty() {
             return Ok(());
         }
@@ -339,17 +349,121 @@ impl Batcher {
         // One datagram that is shorter may be the last of a call.
         let joins = size == self.size || size < self.size && run.len() == size;
         if !self.gathered.is_empty() && !joins {
-            result = self.send(socket);
+            result = self.send(socket, usize::MAX);
         }
         if self.gathered.is_empty() {
             (self.gathered.start, self.size) = (run.start, size);
         }
         self.gathered.end = run.end;
-        let count = self.gathered.len().div_ceil(self.size);
-        let full = count >= MAX_DATAGRAMS || (count + 1) * self.size > MAX_SENT;
-        if full || !self.gathered.len().is_multiple_of(self.size) {
-            result = self.send(socket).and(result);
+        let call = most_of(self.size);
+        while result.is_ok() && self.gathered.len() >= call {
+            result = self.send(socket, call);
+        }
+        if result.is_err() || !self.gathered.len().is_multiple_of(self.size) {
+            return self.flush(socket).and(result);
+        }
+        if self.gathered.len() <= MAX_MOVED {
+            // To the start, where memory is in the cache and there is most room.
+            self.bytes.copy_within(self.gathered.clone(), 0);
+            self.gathered = 0..self.gathered.len();
         }
         result
+    }
+}
+
+/// Calls of one [`Receiver::receive`].
+const MAX_CALLS: usize = 64;
+
+/// Receives what is waiting at a socket into one buffer, by several calls: packets that were sent by
+/// several calls can be merged again then.
+///
+/// ```
+/// use linecard_tun::udp::{BatchSocket, Receiver};
+/// use std::net::UdpSocket;
+/// use std::os::fd::AsFd;
+/// use std::time::Duration;
+///
+/// let socket = BatchSocket::new(UdpSocket::bind("127.0.0.1:0")?)?;
+/// let (client, mut receiver) = (UdpSocket::bind("127.0.0.1:0")?, Receiver::new(4));
+/// client.send_to(b"line", socket.socket().local_addr()?)?;
+///
+/// linecard_tun::wait(&[socket.as_fd()], Duration::from_secs(5))?;
+/// let burst = receiver.receive(&socket)?;
+/// assert_eq!(burst.ranges().next(), Some(0..4));
+/// assert_eq!(burst.batches[0].from, client.local_addr()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Receiver {
+    bytes: Vec<u8>,
+    batches: Vec<Batch>,
+}
+
+/// Datagrams that one call received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Where they are, one behind the other.
+    pub place: Range<usize>,
+    /// Bytes of each, except that the last may be shorter; at least 1.
+    pub size: usize,
+    /// The sender.
+    pub from: SocketAddr,
+}
+
+/// Datagrams that were waiting at a socket.
+#[derive(Debug)]
+pub struct Burst<'r> {
+    /// All of them, to be decrypted in place if need be.
+    pub bytes: &'r mut [u8],
+    /// What each call received: at least one.
+    pub batches: &'r [Batch],
+    /// Whether nothing more was waiting.
+    pub is_last: bool,
+}
+
+impl<'r> Burst<'r> {
+    /// The places of all datagrams in [`bytes`](Self::bytes); an empty one is left out.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<'r> {
+        self.batches.iter().flat_map(|Batch { place, size, .. }| {
+            let start = place.start;
+            stride(place.len(), *size).map(move |range| start + range.start..start + range.end)
+        })
+    }
+}
+
+impl Receiver {
+    /// Allocates memory for `batches` of the longest batches, 64 KiB each; 1 at least. 4 keep what
+    /// large packets were divided into together, and stay in most processors' caches.
+    #[must_use]
+    pub fn new(batches: usize) -> Self {
+        Self { bytes: vec![0; batches.max(1) * MAX_RECEIVED], batches: Vec::new() }
+    }
+
+    /// Receives what waits, as far as there is room for the longest batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`BatchSocket::receive`] of the first call. An error after some have been received is
+    /// not reported.
+    pub fn receive(&mut self, socket: &BatchSocket) -> io::Result<Burst<'_>> {
+        self.batches.clear();
+        let (mut end, mut is_last) = (0, false);
+        while self.batches.len() < MAX_CALLS
+            && let Some(room) = self.bytes.get_mut(end..).filter(|room| room.len() >= MAX_RECEIVED)
+        {
+            match socket.receive(room) {
+                Ok(Received { bytes, size, from }) => {
+                    let place = end..end + bytes.len();
+                    end = place.end;
+                    self.batches.push(Batch { place, size, from });
+                }
+                Err(error) if self.batches.is_empty() => return Err(error),
+                Err(_) => {
+                    is_last = true;
+                    break;
+                }
+            }
+        }
+        Ok(Burst { bytes: &mut self.bytes[..end], batches: &self.batches, is_last })
     }
 }

@@ -2,7 +2,7 @@
 
 use linecard::offload::burst::Room;
 use linecard_peers_tunnel::{Arguments, COUNTER, TAG, ready, some, wait};
-use linecard_tun::udp::{BatchSocket, Batcher, MAX_RECEIVED};
+use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
 use linecard_tun::{BUFFER_LEN, Device, TapConfig};
 use std::error::Error;
 
@@ -12,8 +12,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { device, socket, mut cipher, .. } = Arguments::parse()?;
     let device = Device::open(&TapConfig::tun(device))?;
     let (socket, mut batcher, mut merger) = (BatchSocket::new(socket)?, Batcher::new(), device.merger());
-    let (mut frame, mut received, mut packets) =
-        (vec![0; BUFFER_LEN], vec![0; MAX_RECEIVED], Vec::new());
+    let (mut frame, mut receiver, mut packets) =
+        (vec![0; BUFFER_LEN], Receiver::new(4), Vec::new());
     ready();
     loop {
         let [up, down] = wait(&device, &socket, None)?;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         some(batcher.flush(&socket))?;
         for _ in 0..down {
-            let Some(received) = some(socket.receive(&mut received))? else { break };
+            let Some(received) = some(receiver.receive(&socket))? else { break };
             packets.clear();
             packets.extend(received.ranges().filter_map(|place| {
                 let len = cipher.open(&mut received.bytes[place.clone()])?.len();
@@ -34,6 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 // A device that is down loses packets, as any network does.
                 let _written = device.write(&packet);
             })?;
+            if received.is_last {
+                break;
+            }
         }
     }
 }
