@@ -84,6 +84,13 @@ def test_models_of_every_kind_are_swept(kind: str) -> None:
     assert len(table) == 2 and len(list(table)) > 4
 
 
+def test_former_names_are_warned_of() -> None:
+    text = 'model = "npu"\n[run]\nduration = "2ms"\nwarm_up = "1ms"\n[dma]\nbits_per_second = 16_000_000_000\n'
+    with pytest.warns(UserWarning, match=r"`dma.bits_per_second` is now called `dma.rate`") as found:
+        table = linecard.sweep(text, {"npu.cores": [2]})
+    assert table.rows == 1 and found[0].filename == __file__
+
+
 def test_prediction_is_another_table(transmit: str) -> None:
     table = linecard.sweep(transmit, {"core.mhz": [100, 200]}, predict=True)
     assert table["error"].tolist() == [None, None] and "hash" not in table

@@ -97,12 +97,7 @@ impl Remarks {
     }
 
     fn unknown(&self) -> Option<String> {
-        let list = self.unknown.iter();
-        let list: Vec<String> =
-            list.map(|(link, packets)| format!("link type {link} ({packets} packets)")).collect();
-        let known = "known are 0, 1, 101, 108, 113, 228, 229, 276: loopback, Ethernet, raw IP, \
-                     Linux cooked";
-        (!list.is_empty()).then(|| format!("{} passed unchanged; {known}", list.join(", ")))
+        (!self.unknown.is_empty()).then(|| passed_unchanged(&self.unknown))
     }
 
     /// Refuses a damaged input, and one without any packet that could be followed.
@@ -118,4 +113,18 @@ impl Remarks {
             _ => Ok(()),
         }
     }
+}
+
+/// What is said of packets whose link types are not known.
+pub(crate) fn passed_unchanged(unknown: &Unknown) -> String {
+    let list = unknown.iter();
+    let one = |(link, packets): (&u32, &u64)| match packets {
+        1 => format!("link type {link} (1 packet)"),
+        packets => format!("link type {link} ({packets} packets)"),
+    };
+    let list: Vec<String> = list.map(one).collect();
+    format!(
+        "{} passed unchanged; known are 0, 1, 101, 108, 113, 228, 229, 276: loopback, Ethernet, raw IP, Linux cooked",
+        list.join(", ")
+    )
 }

@@ -3,10 +3,10 @@
 use super::error::Error;
 use super::job::{Context, Job};
 use linecard::progress::Progress;
-use linecard_config::{Document, Parameter, Varied, parameters, schema};
+use linecard_config::{Config, Document, Parameter, Varied, parameters, schema};
 use linecard_report::{Page, Report, report_of};
 use schemars::Schema;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Makes a job at points that have values for keys.
@@ -20,6 +20,7 @@ pub struct AnyJob {
     /// Runs it with the configuration of a document.
     run: fn(&Document, &Arc<Progress>) -> Result<Finished, Error>,
     check: fn(&Document) -> Result<(), Error>,
+    former_names: fn(&Document) -> Vec<String>,
     at_points: MakeAtPoints,
     parameters: fn() -> &'static [Parameter],
     schema: fn() -> Schema,
@@ -46,6 +47,7 @@ impl AnyJob {
             name: J::NAME,
             run: run::<J>,
             check: check::<J>,
+            former_names: Document::former_names::<J::Config>,
             at_points: at_points::<J>,
             parameters: parameters::<J::Config>,
             schema: schema::<J::Config>,
@@ -70,6 +72,12 @@ impl AnyJob {
         (self.check)(document)
     }
 
+    /// A warning for each value of a document that is given by a parameter's former name.
+    #[must_use]
+    pub fn former_names(&self, document: &Document) -> Vec<String> {
+        (self.former_names)(document)
+    }
+
     /// The job at points that have values for `keys`.
     pub(crate) fn at_points(
         &self,
@@ -77,6 +85,12 @@ impl AnyJob {
         keys: &[String],
     ) -> Result<Box<dyn AtPoints>, Error> {
         (self.at_points)(document, keys)
+    }
+
+    /// A result of this model, with its name where scenarios have it.
+    pub(crate) fn named(&self, mut finished: Finished) -> Finished {
+        finished.report.add_config(&json!({ "model": self.name }));
+        finished
     }
 
     /// Its parameters.
@@ -90,13 +104,14 @@ impl AnyJob {
     pub fn schema(&self) -> Schema {
         let mut schema = (self.schema)();
         schema.insert("title".to_owned(), format!("linecard model \"{}\"", self.name).into());
-        let kind = serde_json::json!({
+        let kind = json!({
             "const": self.name,
             "description": "the kind of scenario",
         });
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             properties.insert("model".to_owned(), kind);
         }
+        schema.insert("required".to_owned(), json!(["model"]));
         schema
     }
 }
@@ -109,6 +124,15 @@ impl Finished {
         page.summary(&report);
         let value = serde_json::to_value(&report).unwrap_or_default();
         Self { value, report, page, failure: None }
+    }
+
+    /// The same with the configuration that it is of, and with warnings of the document that it was read from.
+    #[must_use]
+    pub(crate) fn of_config<C: Config>(mut self, config: &C, document: Option<&Document>) -> Self {
+        self.report.add_config(config);
+        let warnings = document.map(Document::former_names::<C>);
+        warnings.into_iter().flatten().for_each(|warning| self.report.note(warning));
+        self
     }
 }
 
@@ -141,10 +165,9 @@ pub fn finish_with<J: Job>(
     context: &Context<'_>,
 ) -> Result<Finished, Error> {
     let outcome = J::run(config, context).map_err(|error| context.placed(error))?;
-    let mut finished = finished::<J>(command, J::title(config), &outcome);
+    let finished = finished::<J>(command, J::title(config), &outcome);
+    let mut finished = finished.of_config(config, context.document);
     finished.failure = finished.failure.map(|error| context.placed(error));
-    let warnings = context.document.map(Document::former_names::<J::Config>);
-    warnings.into_iter().flatten().for_each(|warning| finished.report.note(warning));
     Ok(finished)
 }
 

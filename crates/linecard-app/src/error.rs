@@ -14,26 +14,31 @@ Exit codes:
   1  a file could not be read or written
   2  wrong arguments or a wrong scenario
   3  no packet was of a link type that is known: the output is a copy
-  4  the input is damaged: the output has everything before the damage, and there is no output
-     when nothing could be read
+  4  the input is damaged: the output has everything before the damage, and
+     there is no output when nothing could be read
   5  run, model: a byte was lost, wrong or out of place
-  6  attach, jitter: a port, a socket or the address for metrics could not be opened, or rights are
-     lacking or could not be given up
+  6  attach, jitter: a port, a socket or the address for metrics could not be
+     opened, or rights are lacking or could not be given up
   7  attach: a port has gone while it was in use
   8  attach: a thread has failed, which is a bug
   9  model: the firmware did what no core can do, loops, or refuses a message
   10  reproduce: a figure differs without a reason, or beyond its limit
-  11  jitter: no verdict: what was measured is not good enough for one, and the text says why
+  11  jitter: no verdict: what was measured is not good enough for one, and the
+      text says why
   12  jitter: a setting could not be put back as it was
   13  plan, model solve: nothing fits; the text says why and what would help
-  14  send, recv: the other end is not there, does not answer any more, or was cut off
-  15  send, recv: the other end is not who it should be, or does not accept this one
+  14  send, recv: the other end is not there, does not answer any more, or was
+      cut off
+  15  send, recv: the other end is not who it should be, or does not accept
+      this one
   16  send, recv: the other end has refused or ended it, and the text says why
-  17  send, recv: some files were not transferred, all others were; the text says which
-  130  coalesce, segment, model, send, recv: stopped by Ctrl-C, SIGTERM or SIGHUP; send and recv keep
-       what has arrived, the others remove the incomplete output
+  17  send, recv: some files were not transferred, all others were; the text
+      says which
+  130  stopped by Ctrl-C, SIGTERM or SIGHUP before the end: send and recv keep
+       what has arrived, other commands remove the incomplete output
 
-After 1, 14, 16, 17 and 130, send and recv go on from there: what has arrived is kept";
+After 1, 14, 16, 17 and 130, send and recv go on from there: what has arrived
+is kept";
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, thiserror::Error)]

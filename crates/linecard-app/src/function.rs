@@ -243,7 +243,6 @@ impl Call<'_> {
     /// The arguments as values of a configuration, over those of `document`.
     fn set(&self, mut document: Document) -> Result<Document, Error> {
         let known: Vec<_> = self.function.arguments().collect();
-        let mut given: Vec<(&str, &Parameter)> = Vec::new();
         for (argument, value) in &self.arguments.values {
             let Some((_, parameter)) = known.iter().find(|(name, _)| name == argument) else {
                 return Err(Error::Usage(format!("{argument}: there is no such argument")));
@@ -251,15 +250,6 @@ impl Call<'_> {
             if value.is_null() {
                 continue;
             }
-            let excluded = |(_, other): &&(&str, &Parameter)| {
-                let flag = |parameter: &Parameter| parameter.flag.clone().unwrap_or_default();
-                parameter.conflicts.contains(&flag(other))
-                    || other.conflicts.contains(&flag(parameter))
-            };
-            if let Some((other, _)) = given.iter().find(excluded) {
-                return Err(Error::Usage(format!("{argument}: it cannot be given beside {other}")));
-            }
-            given.push((argument, parameter));
             match (&parameter.bare_unit, value) {
                 (Some(unit), Value::Number(number)) => {
                     let value = format!("{number}{unit}").into();
@@ -296,8 +286,11 @@ mod tests {
         let refused = call("solve", &[("speed", json!(1))]).expect_err("not an argument");
         assert_eq!(refused.to_string(), "speed: there is no such argument");
         let both = [("rate", json!("1G")), ("protocol", json!("udp")), ("mix", json!("tcp:2=1"))];
-        let refused = call("solve", &both).expect_err("both");
-        assert_eq!(refused.to_string(), "mix: it cannot be given beside protocol");
+        let refused = call("solve", &both).expect_err("both").to_string();
+        assert_eq!(
+            refused,
+            "mix=tcp:2=1: `mix` excludes `protocol`, which is given by protocol=udp: leave one out"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The offloads for C. Callers see `include/linecard.h`, which is generated from this crate;
-//! `examples/` and `docs/howto/library.md` show its use.
+//! `examples/` show its use.
 //!
 //! [`abi`] has every exported function and all `unsafe` code: it turns pointers into slices, and
 //! keeps panics from crossing into C. What the functions do is safe code beside it.

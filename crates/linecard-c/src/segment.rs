@@ -49,7 +49,7 @@ pub(crate) fn write(
         let mut end = start;
         let padding = &ZEROS[..segment.padding];
         for part in iter::once(segment.header).chain(segment.payload).chain(iter::once(padding)) {
-            out[end..end + part.len()].write_copy_of_slice(part);
+            copy(part, &mut out[end..end + part.len()]);
             end += part.len();
         }
         let position = position(segment.class);
@@ -62,8 +62,17 @@ pub(crate) fn write(
 /// Sums `from`, and copies it to `to`, which has the same length.
 pub(crate) fn copy_and_sum(from: &[u8], to: &mut [MaybeUninit<u8>]) -> Sum {
     let sum = Sum::of(from);
-    to.write_copy_of_slice(from);
+    copy(from, to);
     sum
+}
+
+/// `write_copy_of_slice`, which Rust has from 1.93 on.
+#[inline]
+fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    assert_eq!(from.len(), to.len(), "the room for a part is as long as the part");
+    for (to, from) in to.iter_mut().zip(from) {
+        to.write(*from);
+    }
 }
 
 /// Zeros that a short frame is padded with.
@@ -92,10 +101,10 @@ pub(crate) fn gather(packet: &Packet<&[u8]>, gso: Gso, room: Room<'_>) -> Result
     for place in &mut *list {
         let Some(segment) = segments.next_segment() else { break };
         let header = headers.next().ok_or(Error::NoRoom)?;
-        let header = header.write_copy_of_slice(segment.header);
+        copy(segment.header, header);
         let padding = &ZEROS[..segment.padding];
         let parts = segment.payload.chain(Some(padding).filter(|zeros| !zeros.is_empty()));
-        let header = Slice { data: header.as_mut_ptr(), len: header.len() };
+        let header = Slice { data: header.as_mut_ptr().cast(), len: header.len() };
         // A slice is laid out as C's iovec, which has no const; payload is not written.
         let parts = parts.map(|part| Slice { data: part.as_ptr().cast_mut(), len: part.len() });
         let mut made = Segment { position: position(segment.class), ..Segment::default() };

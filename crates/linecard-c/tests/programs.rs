@@ -82,6 +82,24 @@ fn compile_with(cc: &str, options: &[&str]) -> Option<Compiled> {
     Some(compiled)
 }
 
+/// The program in the README compiles and runs.
+#[test]
+fn the_program_of_the_readme_runs() {
+    let Some(cc) = compiler() else {
+        return linecard_testkit::skip("the README in C", "no C compiler: install gcc, or set CC");
+    };
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("it is there");
+    let program = readme.split("```c\n").nth(1).and_then(|rest| rest.split("```").next());
+    let compiled = Compiled(TempDir::new().expect("a folder"));
+    let source = compiled.0.path().join("program.c");
+    std::fs::write(&source, program.expect("a program in C")).expect("a file");
+    let mut command = Command::new(&cc);
+    command.args(["-std=c90", "-pedantic", "-Wall", "-Wextra", "-Werror", "-I"]);
+    command.arg(root().join("include")).arg(&source).arg(build().join("liblinecard.a"));
+    run(command.args(LIBRARIES).arg("-o").arg(compiled.program()));
+    run(&mut Command::new(compiled.program()));
+}
+
 fn expect_round_trip(command: &mut Command) {
     let printed = run(command).stdout;
     let printed = String::from_utf8_lossy(&printed);

@@ -29,7 +29,7 @@ use std::path::PathBuf;
 /// A line card in software: cuts large sends into packets (LSO), merges received packets back
 /// (LRO), and says where the time goes.
 #[derive(Debug, Parser)]
-#[command(name = "linecard", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "linecard", version, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -111,12 +111,13 @@ pub(crate) enum Command {
     /// Print the JSON Schema of a kind of scenario, with which editors complete and check scenario files.
     ///
     /// For an editor that reads TOML schemas: `linecard schema npu > npu.schema.json`, and in the scenario
-    /// `#:schema npu.schema.json` as the first line.
+    /// `#:schema npu.schema.json` as the first line. Scenarios of `linecard plan` have no schema:
+    /// docs/reference/scenarios.md has their keys.
     Schema(SchemaArguments),
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
 pub(crate) struct RunArguments {
     /// Scenario file (TOML); see scenarios/ for examples.
     pub(crate) scenario: Option<PathBuf>,
@@ -137,7 +138,7 @@ pub(crate) struct RunArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
 pub(crate) struct CoalesceArguments {
     /// Capture to read, pcap or pcapng; - is stdin.
     pub(crate) input: PathBuf,
@@ -155,7 +156,7 @@ pub(crate) struct CoalesceArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
 pub(crate) struct SegmentArguments {
     /// Capture to read, pcap or pcapng; - is stdin.
     pub(crate) input: PathBuf,
@@ -171,7 +172,7 @@ pub(crate) struct SegmentArguments {
 
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct PortsArguments {
     /// Print the findings as JSON.
     #[arg(long)]

@@ -19,7 +19,7 @@ use std::time::Duration;
 use view::View;
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
 pub(crate) struct AttachArguments {
     #[command(flatten)]
     flags: Flags<Config>,

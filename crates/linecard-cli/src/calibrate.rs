@@ -2,6 +2,7 @@
 
 use crate::account;
 use crate::failure::{EXIT_CODES, Failure};
+use crate::interrupt;
 use crate::progress::{ROUNDS, shown};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
@@ -28,7 +29,7 @@ impl From<Only> for calibrate::Only {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct CalibrateArguments {
     /// File to write [default: linecard/calibration.json in `$XDG_STATE_HOME` or
     /// `~/.local/state`].
@@ -54,6 +55,7 @@ pub(crate) struct CalibrateArguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let &CalibrateArguments { ref file, core, other_core, only, quick, json } = arguments;
+    interrupt::remove_incomplete_output()?;
     let only = only.map(Into::into);
     let settings = Settings { file: file.clone(), core, other_core, only, quick };
     let progress = Arc::default();

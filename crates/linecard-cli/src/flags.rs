@@ -5,7 +5,7 @@
 use crate::failure::Failure;
 use crate::signals;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use linecard_app::Context;
 use linecard_config::{Config, Document, Parameter, parameters};
 use std::ffi::OsString;
@@ -106,7 +106,12 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
         _ if parameter.is_number => "N".to_owned(),
         _ => name.rsplit('-').next().unwrap_or_default().to_uppercase(),
     };
-    let arg = Arg::new(name).help(parameter.help()).conflicts_with_all(&parameter.conflicts);
+    let arg = Arg::new(name).help(parameter.help());
+    let arg = match value.as_str() {
+        "FILE" | "INPUT" | "SECOND" => arg.value_hint(ValueHint::FilePath),
+        "DIR" => arg.value_hint(ValueHint::DirPath),
+        _ => arg,
+    };
     // `-1ms` is refused as a time, not as an option.
     let mut arg = arg.allow_hyphen_values(parameter.format == "duration");
     if let Some(former) = &parameter.former_flag {

@@ -3,6 +3,7 @@
 use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::found;
+use crate::interrupt;
 use crate::page::PageFile;
 use crate::progress::{BYTES, Kind, ROUNDS, shown};
 use crate::signals;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 /// The parameters of a job as options and arguments, and how its outcome is shown.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct JobArguments<J: Job> {
     #[command(flatten)]
     flags: Flags<J::Config>,
@@ -25,7 +26,8 @@ pub(crate) struct JobArguments<J: Job> {
 
 impl<J: Job> JobArguments<J> {
     /// Runs a job that reads a capture, and prints its outcome.
-    pub(crate) fn command(&self) -> Result<(), Failure> {
+    pub(crate) fn of_capture(&self) -> Result<(), Failure> {
+        interrupt::remove_incomplete_output()?;
         self.show(BYTES, &Arc::default(), &PageFile::default())
     }
 

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PageArguments {
-    /// Write what was found as a page for a browser too, which needs no network: FILE ends in .html, and
-    /// a file of the same name in .json beside it has every figure.
+    /// Write what was found as a page for a browser too, which needs no network: FILE ends in .html, which
+    /// is added to a name without an extension, and a file of the same name in .json beside it has every figure.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }

@@ -5,6 +5,7 @@ use crate::calibrate::Only;
 use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::found;
+use crate::interrupt;
 use crate::page::PageArguments;
 use crate::progress::{ROUNDS, shown};
 use clap::Args;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct PlanArguments {
     /// Scenario file (TOML): what is asked, the machine, the stages; see scenarios/plan-*.toml.
     #[arg(required_unless_present = "verify")]
@@ -60,6 +61,7 @@ fn payload(text: &str) -> Result<u32, String> {
 /// Runs the command.
 pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Failure> {
     let &PlanArguments { ref scenario, verify, rounds, payload, json, .. } = arguments;
+    interrupt::remove_incomplete_output()?;
     let Some(path) = scenario else {
         let (what, progress) = (verify.unwrap_or(Only::Offload).into(), Arc::default());
         let verify = || plan::verify(what, rounds, payload, &Context::new(&progress));

@@ -1,7 +1,7 @@
 //! `linecard reproduce`: published figures beside ours.
 
 use crate::failure::{EXIT_CODES, Failure};
-use crate::{account, say};
+use crate::{account, interrupt, say, signals};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
 #[cfg(target_os = "linux")]
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct ReproduceArguments {
     /// What to reproduce.
     #[arg(value_name = "NAME", required_unless_present = "all")]
@@ -81,7 +81,14 @@ impl Reproduction {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
-    let progress = Arc::default();
+    // Live experiments end at a signal by themselves, with what they have found.
+    let has_experiments = !arguments.modelled && arguments.name == Some(Reproduction::LinuxJitter);
+    let progress = if has_experiments {
+        signals::progress()?
+    } else {
+        interrupt::remove_incomplete_output()?;
+        Arc::default()
+    };
     let context = Context::new(&progress);
     let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
         return all(arguments.json, &context);
@@ -96,11 +103,12 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
     if !arguments.modelled {
         live::add(&name, own, &|line| say(line), &mut reproduced.report)?;
         if arguments.name == Some(Reproduction::LinuxJitter) {
-            crate::jitter::reproduce(&mut reproduced.report)?;
+            crate::jitter::reproduce(&mut reproduced.report, &context);
             reproduced.report.note(JITTER);
         }
     }
     account::print(&reproduced.report, arguments.json, None)?;
+    context.go_on()?;
     reproduced.failure().map_or(Ok(()), Err)
 }
 

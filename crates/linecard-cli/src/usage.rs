@@ -1,16 +1,25 @@
 //! Wrong arguments, said as every other failure: in one line.
 
+use crate::failure::Failure;
 use crate::say;
 use clap::error::{ContextKind, ErrorKind};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Says what clap found. Help and version are asked for, and printed as they are.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let no_command = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if no_command || !error.use_stderr() {
-        // A reader that has seen enough of the help is not an error.
-        let _ = error.print();
-        return if no_command { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        let printed = error.print().and_then(|()| io::stdout().flush()).map_err(Failure::Report);
+        return match printed {
+            // A reader that has seen enough of the help is not an error.
+            Err(failure) if !failure.is_broken_pipe() => {
+                say(&failure.to_string());
+                ExitCode::from(failure.code())
+            }
+            _ if no_command => ExitCode::from(2),
+            _ => ExitCode::SUCCESS,
+        };
     }
     say(&of(error));
     ExitCode::from(2)

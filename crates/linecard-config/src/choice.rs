@@ -78,6 +78,9 @@ impl<T: Absent + JsonSchema> JsonSchema for Maybe<T> {
         if let Some(Value::String(kind)) = schema.get("type").cloned() {
             schema.insert("type".to_owned(), [kind.as_str(), "string"].as_slice().into());
         }
+        if let Some(Value::String(pattern)) = schema.get("pattern").cloned() {
+            schema.insert("pattern".to_owned(), format!("{pattern}|^{}$", T::WORD).into());
+        }
         schema.insert("x-absent".to_owned(), T::WORD.into());
         schema
     }

@@ -66,7 +66,7 @@ pub struct Parameter {
     /// `#[schemars(extend("x-flag" = "chunk"))]`, or the struct's `#[schemars(extend("x-flags" = true))]`, with which all
     /// of its fields have options of their names. The option of a `bool` takes no value.
     pub flag: Option<String>,
-    /// Options that exclude that of this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
+    /// Options and arguments that exclude this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
     pub conflicts: Vec<String>,
     /// Whether its option has to be given: the field's `#[schemars(extend("x-required" = true))]`.
     pub needs_option: bool,
@@ -229,6 +229,13 @@ impl Parameter {
     #[must_use]
     pub fn is_switch(&self) -> bool {
         self.default.is_boolean() || self.choices.first().is_some_and(|(choice, _)| choice == "on")
+    }
+
+    /// Whether only one of the two can be given.
+    #[must_use]
+    pub fn excludes(&self, other: &Self) -> bool {
+        let names = [&other.flag, &other.argument];
+        names.into_iter().flatten().any(|name| self.conflicts.contains(name))
     }
 
     /// Whether it is empty by default: neither a value nor none.

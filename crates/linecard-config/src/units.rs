@@ -78,6 +78,14 @@ fn decimal(text: &str, units: &[Decimal]) -> Option<u64> {
     scaled(number, *places)
 }
 
+/// The form of texts that [`decimal`] takes, with what may follow, as JSON Schema writes it: no more digits behind the
+/// point than the unit has.
+fn pattern(units: &[Decimal], suffix: &str) -> String {
+    let number = |(unit, places): &Decimal| format!(r"[0-9]+(\.[0-9]{{0,{places}}}0*)?\s*{unit}");
+    let numbers: Vec<String> = units.iter().map(number).collect();
+    format!(r"^\s*({}){suffix}\s*$", numbers.join("|"))
+}
+
 /// The value in the largest unit that it has at least one of, exactly.
 fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, units: &[Decimal]) -> fmt::Result {
     let fits = |(_, places): &&Decimal| value >= 10_u64.pow(*places as u32);
@@ -317,7 +325,13 @@ impl JsonSchema for Probability {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["number", "string"], "format": Self::FORMAT, "minimum": 0, "maximum": 1 })
+        json_schema!({
+            "type": ["number", "string"],
+            "format": Self::FORMAT,
+            "pattern": r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*%?\s*$",
+            "minimum": 0,
+            "maximum": 1,
+        })
     }
 }
 
@@ -370,9 +384,9 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// What all quantities share. `$as` is how a value is written in documents; `$number` reads a bare number.
+/// What all quantities share. `$pattern` is the form of texts, as JSON Schema writes it; `$as` is how a value is written in documents; `$number` reads a bare number.
 macro_rules! quantity {
-    ($type:ident, $format:literal, $kinds:tt, $expected:literal, |$value:ident| $as:expr, |$text:ident| $number:expr) => {
+    ($type:ident, $format:literal, $kinds:tt, $pattern:expr, $expected:literal, |$value:ident| $as:expr, |$text:ident| $number:expr) => {
         impl $type {
             /// The format that the JSON Schema names.
             pub const FORMAT: &'static str = $format;
@@ -437,7 +451,7 @@ macro_rules! quantity {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": $kinds, "format": $format })
+                json_schema!({ "type": $kinds, "format": $format, "pattern": $pattern })
             }
         }
 
@@ -460,6 +474,7 @@ quantity!(
     Rate,
     "rate",
     ["integer", "string"],
+    pattern(&RATES, r"\s*(bit/s)?"),
     "a rate in bits per second: write for example 10G, 2.5G or 200M",
     |value| value.0.into(),
     |text| text.parse::<Rate>()
@@ -468,6 +483,7 @@ quantity!(
     Bytes,
     "bytes",
     ["integer", "string"],
+    r"^\s*[0-9]+\s*[GMKgmk]?([Ii]?[Bb])?\s*$",
     "a size in bytes: write for example 1500, 64K or 1M",
     |value| value.0.into(),
     |text| text.parse::<Bytes>()
@@ -476,6 +492,7 @@ quantity!(
     Count,
     "count",
     ["integer", "string"],
+    pattern(&COUNTS, ""),
     "a whole number: write for example 1000, 64k or 1M",
     |value| value.0.into(),
     |text| text.parse::<Count>()
@@ -484,6 +501,7 @@ quantity!(
     Duration,
     "duration",
     ["number", "string"],
+    pattern(&TIMES, ""),
     "a time: write for example 50us, 1ms or 2s",
     |value| value.to_string().into(),
     |text| Err(Duration::refuse(text))
@@ -492,6 +510,7 @@ quantity!(
     Frequency,
     "frequency",
     ["number", "string"],
+    pattern(&FREQUENCIES, ""),
     "a clock in MHz: write for example 423 or 0.5",
     |value| Value::from(value.0 as f64 / 1e6),
     |text| text.parse::<Frequency>()

@@ -1,8 +1,9 @@
 //! A check of all values of a document, before they are deserialised.
 
 use super::document::Document;
-use super::error::{ConfigError, Problem};
+use super::error::{ConfigError, Location, Problem};
 use super::parameter::Parameter;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Looks at all values before they are deserialised: which parameters they are of, and what no deserialiser would say
@@ -16,7 +17,29 @@ impl Walk<'_> {
     /// Checks the keys that were set, then the values of `table`, which has all.
     pub(crate) fn check(&self, table: &DeTable<'_>) -> Result<(), ConfigError> {
         self.sets()?;
-        self.section("", table)
+        self.section("", table)?;
+        self.exclusive(table)
+    }
+
+    /// Refuses parameters that exclude each other. Those of the command line are refused by its parser before; the same
+    /// parameters can stand in a file, or be given by a program.
+    fn exclusive(&self, table: &DeTable<'_>) -> Result<(), ConfigError> {
+        let is_given = |known: &&Parameter| given(table, &known.name);
+        for own in self.known.iter().filter(|known| !known.conflicts.is_empty()).filter(is_given) {
+            let excluded = |other: &&Parameter| own.excludes(other);
+            let Some(other) = self.known.iter().filter(excluded).find(is_given) else { continue };
+            let place = match self.document.find(&other.name) {
+                Some(Location::Line { line, .. }) => format!(" on line {line}"),
+                Some(Location::Set(text) | Location::Option(text) | Location::Argument(text)) => {
+                    format!(" by {text}")
+                }
+                _ => String::new(),
+            };
+            let (name, other) = (&own.name, &other.name);
+            let what = format!("`{name}` excludes `{other}`, which is given{place}: leave one out");
+            return Err(self.document.refuse(name, what));
+        }
+        Ok(())
     }
 
     /// Refuses keys with further parts behind a parameter's name.
@@ -78,6 +101,17 @@ impl Walk<'_> {
             }
         }
         names
+    }
+}
+
+/// Whether a parameter has a value that switches nothing off.
+fn given(table: &DeTable<'_>, name: &str) -> bool {
+    let (section, rest) = name.split_once('.').unwrap_or((name, ""));
+    match table.get(section).map(Spanned::get_ref) {
+        Some(DeValue::Table(values)) => given(values, rest),
+        Some(DeValue::Boolean(is_on)) => *is_on,
+        Some(DeValue::String(text)) => text != "off",
+        other => other.is_some(),
     }
 }
 

@@ -5,7 +5,7 @@ use linecard::offload::segment::Class;
 
 /// Core cycles of one packet, from its first instruction to the next packet's.
 ///
-/// `total = before + beside + idle`; in the terms of the published tables (papers/lso-risc.txt,
+/// `total = before + beside + idle`; in the terms of the published tables (Elbeshti et al.,
 /// tables 1 and 2), with a transfer of T core cycles: `total = P + max(T, O)`, `idle = max(0, T − O)`,
 /// where P is `before` and O is `beside`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::{Clock, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Arbitration of the local bus during a transfer (papers/lso-risc.txt, section 4).
+/// Arbitration of the local bus during a transfer (Elbeshti et al., section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BusPolicy {

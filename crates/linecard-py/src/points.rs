@@ -5,11 +5,16 @@ use crate::failure::{raise, refused};
 use crate::values::object_of;
 use linecard_app::model::Scenario;
 use linecard_app::model::sweep::{self, Row};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::Value;
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Frames from here to who calls `linecard.sweep`.
+const CALLER: i32 = 3;
 
 /// A model's scenario, and the keys of it that points have values for; for :func:`linecard.sweep`.
 #[pyclass(module = "linecard", frozen)]
@@ -31,7 +36,12 @@ impl Points {
     ) -> PyResult<Self> {
         let scenario = Scenario::of_text(&path, text, &sets);
         let points = scenario.and_then(|scenario| sweep::Points::new(&scenario, &keys, predict));
-        Ok(Self { points: points.map_err(|why| refused(py, &why))?.into() })
+        let points = points.map_err(|why| refused(py, &why))?;
+        for warning in points.warnings() {
+            let text = CString::new(warning.as_str())?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, CALLER)?;
+        }
+        Ok(Self { points: points.into() })
     }
 
     /// What points came to, by name, None where a point has no such value; and of each point why it could not

@@ -22,6 +22,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     job: &'static str,
+    config: serde_json::Map<String, serde_json::Value>,
     sections: Vec<Section>,
     notes: Vec<String>,
 }
@@ -77,7 +78,15 @@ impl Report {
     /// An empty report of `job`.
     #[must_use]
     pub fn new(job: &'static str) -> Self {
-        Self { job, sections: Vec::new(), notes: Vec::new() }
+        Self { job, config: serde_json::Map::new(), sections: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Adds values of the job's configuration, for `config` in JSON: a struct, whose fields are keys. Values that JSON
+    /// cannot hold, as names of files that are not UTF-8, leave all of it out.
+    pub fn add_config(&mut self, values: &impl Serialize) {
+        if let Ok(serde_json::Value::Object(values)) = serde_json::to_value(values) {
+            self.config.extend(values);
+        }
     }
 
     /// Adds a section; an empty one is left out.
@@ -285,6 +294,9 @@ impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("job", self.job)?;
+        if !self.config.is_empty() {
+            map.serialize_entry("config", &self.config)?;
+        }
         for section in &self.sections {
             map.serialize_entry(&section.key, section)?;
         }

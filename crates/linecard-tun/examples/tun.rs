@@ -10,7 +10,7 @@
 //! and the datagrams from the peer are merged here: the kernel handles one packet where it would
 //! handle forty. The same is done on the other side: one call gives the kernel up to 64 datagrams
 //! of one size, which stay together until they leave the host (UDP GSO), and one call takes as many
-//! that came together (UDP GRO). docs/howto/library.md explains the steps.
+//! that came together (UDP GRO). docs/howto/library.md in the repository explains the steps.
 
 use linecard::offload::coalesce::{Coalescer, Config};
 use linecard::offload::complete_checksum;

@@ -51,6 +51,11 @@
 //! local addresses of UDP datagrams, addresses and routes of a device (`ip` sets them).
 #![cfg(target_os = "linux")]
 
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 mod buffers;
 mod counters;
 mod device;

@@ -44,3 +44,8 @@ pub mod stage;
 pub mod stages;
 pub mod stats;
 pub mod time;
+
+/// Its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

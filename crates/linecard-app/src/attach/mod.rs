@@ -22,6 +22,7 @@ pub use outcome::{
 };
 pub use rates::{DropCounts, MergeRates, PortRates, Rates, Reasons, WorkerRates, reasons};
 
+use crate::captures::passed_unchanged;
 use crate::{Context, Error, Finished, Job};
 use history::History;
 use http::Listener;
@@ -96,6 +97,7 @@ pub fn run(
     let Ended { outcome, account, history, failure } = join(config, context, files, observer)?;
     let mut finished =
         Finished::of_report(Attach::title(config), report_of(Attach::COMMAND, &outcome));
+    finished = finished.of_config(config, context.document);
     finished.value = serde_json::to_value(&outcome).unwrap_or_default();
     finished.failure = failure;
     history.draw(&mut finished.page, &account);
@@ -229,6 +231,9 @@ fn failed(error: AttachError) -> Error {
     match error {
         AttachError::Capture { path, error } if error.is_damage() => {
             Error::Damaged { input: path.display().to_string(), damage: Arc::new(error) }
+        }
+        AttachError::UnknownLinks { path, links } => {
+            Error::UnknownLink(format!("{}: {}", path.display(), passed_unchanged(&links)))
         }
         error @ (AttachError::Capture { .. } | AttachError::Open { .. }) => refused(error),
         other => Error::Thread(other.to_string()),

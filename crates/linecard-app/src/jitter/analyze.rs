@@ -68,7 +68,7 @@ pub enum Sender {
 
 impl Job for Analyze {
     const NAME: &'static str = "analyze";
-    const COMMAND: &'static str = "jitter-analyze";
+    const COMMAND: &'static str = "jitter analyze";
     type Config = Config;
     type Outcome = AnalyzeOutcome;
 

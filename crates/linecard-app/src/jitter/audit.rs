@@ -148,20 +148,22 @@ fn apply(
         printed?;
         return none_made(&applied);
     }
+    let settings =
+        if changed == 1 { "1 setting is".to_owned() } else { format!("{changed} settings are") };
     let not_restored = |error: JournalError| Error::NotRestored(error.to_string());
     if config.keep.0 {
         journal.keep().map_err(not_restored)?;
         teller.say(&format!(
-            "{changed} settings are changed and stay so until `linecard jitter audit --rollback`, or a restart"
+            "{settings} changed until `linecard jitter audit --rollback`, or a restart"
         ));
         return printed;
     }
     let until = config.seconds.map_or("at Ctrl-C".to_owned(), |time| format!("after {time} s"));
-    teller.say(&format!("{changed} settings are changed and held; they are put back {until}"));
+    teller.say(&format!("{settings} changed and held until they are put back {until}"));
     hold(config.seconds.map(Duration::from_secs_f64), context);
     let restorations = journal.roll_back().map_err(not_restored)?;
     recovery::end(&restorations)?.iter().for_each(|line| teller.say(line));
-    teller.say(&format!("{changed} settings are as they were, byte for byte"));
+    teller.say(&format!("{settings} as they were, byte for byte"));
     printed
 }
 

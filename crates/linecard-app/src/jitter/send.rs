@@ -28,10 +28,10 @@ pub struct Send;
 #[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// where to: `192.0.2.1:5004`, `[2001:db8::1]:5004`
+    /// destination, as `192.0.2.1:5004` or `[2001:db8::1]:5004`
     #[schemars(extend("x-argument" = "ADDRESS:PORT"))]
     pub target: String,
-    /// known stream to be like; a wrong one lists all
+    /// the known format of the stream; an unknown name lists all
     #[default(PRESETS[0].name.to_owned())]
     pub format: String,
     /// time from packet to packet, in place of the format's
@@ -47,7 +47,7 @@ pub struct Config {
     /// how long to send, in place of a number of packets
     #[schemars(extend("x-conflicts" = ["count"]))]
     pub duration: Option<Duration>,
-    /// where from
+    /// local address and port
     #[schemars(extend("x-value" = "ADDRESS:PORT", "x-default" = "any address and port"))]
     pub bind: Option<Parsed<SocketAddr>>,
     /// sleep until shortly before each packet; without it, the sender reads the clock all the time

@@ -6,10 +6,10 @@ use crate::{Context, Error, Finished};
 use garde::Validate;
 use linecard_config::{ConfigError, Frequency, Maybe, Rate};
 use linecard_model::solve::{
-    Bottleneck, BottleneckAnalysis, ClockLimits, Firmware, Flow, Phase, Resource, SolveInput,
-    Traffic, measure,
+    Bottleneck, BottleneckAnalysis, ClockLimits, Firmware, Flow, Phase, Resource, SolveError,
+    SolveInput, Traffic, measure,
 };
-use linecard_model::transmit::{Design, Kind};
+use linecard_model::transmit::{Design, Kind, TransmitError};
 use linecard_report::{BitRate, Outcome, report_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,8 +135,7 @@ pub fn run(
         design,
     };
     let ladder = question.bottlenecks(options.steps, options.limits.clocks());
-    let ladder =
-        ladder.map_err(|error| ConfigError::of_parameter("bus.policy", error.to_string()))?;
+    let ladder = ladder.map_err(|error| refused(config, error))?;
     if let (Some(limit), Some(last)) = (ladder.infeasible, ladder.steps.last()) {
         return Err(infeasible(limit, last, target));
     }
@@ -159,7 +158,21 @@ pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Erro
     let config = context.config()?;
     let outcome = run(&config, options, context).map_err(|error| context.placed(error))?;
     let report = report_of("model ladder", &outcome);
-    Ok(Finished::of_report("What limits, and what limits next", report))
+    let finished = Finished::of_report("What limits, and what limits next", report);
+    Ok(finished.of_config(&config, context.document).of_config(options, None))
+}
+
+/// A question without an answer, as an error about the parameter that makes it one.
+fn refused(config: &Config, error: SolveError) -> Error {
+    let parameter = match error {
+        SolveError::Design(error) => return refused_run(config, &TransmitError::Design(error)),
+        SolveError::Buffer { .. } => "line.sbi",
+        SolveError::NoTraffic => "load.size",
+        SolveError::Dma { .. } => "dma.mhz",
+        SolveError::Core { .. } => "core.mhz",
+        SolveError::NoClosedForm => "bus.policy",
+    };
+    ConfigError::of_parameter(parameter, error.to_string()).into()
 }
 
 /// Says where steps end below the rate that was asked for.
@@ -179,7 +192,7 @@ fn infeasible(limit: Resource, last: &Bottleneck, wanted: u64) -> Error {
     let mhz = |hz: u64| hz as f64 / 1e6;
     Error::Infeasible(format!(
         "{:.1} Gbit/s cannot be carried within the limits: {} limits at {:.1} Gbit/s with {} cores at {} MHz, DMA at {} MHz and \
-         a bus of {} bits; raise --max-core or --max-dma",
+         a bus of {} bits; {}",
         wanted as f64 / 1e9,
         name(limit),
         last.wire_bits_per_second / 1e9,
@@ -187,6 +200,10 @@ fn infeasible(limit: Resource, last: &Bottleneck, wanted: u64) -> Error {
         mhz(design.core.hz()),
         mhz(design.dma.hz()),
         design.bus_bits,
+        match limit {
+            Resource::Line => "no line is faster: choose a lower --rate",
+            Resource::Core | Resource::Dma => "raise --max-core or --max-dma",
+        },
     ))
 }
 

@@ -64,10 +64,13 @@ pub fn run(
     let Scenario { model, document } = scenario;
     if model.name == TransmitModel::NAME {
         let context = Context { progress, document: Some(document) };
-        let config = context.config()?;
-        let outcome = transmit::run(&config, &options.config()?, &context)
-            .map_err(|error| context.placed(error))?;
-        return Ok(finished::<TransmitModel>(COMMAND, TransmitModel::title(&config), &outcome));
+        let (config, options) = (context.config()?, options.config()?);
+        let outcome =
+            transmit::run(&config, &options, &context).map_err(|error| context.placed(error))?;
+        let title = TransmitModel::title(&config);
+        let finished = finished::<TransmitModel>(COMMAND, title, &outcome);
+        let finished = finished.of_config(&config, Some(document)).of_config(&options, None);
+        return Ok(model.named(finished));
     }
     let given =
         parameters::<transmit::Options>().iter().find_map(|known| options.find(&known.name));
@@ -76,5 +79,5 @@ pub fn run(
             format!("{given}for scenarios of \"{}\" only: leave it out", TransmitModel::NAME);
         return Err(scenario.refuse(what));
     }
-    model.run(document, progress)
+    Ok(model.named(model.run(document, progress)?))
 }

@@ -304,7 +304,7 @@ mod tests {
             link.generation = Generation::ALL[rng.below(6) as usize];
             link.lanes = 1 << rng.below(6);
             link.mps = 128 << rng.below(6);
-            link.completion = 64 << rng.below(7);
+            link.completion = 64 << rng.below(u64::from(link.mps.ilog2()) - 5);
             config.reads = Reads {
                 tags: 1 + rng.below(1_024) as u32,
                 bytes: 1 + rng.below(link.mrrs.into()) as u32,

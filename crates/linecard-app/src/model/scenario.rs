@@ -73,6 +73,12 @@ impl Scenario {
         )))
     }
 
+    /// A warning for each value that is given by a parameter's former name.
+    #[must_use]
+    pub fn former_names(&self) -> Vec<String> {
+        self.model.former_names(&self.document)
+    }
+
     /// Refuses its model.
     #[must_use]
     pub fn refuse(&self, what: impl Into<String>) -> Error {

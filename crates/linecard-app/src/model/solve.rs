@@ -181,7 +181,8 @@ pub fn run(config: &Config, context: &Context<'_>) -> Result<Finished, Error> {
     answers.into_iter().for_each(|section| report.push(section));
     report.push(solving.host_link());
     solving.contradictions(&mut report);
-    Ok(Finished::of_report("The smallest interface that carries a line", report))
+    let finished = Finished::of_report("The smallest interface that carries a line", report);
+    Ok(finished.of_config(config, context.document))
 }
 
 fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {

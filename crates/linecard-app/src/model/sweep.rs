@@ -33,6 +33,7 @@ pub use crate::erased::Row;
 pub struct Points {
     job: Box<dyn AtPoints>,
     keys: usize,
+    warnings: Vec<String>,
 }
 
 impl Points {
@@ -56,7 +57,13 @@ impl Points {
             true => Box::new(TransmitAtPoints::new(document, keys, predict)?),
             false => model.at_points(document, keys)?,
         };
-        Ok(Self { job, keys: keys.len() })
+        Ok(Self { job, keys: keys.len(), warnings: scenario.former_names() })
+    }
+
+    /// A warning for each value of the scenario that is given by a parameter's former name.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// What points came to, in their order, on so many threads; or why one could not be run. A point has a value for each
@@ -284,6 +291,15 @@ mod tests {
             row.iter().find(|(name, _)| name == "packets_per_second").and_then(|(_, v)| v.as_f64())
         };
         assert!(rate(&once[0]) < rate(&once[19]), "{:?}", once[0]);
+    }
+
+    #[test]
+    fn former_names_are_warned_of() {
+        let text = "model = \"npu\"\n[dma]\nbits_per_second = 1000\n";
+        let warnings = points(text, &["npu.cores"], false).expect("points").warnings().to_vec();
+        let expected =
+            "x.toml:3: `bits_per_second = 1000`: `dma.bits_per_second` is now called `dma.rate`";
+        assert_eq!(warnings, [expected]);
     }
 
     #[test]

@@ -117,6 +117,8 @@ impl Job for Coalesce {
         let (writer, account) =
             convert::coalesce(reader, writer, format, config.coalescer(), &mut observer)
                 .map_err(refuse)?;
+        // A question that cannot be answered is a wrong argument, and those write nothing.
+        observer.explanation.as_ref().map_or(Ok(()), Explanation::check)?;
         writer.commit().map_err(refuse)?;
         let input = input.display().to_string();
         Ok(CoalesceOutcome::new(input, account, observer.explanation))
@@ -127,8 +129,7 @@ impl Job for Coalesce {
     }
 
     fn check(outcome: &CoalesceOutcome) -> Result<(), Error> {
-        outcome.rest.remarks.check()?;
-        Ok(outcome.rest.explanation.as_ref().map_or(Ok(()), Explanation::check)?)
+        outcome.rest.remarks.check()
     }
 }
 

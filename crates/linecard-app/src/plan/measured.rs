@@ -235,7 +235,7 @@ pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Report, Error
     }
     let calibration = survey.calibration();
     let calibration = calibration.map_err(|error| Error::Thread(error.to_string()))?;
-    let mut report = Report::new("plan-verify");
+    let mut report = Report::new("plan verify");
     report.push(table(&calibration, &rows));
     report.push(offers(&calibration, &rows, rounds, context)?);
     let near = rows.iter().filter(|row| row.outcome(&calibration).difference.abs() <= NEAR).count();

@@ -82,7 +82,7 @@ pub(super) fn verify(
             kind.iter_mut().try_for_each(|row| row.run(&file, &mut lines))?;
         }
     }
-    let mut report = Report::new("plan-verify-transfer");
+    let mut report = Report::new("plan verify transfer");
     report.push(table(&rows));
     report.push(offers(&rows));
     let near = rows.iter().filter(|row| row.difference().abs() <= NEAR).count();

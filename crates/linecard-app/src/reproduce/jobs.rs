@@ -9,7 +9,7 @@ use linecard::progress::Progress;
 use linecard_config::{ConfigError, Document};
 use linecard_report::{Section, Value as Shown};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -26,6 +26,8 @@ pub(super) struct Runs<'p> {
     jobs: BTreeMap<&'p str, Vec<Point>>,
     /// Columns of curves.
     curves: BTreeMap<&'p str, BTreeMap<&'p str, Vec<f64>>>,
+    /// Each once: values that are given by a parameter's former name.
+    pub(super) warnings: BTreeSet<String>,
 }
 
 /// A run: what was set, and what came of it.
@@ -51,13 +53,15 @@ impl<'p> Runs<'p> {
         names: &'p [String],
         context: &Context<'_>,
     ) -> Result<Self, Error> {
-        let mut tasks = Vec::new();
+        let (mut tasks, mut warnings) = (Vec::new(), BTreeSet::new());
         for name in names {
             let job = Job::find(paper, files, name)?;
             let points = job.points()?;
             // What is wrong is said before anything runs.
-            named(job.model)
-                .map_or(Ok(()), |job| points.iter().try_for_each(|at| job.check(at)))?;
+            for (model, at) in points.iter().filter_map(|at| Some((named(job.model)?, at))) {
+                model.check(at)?;
+                warnings.extend(model.former_names(at));
+            }
             tasks.extend(points.into_iter().map(|point| (name, job.model, point)));
         }
         context.progress.expect(tasks.len());
@@ -72,7 +76,7 @@ impl<'p> Runs<'p> {
         for ((name, ..), point) in tasks.iter().zip(points) {
             jobs.entry(name.as_str()).or_default().push(point?);
         }
-        Ok(Self { paper, jobs, curves: BTreeMap::new() })
+        Ok(Self { paper, jobs, curves: BTreeMap::new(), warnings })
     }
 
     /// The values that an expression names.

@@ -1,4 +1,4 @@
-//! papers/lso-risc.txt, "Cycle processing" and figures 7 and 8: the receiving side, with real firmware
+//! Elbeshti et al., "Cycle processing" and figures 7 and 8: the receiving side, with real firmware
 //! on the modelled core.
 
 use super::Reproduced;

@@ -85,6 +85,6 @@ pub fn reproduce(
     let mut report = Report::new(job);
     let unexplained = add_all(&tables, &reproduction.free, &mut report);
     curves.into_iter().for_each(|curve| report.push(curve));
-    reproduction.notes.iter().for_each(|note| report.note(note));
+    reproduction.notes.iter().chain(&runs.warnings).for_each(|note| report.note(note));
     Ok(Reproduced { report, unexplained })
 }

@@ -156,9 +156,11 @@ impl linecard_report::Outcome for RunOutcome {
 
 fn title(spec: &RunSpec) -> String {
     let RunSpec { flows, send_len, mtu, lanes, seed, .. } = spec;
-    let s = if *lanes == 1 { "" } else { "s" };
+    let s = |count: usize| if count == 1 { "" } else { "s" };
     format!(
-        "{flows} flows, sends of {send_len} bytes, MTU {mtu}, {lanes} lane{s}, one core, seed {seed}"
+        "{flows} flow{}, sends of {send_len} bytes, MTU {mtu}, {lanes} lane{}, one core, seed {seed}",
+        s(*flows),
+        s(*lanes)
     )
 }
 

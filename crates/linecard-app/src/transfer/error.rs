@@ -19,9 +19,10 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
         SendError::Control(error) => of_control(error, peer),
         SendError::Open(_) | SendError::NoLane(_) => Error::Attach(error.to_string()),
         SendError::Layout(_) | SendError::Lanes(_) => Error::Usage(error.to_string()),
-        SendError::Silent(_) | SendError::NeverReached { .. } | SendError::Unconfirmed { .. } => {
-            Error::Unreachable(error.to_string())
-        }
+        SendError::Silent(_)
+        | SendError::NeverReached { .. }
+        | SendError::Unusable
+        | SendError::Unconfirmed { .. } => Error::Unreachable(error.to_string()),
         SendError::Stopped => Error::Stopped(format!("stopped; {SEND_AGAIN}")),
         SendError::Wait(_) => Error::Attach(error.to_string()),
         SendError::Seal(_) => Error::Thread(error.to_string()),

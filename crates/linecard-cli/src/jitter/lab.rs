@@ -13,7 +13,7 @@ use linecard_report::{Report, Target};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     flags: Flags<lab::Config>,
@@ -22,7 +22,7 @@ pub(crate) struct RunArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct TraceArguments {
     #[command(flatten)]
     flags: Flags<trace::Config>,
@@ -31,7 +31,7 @@ pub(crate) struct TraceArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct ReportArguments {
     /// Folder with the results of `linecard jitter run --output`.
     folder: PathBuf,
@@ -119,9 +119,8 @@ pub(crate) fn first_look(is_json: bool) -> Result<(), Failure> {
 }
 
 /// Adds all experiments to a report: the paper's figure and this host's.
-pub(crate) fn reproduce(report: &mut Report) -> Result<(), Failure> {
-    lab::reproduce(report, &Context::new(&signals::progress()?));
-    Ok(())
+pub(crate) fn reproduce(report: &mut Report, context: &Context<'_>) {
+    lab::reproduce(report, context);
 }
 
 /// Runs `linecard jitter report`.

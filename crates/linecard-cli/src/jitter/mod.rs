@@ -17,7 +17,7 @@ use linecard_app::jitter::analyze::Analyze;
 use linecard_app::jitter::{self, ab::Ab, dummy::Dummy, send::Send, sink::Sink};
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct JitterArguments {
     /// Without one: measure this host for a second and a half, over a virtual cable between two
     /// namespaces, and say how late packets are, how sure that is, why, and what to change.
@@ -31,7 +31,7 @@ pub(crate) struct JitterArguments {
 /// Arguments of `linecard jitter ab`.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
-#[command(after_help = toggles())]
+#[command(after_help = toggles(), after_long_help = toggles() + "\n" + EXIT_CODES)]
 pub(crate) struct AbArguments {
     #[command(flatten)]
     job: JobArguments<Ab>,
@@ -45,7 +45,7 @@ fn toggles() -> String {
     for toggle in &linecard_jitter::linux::toggle::ALL {
         text += &format!("  {:<16} {}\n", toggle.name, toggle.switches);
     }
-    text + "\n" + EXIT_CODES
+    text
 }
 
 #[derive(Debug, Subcommand)]
@@ -116,7 +116,7 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
     match command {
         #[cfg(target_os = "linux")]
         JitterCommand::Ab(AbArguments { job, page }) => job.until_signal(&page.check(&[])?),
-        JitterCommand::Analyze(arguments) => arguments.command(),
+        JitterCommand::Analyze(arguments) => arguments.of_capture(),
         #[cfg(target_os = "linux")]
         JitterCommand::Audit(arguments) => audit::command(arguments),
         #[cfg(target_os = "linux")]

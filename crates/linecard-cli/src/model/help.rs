@@ -65,8 +65,8 @@ mod tests {
             assert!(help.contains(&format!("model = \"{}\"", model.name)), "{}", model.name);
         }
         assert!(transmit().contains("model = \"transmit\""));
-        let (keys, _) = help.split_once(EXIT_CODES).expect("exit codes");
-        let long: Vec<&str> = keys.lines().filter(|line| line.chars().count() > 79).collect();
+        // A line that a terminal breaks loses its indentation.
+        let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 79).collect();
         assert!(long.is_empty(), "{long:#?}");
     }
 }

@@ -12,7 +12,7 @@ use linecard_app::model::transmit::TransmitModel;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct LadderArguments {
     #[command(flatten)]
     from: ScenarioArguments,

@@ -8,9 +8,11 @@ mod sweep;
 mod trace;
 
 use crate::failure::Failure;
-use crate::interrupt;
+use crate::{interrupt, say};
 use clap::{Args, Subcommand};
 use linecard_app::model::Scenario;
+use linecard_app::model::transmit::TransmitModel;
+use linecard_config::Document;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -23,11 +25,10 @@ pub(crate) struct ModelArguments {
 pub(crate) enum ModelCommand {
     /// Run a scenario once: cycles of each class of packets, rates, and what limits them.
     ///
-    /// Real firmware moves real bytes; every packet that leaves is compared with what `linecard
-    /// segment` makes of the message. So for "transmit", the sending side; every model there is has
-    /// scenarios of its own, named by `model = "…"` in the file: what came in, went out, was dropped and
-    /// is held, rates, and what limits. Time is virtual: equal scenarios give equal results on every
-    /// machine.
+    /// The file names its model by `model = "…"`. In "transmit", the sending side, real firmware moves
+    /// real bytes, and every packet that leaves is compared with what `linecard segment` makes of the
+    /// message. The other models report what came in, went out, was dropped and is held, rates, and what
+    /// limits them. Time is virtual: equal scenarios give equal results on every machine.
     Run(run::RunArguments),
     /// Show what happens when: cores, DMA, bus and line over time, for a viewer.
     ///
@@ -62,6 +63,15 @@ pub(crate) struct ScenarioArguments {
 impl ScenarioArguments {
     fn read(&self) -> Result<Scenario, Failure> {
         Scenario::read(&self.scenario, &self.sets)
+    }
+
+    /// The document of a scenario of the sending side, for jobs whose output has no place for warnings.
+    fn transmit(&self) -> Result<Document, Failure> {
+        let scenario = self.read()?;
+        let warnings = scenario.former_names();
+        let document = scenario.only::<TransmitModel>()?;
+        warnings.iter().for_each(|warning| say(warning));
+        Ok(document)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `linecard model run`.
 
 use super::{ScenarioArguments, help};
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::Failure;
 use crate::flags::Flags;
 use crate::found;
 use crate::page::PageArguments;
@@ -11,7 +11,7 @@ use linecard_app::model::{self, transmit};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = help::all())]
+#[command(allow_negative_numbers = true, after_long_help = help::all())]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,

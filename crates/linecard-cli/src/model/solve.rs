@@ -10,7 +10,7 @@ use linecard_app::model::solve::{self, Config};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct SolveArguments {
     #[command(flatten)]
     options: Flags<Config>,

@@ -1,19 +1,18 @@
 //! `linecard model sweep`.
 
 use super::{ScenarioArguments, help};
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::Failure;
 use crate::progress;
 use crate::say;
 use crate::units;
 use clap::Args;
 use linecard_app::model::parallel;
 use linecard_app::model::sweep::{Format, Options, Sweep};
-use linecard_app::model::transmit::TransmitModel;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = help::transmit())]
+#[command(allow_negative_numbers = true, after_long_help = help::transmit())]
 pub(crate) struct SweepArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
@@ -45,7 +44,7 @@ pub(crate) struct SweepArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
-    let document = arguments.scenario.read()?.only::<TransmitModel>()?;
+    let document = arguments.scenario.transmit()?;
     let options = Options {
         vary: arguments.vary.clone(),
         predict: arguments.predict,

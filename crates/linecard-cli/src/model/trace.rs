@@ -1,18 +1,17 @@
 //! `linecard model trace`.
 
 use super::{ScenarioArguments, help};
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::Failure;
 use crate::flags::Flags;
 use crate::units;
 use clap::Args;
 use linecard_app::Context;
 use linecard_app::model::trace::{self, Options};
-use linecard_app::model::transmit::TransmitModel;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_help = EXIT_CODES, after_long_help = help::transmit())]
+#[command(allow_negative_numbers = true, after_long_help = help::transmit())]
 pub(crate) struct TraceArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
@@ -26,7 +25,7 @@ pub(crate) struct TraceArguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &TraceArguments) -> Result<(), Failure> {
     let options = arguments.options.document()?.config()?;
-    let document = arguments.scenario.read()?.only::<TransmitModel>()?;
+    let document = arguments.scenario.transmit()?;
     let output = units::output(arguments.output.clone());
     trace::run(&options, &output, &Context { progress: &Arc::default(), document: Some(&document) })
 }

@@ -5,6 +5,7 @@ pub(crate) mod lanes;
 use crate::args::RunArguments;
 use crate::failure::Failure;
 use crate::found;
+use crate::interrupt;
 use lanes::Lanes;
 use linecard_app::model::transfer::{self, TransferModel};
 use linecard_app::run::MemoryRun;
@@ -16,6 +17,7 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
     let scenario: Vec<_> = arguments.scenario.iter().map(AsRef::as_ref).collect();
     let page = arguments.page.check(&scenario)?;
     let lanes = Lanes::of(&arguments.lanes)?;
+    interrupt::remove_incomplete_output()?;
     let finished = match lanes.are_simulated {
         true => simulated(arguments, &lanes)?,
         false => in_memory(arguments, &lanes)?,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct KeysArguments {
     #[command(flatten)]
     flags: Flags<Config>,
@@ -23,12 +23,12 @@ pub(crate) struct KeysArguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a key for both ends, in a new file: copy it to the other one by a safe way.
+    /// Make a key for both ends, in a new file, to be copied to the other end over a secure channel.
     Psk {
         /// The file; it must not be there yet.
         file: PathBuf,
     },
-    /// Allow who has this key to send to this host.
+    /// Allow the owner of this key to send to this host.
     Authorize {
         /// What `linecard keys` shows on the sender, as lc1….
         fingerprint: Fingerprint,
@@ -51,7 +51,7 @@ pub(crate) fn command(arguments: &KeysArguments) -> Result<(), Failure> {
         Some(Command::Psk { file }) => {
             create_shared(file)?;
             account::print_text(&format!(
-                "{}: a new shared key. Copy it to the other end by a safe way, and give --psk to both.\n",
+                "{}: a new shared key. Copy it to the other end over a secure channel, and give --psk to both.\n",
                 file.display()
             ))
         }

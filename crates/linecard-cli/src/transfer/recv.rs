@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct RecvArguments {
     /// The folder that files are put into, made if it is missing; - is stdout, for one file or pipe.
     #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().map(units::output))]

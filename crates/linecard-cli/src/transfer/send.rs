@@ -25,7 +25,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES)]
 pub(crate) struct SendArguments {
     /// A file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory,
     /// which the receiver drops (a file of such a name is ./test:2G).

@@ -29,6 +29,20 @@ fn done(outcome: &Outcome) {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
+/// The same exit code as of `coalesce` and `segment`.
+#[test]
+fn a_capture_of_an_unknown_link_type_is_copied_and_said() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let mut bytes = folder.read("in.pcap");
+    bytes[20] = 147;
+    folder.write("user.pcap", &bytes);
+    let outcome = folder.run(&["attach", "file:user.pcap", "file:out.pcapng"]);
+    assert_eq!(outcome.code, Some(3), "{outcome:?}");
+    let last = outcome.stderr.lines().last().unwrap_or_default();
+    assert!(last.contains("user.pcap: link type 147 (80 packets) passed unchanged"), "{last}");
+    assert!(folder.path("out.pcapng").exists());
+}
+
 #[test]
 fn a_capture_goes_through_and_is_complete() {
     let folder = Folder::new();

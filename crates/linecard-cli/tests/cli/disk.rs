@@ -24,7 +24,16 @@ fn a_full_standard_output() {
     let outcome = run(&["coalesce", "in.pcap", "-"]);
     assert_eq!(outcome.code, Some(1));
     one_line(&outcome.stderr, &[&["cannot write -"], &REASON[..]].concat());
-    for arguments in [&["run", "--seconds", "0.05"][..], &["coalesce", "in.pcap", "out.pcapng"]] {
+    for arguments in [
+        &["run", "--seconds", "0.05"][..],
+        &["coalesce", "in.pcap", "out.pcapng"],
+        &["--help"],
+        &["-h"],
+        &["run", "--help"],
+        &["--version"],
+        &["completions", "bash"],
+        &["schema", "npu"],
+    ] {
         let outcome = run(arguments);
         assert_eq!(outcome.code, Some(1));
         one_line(&outcome.stderr, &["cannot write the report", "No space left"]);

@@ -172,7 +172,7 @@ fn a_chunk_may_have_more_packets_than_sixteen_bits_count() {
     let arguments =
         ["run", "--lanes", "sim", "--chunks", "1", "--chunk", "4200000", "--payload", "64"];
     let report = Folder::new().succeeds(&arguments);
-    assert!(report.starts_with("1 chunks of 4200000 bytes"), "{report}");
+    assert!(report.starts_with("1 chunk of 4200000 bytes"), "{report}");
 }
 
 #[test]

@@ -159,6 +159,8 @@ fn wrong_arguments_are_refused() {
     let folder = Folder::new();
     folder.refuses(2, &["jitter", "audit", "--only", "no-such"], &["no-such", "rt-throttling"]);
     folder.refuses(2, &["jitter", "audit", "--core", "9999"], &["core 9999 is not there"]);
+    let interface = ["jitter", "audit", "--interface", "nosuch"];
+    folder.refuses(2, &interface, &["interface nosuch is not there", "lo"]);
     folder.refuses(1, &["jitter", "audit", "--effects", "none.json"], &["none.json"]);
     folder.write("bad.json", b"{}");
     folder.refuses(
@@ -299,7 +301,7 @@ fn what_is_kept_stays_until_it_is_rolled_back() {
     let before = place.read();
     let outcome = place.run(&["--apply", "--keep"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert!(outcome.stderr.contains("stay so until"), "{outcome:?}");
+    assert!(outcome.stderr.contains("4 settings are changed until"), "{outcome:?}");
     assert!(place.is_applied());
     assert_eq!(place.next_start().stderr, "", "what is kept is nobody's leftover");
     assert!(place.is_applied());

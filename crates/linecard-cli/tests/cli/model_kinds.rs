@@ -31,7 +31,17 @@ fn the_scenarios_of_the_project_are_the_defaults() {
         let whole = run(&folder, &[]);
         folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());
         assert_eq!(run(&folder, &[]), whole, "{kind}: the example has all defaults");
-        assert_ne!(run(&folder, &["--set", set]), whole, "{kind}: {set}");
+        let (section, (key, _)) = {
+            let (section, rest) = set.split_once('.').unwrap();
+            (section, rest.split_once('=').unwrap())
+        };
+        assert!(!whole["config"][section][key].is_null(), "{kind}: {}", whole["config"]);
+        assert_eq!(whole["config"]["model"], kind);
+        let other = run(&folder, &["--set", set]);
+        assert_ne!(other["config"], whole["config"], "{kind}: {set}");
+        let outcome =
+            |mut found: Json| found.as_object_mut().unwrap().remove("config").map(|_| found);
+        assert_ne!(outcome(other), outcome(whole), "{kind}: {set}");
         let text = folder.succeeds(&["model", "run", "s.toml"]);
         assert!(text.contains("what limits"), "{kind}: {text}");
     }

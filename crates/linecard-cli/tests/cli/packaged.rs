@@ -121,10 +121,15 @@ fn bash_completes_commands_and_options() {
         ("linecard model so", "solve"),
         ("linecard coalesce --explain", "--explain-flow"),
         ("linecard coalesce --checksum tr", "trust"),
+        // Without an answer, bash offers files.
+        ("linecard coalesce ''", ""),
+        ("linecard segment in.pcap ''", ""),
+        ("linecard jitter analyze ''", ""),
+        ("linecard jitter an", "analyze"),
     ] {
-        let ask = "source ./script; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); \
+        let ask = "source ./script; eval \"COMP_WORDS=($1)\"; COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); \
                    COMP_LINE=$1; COMP_POINT=${#1}; \
-                   _linecard linecard \"${COMP_WORDS[-1]}\" \"${COMP_WORDS[-2]}\"; echo \"${COMPREPLY[*]}\"";
+                   _linecard_files linecard \"${COMP_WORDS[-1]}\" \"${COMP_WORDS[-2]}\"; echo \"${COMPREPLY[*]}\"";
         let mut bash = Command::new("bash");
         bash.args(["--norc", "-c", ask, "bash", words]).current_dir(folder.path(""));
         let output = bash.output().unwrap();

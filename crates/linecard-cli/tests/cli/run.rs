@@ -49,6 +49,22 @@ fn the_default_ends_with_an_account() {
     balanced(&json(&[]));
 }
 
+/// Without its inputs, an account cannot be compared with another.
+#[test]
+fn the_account_has_its_inputs() {
+    let config = json(&["--seed", "7", "--mtu", "1400"])["config"].clone();
+    assert_eq!((&config["run"]["seed"], &config["load"]["mtu"]), (&7.into(), &1400.into()));
+    let sim =
+        ["run", "--lanes", "sim:2", "--chunks", "2", "--chunk", "64K", "--mode", "auto", "--json"];
+    let found: Json = serde_json::from_str(&Folder::new().succeeds(&sim)).unwrap();
+    let config = &found["config"];
+    assert_eq!(
+        (&config["lanes"]["count"], &config["transfer"]["mode"]),
+        (&2.into(), &"auto".into())
+    );
+    assert_eq!(found["job"], "run");
+}
+
 #[test]
 fn losses_are_seen_and_accounted() {
     let json = json(&["--loss", "2%", "--flows", "3"]);

@@ -1,6 +1,10 @@
 //! Wrong scenarios: the line names file, line and key.
 
 use crate::folder::Folder;
+use linecard_config::{Bytes, Duration, Frequency, Probability, Rate};
+use serde_json::Value as Json;
+use std::process::Command;
+use std::str::FromStr;
 
 /// The scenario, the place and what else the line must have.
 const WRONG: [(&str, &str, &[&str]); 21] = [
@@ -71,4 +75,105 @@ fn the_one_who_said_it_is_blamed() {
         assert!(!outcome.stderr.contains("s.toml:"), "{}", outcome.stderr);
         assert!(outcome.stderr.contains(arguments[1]), "{}", outcome.stderr);
     }
+}
+
+fn schema(kind: &str) -> Json {
+    serde_json::from_str(&Folder::new().succeeds(&["schema", kind])).unwrap()
+}
+
+/// An editor asks for the key that a file needs, and knows scenarios of `run` too.
+#[test]
+fn schemas_require_what_documents_need() {
+    let npu = schema("npu");
+    assert_eq!(npu["required"], serde_json::json!(["model"]));
+    assert_eq!(npu["properties"]["model"]["const"], "npu");
+    let run = schema("run");
+    assert_eq!((&run["title"], run.get("required")), (&"linecard run".into(), None));
+    assert_eq!(run["properties"]["load"]["properties"]["flows"]["minimum"], 1);
+    Folder::new().refuses(2, &["schema", "plan"], &["'plan'", "run"]);
+}
+
+/// Texts, and whether a parser takes them.
+fn parsed<T: FromStr>(texts: &[&str]) -> Vec<bool> {
+    texts.iter().map(|text| text.parse::<T>().is_ok()).collect()
+}
+
+/// Which of these texts a pattern takes, as Python reads it.
+fn matched(pattern: &str, texts: &[&str]) -> Option<Vec<bool>> {
+    let ask = "import json, re, sys\n\
+               pattern, texts = json.load(sys.stdin)\n\
+               print(json.dumps([re.search(pattern, text) is not None for text in texts]))";
+    let folder = Folder::new();
+    folder.write("question", serde_json::json!([pattern, texts]).to_string().as_bytes());
+    let input = std::fs::File::open(folder.path("question")).unwrap();
+    let output = Command::new("python3").args(["-c", ask]).stdin(input).output().ok()?;
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Patterns of schemas take the texts that the parsers take, and no others.
+#[test]
+fn patterns_are_those_of_the_parsers() {
+    let texts = [
+        "1",
+        "0",
+        "10G",
+        "2.5G",
+        "5.",
+        ".5",
+        "1.5",
+        "1.50",
+        "200M",
+        "1k",
+        "1K",
+        "1T",
+        "1 G",
+        " 7 ",
+        "1bit/s",
+        "9 G bit/s",
+        "64KiB",
+        "64kib",
+        "64KB",
+        "1B",
+        "1ib",
+        "50us",
+        "50 µs",
+        "1ms",
+        "2s",
+        "3 ns",
+        "1ps",
+        "0.5ps",
+        "7419.761ns",
+        "0.0001ns",
+        "1MHz",
+        "1.5GHz",
+        "800kHz",
+        "1Hz",
+        "1%",
+        "-1",
+        "",
+        "x1",
+    ];
+    let shares =
+        ["1", "0", "0.", ".5", "0.01", "1e-3", "+0.5", "1%", "100 %", " 5% ", "", "x", "1G", "%"];
+    let (pcie, transfer, model) = (schema("pcie"), schema("transfer"), schema("transmit"));
+    let of = |schema: &Json, section: &str, key: &str| {
+        let value = &schema["properties"][section]["properties"][key];
+        value["pattern"].as_str().unwrap_or_default().to_owned()
+    };
+    let cases = [
+        (of(&transfer, "lanes", "rate"), &texts[..], parsed::<Rate>(&texts)),
+        (of(&transfer, "chunk", "bytes"), &texts, parsed::<Bytes>(&texts)),
+        (of(&transfer, "lanes", "loss"), &shares, parsed::<Probability>(&shares)),
+        (of(&pcie, "reads", "latency"), &texts, parsed::<Duration>(&texts)),
+        (of(&model, "core", "mhz"), &texts, parsed::<Frequency>(&texts)),
+    ];
+    for (pattern, texts, expected) in cases {
+        let Some(found) = matched(&pattern, texts) else {
+            return linecard_testkit::skip("patterns of schemas", "there is no python3");
+        };
+        for ((text, found), expected) in texts.iter().zip(found).zip(expected) {
+            assert_eq!(found, expected, "{pattern} and {text:?}");
+        }
+    }
+    assert!(of(&model, "line", "rate").ends_with("|^unlimited$"), "{model}");
 }

@@ -140,6 +140,10 @@ fn no_answer_has_a_clock_that_nobody_builds() {
         &[&ladder[..], &slow].concat(),
         &["cannot be carried within the limits", "256 cores", "--max-"],
     );
+    // A step made the line faster than one may be, and the policy of the bus was blamed.
+    let fast = ["model", "ladder", "s.toml", "--rate", "100T", "--steps", "100"];
+    let climbed = folder.succeeds(&fast);
+    assert!(climbed.contains("line 100000.0 Gbit/s: carries 100000.00 Gbit/s"), "{climbed}");
     let slow = ["model", "solve", "--rate", "100G", "--max-core", "50"];
     folder.refuses(13, &slow, &["the core's clock would need", "limit 50.0 MHz", "--max-core"]);
     let slow = ["model", "solve", "--rate", "1600G", "--core", "3000"];

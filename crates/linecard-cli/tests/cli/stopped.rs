@@ -100,3 +100,41 @@ fn killed() {
     stopped_by("TERM", "segment", false);
     stopped_by("KILL", "coalesce", true);
 }
+
+/// Waits until a process catches SIGINT: before that, the signal ends it without a word.
+fn wait_for_handler(process: u32) {
+    let begun = Instant::now();
+    let catches = || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0) >> 1 & 1 == 1
+    };
+    while !catches() {
+        assert!(begun.elapsed() < PATIENCE, "no handler was installed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Those that write no file ended without a word.
+#[test]
+fn commands_without_output_say_that_they_were_stopped() {
+    let folder = Folder::new();
+    for arguments in [
+        &["run", "--seconds", "600"][..],
+        &["run", "--lanes", "sim", "--chunks", "2000"],
+        &["jitter", "analyze", "-"],
+        &["reproduce", "--all"],
+    ] {
+        let mut child = folder.command(arguments);
+        child.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let input = child.stdin.take();
+        wait_for_handler(child.id());
+        let kill = format!("kill -INT {}", child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        let outcome = Outcome::from(child.wait_with_output().unwrap());
+        drop(input);
+        assert_eq!(outcome.code, Some(130), "{arguments:?}: {outcome:?}");
+        one_line(&outcome.stderr, &["stopped by SIGINT (Ctrl-C) before the end"]);
+    }
+}

@@ -103,6 +103,13 @@ fn crates_depend_one_way_and_share_the_lints() {
 }
 
 #[test]
+fn the_table_of_dependencies_is_that_of_the_manifests() {
+    let path = root().join("docs/design/dependencies.md");
+    let table = std::fs::read_to_string(path).expect("the document is readable");
+    expect_none(&manifests::check_table(&manifests::read(&root()), &table));
+}
+
+#[test]
 fn versions_are_in_step() {
     expect_none(&versions::check(&versions::read(&root())));
 }

@@ -2,6 +2,7 @@
 //! and the Python module are two faces of linecard-app, which do not use each other; tests of all crates may use
 //! linecard-testkit.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -43,7 +44,7 @@ const OPTIONAL: [(&str, &str); 3] =
     [("linecard-jitter", "linecard-io"), (TESTKIT, "linecard"), (TESTKIT, "linecard-io")];
 
 /// A dependency of tests only.
-const TESTKIT: &str = "linecard-testkit";
+pub(crate) const TESTKIT: &str = "linecard-testkit";
 
 /// What the command uses: all that is not a face.
 const ENGINES: [&str; 10] = [
@@ -115,6 +116,60 @@ fn check_one(name: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
+/// The document with a row for each external crate.
+const TABLE: &str = "docs/design/dependencies.md";
+
+/// Rows of the table of external crates that are missing, or whose last column is not who uses them: first crates that
+/// ship them, then tests of crates where none does.
+pub(crate) fn check_table(manifests: &[(String, String)], document: &str) -> Vec<Finding> {
+    let mut users: BTreeMap<String, [BTreeSet<&str>; 2]> = BTreeMap::new();
+    for (name, text) in manifests {
+        for (_, section, dependency) in dependencies(text) {
+            if MAY_USE.iter().all(|(known, _)| *known != dependency) {
+                let is_test = section.ends_with("dev-dependencies");
+                users.entry(dependency).or_default()[usize::from(is_test)].insert(name);
+            }
+        }
+    }
+    let mut findings = unused(document, &users);
+    for (dependency, [shipping, tests]) in users {
+        let is_test = shipping.is_empty();
+        let expected = if is_test { &tests } else { &shipping };
+        let row = document.lines().enumerate().find_map(|(index, line)| {
+            let cells: Vec<&str> = line.strip_prefix('|')?.split('|').map(str::trim).collect();
+            let is_own = cells.first()?.split(", ").any(|name| name == dependency);
+            Some((index + 1, *cells.get(2).filter(|_| is_own)?))
+        });
+        let given: BTreeSet<&str> = row
+            .map_or("", |(_, users)| users)
+            .split([',', ' '])
+            .filter(|word| word.starts_with("linecard"))
+            .collect();
+        if given != *expected {
+            let names: Vec<&str> = expected.iter().copied().collect();
+            let of = if is_test { "tests of " } else { "" };
+            let what = format!("`{dependency}` is used by {of}{}: say so", names.join(", "));
+            findings.push(Finding::new(TABLE, row.map_or(0, |(line, _)| line), what));
+        }
+    }
+    findings
+}
+
+/// Rows of crates that nobody uses any more. The table ends where the next section begins.
+fn unused<T>(document: &str, users: &BTreeMap<String, T>) -> Vec<Finding> {
+    let table = document.lines().enumerate().take_while(|(_, line)| !line.starts_with("## "));
+    let rows = table.filter_map(|(index, line)| {
+        let names = line.strip_prefix("| ")?.split('|').next()?.trim();
+        // What is no crate of Rust says so in brackets.
+        (names != "crate" && !names.contains('(')).then_some((index + 1, names))
+    });
+    let names = rows.flat_map(|(line, names)| names.split(", ").map(move |name| (line, name)));
+    names
+        .filter(|(_, name)| !users.contains_key(*name))
+        .map(|(line, name)| Finding::new(TABLE, line, format!("nobody uses `{name}`: delete it")))
+        .collect()
+}
+
 /// Line, section and name of every dependency, of any kind and platform.
 fn dependencies(text: &str) -> Vec<(usize, String, String)> {
     let mut found = Vec::new();
@@ -175,6 +230,20 @@ mod tests {
         let row = "[dependencies]\nlinecard-io = { workspace = true }";
         assert_eq!(count("linecard-jitter", row), 1);
         assert_eq!(count("linecard-jitter", &row.replace(" }", ", optional = true }")), 0);
+    }
+
+    #[test]
+    fn the_table_has_who_uses_what() {
+        let manifests = [
+            ("linecard".to_owned(), "[dependencies]\nzerocopy = \"1\"".to_owned()),
+            ("linecard-c".to_owned(), "[dev-dependencies]\ncbindgen = \"1\"".to_owned()),
+        ];
+        let count = |table: &str| check_table(&manifests, table).len();
+        let right = "| zerocopy | headers | linecard |\n| cbindgen | C | tests of linecard-c |";
+        assert_eq!(count(right), 0);
+        assert_eq!(count(&right.replace("| linecard |", "| linecard, linecard-c |")), 1);
+        assert_eq!(count("| zerocopy | headers | linecard |"), 1);
+        assert_eq!(count(&format!("{right}\n| serde | JSON | linecard |")), 1);
     }
 
     #[test]

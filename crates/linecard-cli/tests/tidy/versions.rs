@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::Finding;
-use crate::manifests::keys;
+use crate::manifests::{TESTKIT, keys};
 
 /// What says a version, or must not.
 #[derive(Debug, Clone)]
@@ -59,17 +59,22 @@ fn check_container(container: &str, toolchain: &str) -> Option<Finding> {
     (!fits).then(|| Finding::new("Containerfile", 0, what))
 }
 
-/// Crates of the workspace are needed in the version that they have.
+/// Crates of the workspace are needed in the version that they have. That of tests is not published: with a version,
+/// those that need it for their tests could not be published either.
 fn check_internal(text: &str, version: &str) -> Vec<Finding> {
     let ours = keys(text)
         .filter(|(_, section, key)| section == "workspace.dependencies" && key.contains("path = "));
-    ours.filter(|(_, _, key)| quoted(key, "version").as_deref() != Some(version))
-        .map(|(line, _, key)| {
-            let what =
-                format!("`{}` is not needed as version \"{version}\", which it has", name(&key));
-            Finding::new("Cargo.toml", line, what)
-        })
-        .collect()
+    ours.filter_map(|(line, _, key)| {
+        let needed = quoted(&key, "version");
+        let what = match name(&key) {
+            TESTKIT if needed.is_some() => format!("`{TESTKIT}` is not published: no version"),
+            TESTKIT => return None,
+            _ if needed.as_deref() == Some(version) => return None,
+            name => format!("`{name}` is not needed as version \"{version}\", which it has"),
+        };
+        Some(Finding::new("Cargo.toml", line, what))
+    })
+    .collect()
 }
 
 fn check_crate(folder: &str, text: &str) -> Option<Finding> {
@@ -176,6 +181,9 @@ mod tests {
     fn each_place_that_is_out_of_step_is_found() {
         let old = |text: &str| text.replace("version = \"1.2.0\" }", "version = \"1.1.0\" }");
         let workspace = Texts { workspace: old(&texts().workspace), ..texts() };
+        let testkit =
+            "[workspace.dependencies]\nlinecard-testkit = { path = \"x\", version = \"1.2.0\" }\n";
+        let testkit = Texts { workspace: texts().workspace + testkit, ..texts() };
         let mut own = texts();
         own.crates[0].1 = "[package]\nversion = \"1.2.0\"\n".to_owned();
         let python = Texts { python: "[project]\nversion = \"1.2.0\"\n".to_owned(), ..texts() };
@@ -183,6 +191,7 @@ mod tests {
         for (wrong, count, file) in [
             (container, 1, "Containerfile"),
             (workspace, 1, "Cargo.toml"),
+            (testkit, 1, "Cargo.toml"),
             (own, 1, "crates/linecard/Cargo.toml"),
             (python, 2, "pyproject.toml"),
         ] {

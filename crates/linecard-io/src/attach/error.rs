@@ -1,6 +1,7 @@
 //! Why ports cannot be connected; each error is one line that says what to do.
 
 use crate::capture::CaptureError;
+use crate::convert::Unknown;
 use crate::engine::Failure;
 use crate::port::xdp::XdpError;
 use crate::rights::RightsError;
@@ -37,6 +38,14 @@ pub enum AttachError {
         path: PathBuf,
         /// What is wrong.
         error: CaptureError,
+    },
+    /// No packet of a capture is of a link type that is known.
+    #[error("{}: no packet is of a link type that is known", path.display())]
+    UnknownLinks {
+        /// Its name.
+        path: PathBuf,
+        /// Its link types, each with its packets.
+        links: Unknown,
     },
     /// Captures have no queues.
     #[error(

@@ -56,6 +56,10 @@ impl<S: Buffers> Drop for Player<S> {
             let path = self.path.clone();
             self.gate.tell(ThreadEvent::Failed(AttachError::Capture { path, error }));
         }
+        if let Some(links) = self.source.only_unknown() {
+            let path = self.path.clone();
+            self.gate.tell(ThreadEvent::Failed(AttachError::UnknownLinks { path, links }));
+        }
     }
 }
 

@@ -81,12 +81,12 @@ impl Opening {
     ) -> Result<Opened<S>, AttachError> {
         if self.side == Side::Far {
             let recorder = Recorder::create(path, self.input.as_deref(), self.owner, &self.gate)?;
-            return Ok((Box::new(recorder), format!("{}: written", self.spec)));
+            return Ok((Box::new(recorder), format!("{}: opened for writing", self.spec)));
         }
         let (pace, how) = if self.spec.recorded {
             (Pace::Recorded, "at the pace of its recording")
         } else {
-            (Pace::Fast, "as fast as it is taken")
+            (Pace::Fast, "as fast as its packets are processed")
         };
         let player = Player::open(path, pool(), pace, &self.gate)?;
         Ok((Box::new(player), format!("{}: read {how}", self.spec)))

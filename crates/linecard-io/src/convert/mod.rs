@@ -124,7 +124,7 @@ impl<R: Read> Input<R> {
 pub type Unknown = BTreeMap<u32, u64>;
 
 /// The link type to parse with; unsupported types are counted.
-fn link_of(number: Option<u32>, unknown: &mut Unknown) -> LinkType {
+pub(crate) fn link_of(number: Option<u32>, unknown: &mut Unknown) -> LinkType {
     // A missing number matches no link type; 65,535 is not assigned.
     let number = number.unwrap_or(0xFFFF);
     let link = LinkType::from_capture(number);

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// One packet of each worker in turn, so that busy workers cannot starve the others
-    /// (papers/lro-npu.txt, section V.B).
+    /// (Li, Chen, Su, section V.B).
     #[default]
     RoundRobin,
     /// In the order of requests: behind busy workers, others wait for all of their requests.

@@ -15,7 +15,7 @@
 //! | [`shared`] | one thread serves both ports, workers process packets from the near port |
 //! | [`dedicated`] | one thread per port, workers process packets from the near port |
 //!
-//! Sources: papers/lro-npu.txt, sections III to V (independent connection tables, several rings,
+//! Sources: Li, Chen, Su, sections III to V (independent connection tables, several rings,
 //! balance of the output).
 
 mod deploy;

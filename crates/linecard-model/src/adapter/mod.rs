@@ -1,5 +1,5 @@
 //! An adapter whose Ethernet device fetches payload from host memory, compared with one that stores
-//! and forwards it (application 10/082,893, Cheng, 2002; in papers/zero-copy-and-gigabit-pci.txt).
+//! and forwards it (US application 10/082,893, Cheng, 2002).
 //!
 //! Each read of the device is decoded by its address: one window leads to host memory, another to
 //! the adapter's embedded memory. Firmware builds headers in embedded memory and sums them with the

@@ -1,6 +1,6 @@
 //! The parameters: the unit, its DMA engine, the host behind it and the client before it.
 //!
-//! Values named "published" are those of papers/lro-npu.txt. The paper gives few times; the others are ours, and their
+//! Values named "published" are those of Li, Chen, Su. The paper gives few times; the others are ours, and their
 //! documentation says so.
 
 use crate::Ps;

@@ -1,4 +1,4 @@
-//! Requests queued for the DMA engine, and the effect of overload on them (papers/lro-npu.txt,
+//! Requests queued for the DMA engine, and the effect of overload on them (Li, Chen, Su,
 //! V.B).
 
 use super::config::Discipline;

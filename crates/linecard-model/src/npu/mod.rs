@@ -1,4 +1,4 @@
-//! The receive side on a network processor in virtual time (papers/lro-npu.txt): four cores of four
+//! The receive side on a network processor in virtual time (Li, Chen, Su): four cores of four
 //! hardware threads, a DMA engine, a host behind and a TCP sender before it.
 //!
 //! **Merging is done by the same code as in live operation.** Each receive thread runs

@@ -1,4 +1,4 @@
-//! The facts of papers/lro-npu.txt, and what has to hold whatever is configured.
+//! The facts of Li, Chen, Su, and what has to hold whatever is configured.
 
 use super::*;
 use alloc::string::ToString;

@@ -1,6 +1,6 @@
 //! From the wire to the application: a periodic stream through DMA, interrupt, softirq and socket of
 //! one core (Toussaint, Hawari and Clausen, "Chasing Linux Jitter Sources for Uncompressed Video",
-//! CNSM 2018; papers/linux-jitter.txt, sections II and IV).
+//! CNSM 2018, sections II and IV).
 //!
 //! Each stage takes a random time. What the paper switches on one by one is a switch here:
 //! interrupt throttling, sleep states (no `idle=poll`), a blocking socket. Stage times are fitted

@@ -1,6 +1,5 @@
 //! A gigabit adapter on a PCI bus, and the server behind it (Loeb, Rindos, Holland and Woolet,
-//! "Gigabit Ethernet PCI Adapter Performance", IEEE Network, March 2001; in
-//! papers/zero-copy-and-gigabit-pci.txt).
+//! "Gigabit Ethernet PCI Adapter Performance", IEEE Network, March 2001).
 //!
 //! Clients on 100 Mbit/s links send files through a switch to an adapter, which moves frames over a
 //! 64 bit bus into buffers of the server. An interrupt handler copies each, returns the buffers in

@@ -71,6 +71,12 @@ impl Config {
             let what = format!("{bytes} bytes in a request: choose up to the link's MRRS, {most}");
             return Err(ConfigError::of_parameter("reads.bytes", what));
         }
+        let (bytes, most) = (self.link.completion, self.link.mps);
+        if bytes > most {
+            let what =
+                format!("{bytes} bytes in a completion: choose up to the link's MPS, {most}");
+            return Err(ConfigError::of_parameter("link.completion", what));
+        }
         Ok(Link::of(&self.link))
     }
 }

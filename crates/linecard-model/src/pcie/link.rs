@@ -97,8 +97,7 @@ pub struct LinkConfig {
     pub mrrs: u32,
     /// bytes of a completion, a power of two: MPS at most
     ///
-    /// It is as long as MPS, or as the read completion boundary (RCB) where a chipset cuts there. What is longer than MPS
-    /// counts as MPS.
+    /// It is as long as MPS, or as the read completion boundary (RCB) where a chipset cuts there.
     #[default(256)]
     #[garde(range(min = MIN_COMPLETION, max = MAX_SIZE), custom(power_of_two))]
     pub completion: u32,
@@ -175,13 +174,7 @@ impl Link {
     /// A link whose values have been checked.
     pub(super) fn of(config: &LinkConfig) -> Self {
         let LinkConfig { generation, lanes, mps, mrrs, completion } = *config;
-        Self {
-            generation,
-            lanes,
-            max_payload: mps,
-            max_read: mrrs,
-            completion: completion.min(mps),
-        }
+        Self { generation, lanes, max_payload: mps, max_read: mrrs, completion }
     }
 
     /// Bits per second in each direction after encoding.
@@ -321,6 +314,9 @@ mod tests {
         let mrrs = refused(|config| config.link.mrrs = 1_000);
         assert_eq!(mrrs, "link.mrrs: 1000 is not a power of two: choose 512 or 1024");
         assert!(refused(|config| config.link.completion = 8_192).starts_with("link.completion: "));
+        let completion = refused(|config| config.link.completion = 512);
+        let text = "link.completion: 512 bytes in a completion: choose up to the link's MPS, 256";
+        assert_eq!(completion, text);
         let reads = refused(|config| config.reads.bytes = 513);
         assert!(reads.starts_with("reads.bytes: 513 bytes in a request"), "{reads}");
     }

@@ -45,7 +45,7 @@ impl Design {
     pub const MAX_CAM_ENTRIES: usize = 2_000;
 
     /// The published design: a 64-bit bus held by a DMA that reads and writes each word, two cycles
-    /// (papers/lso-risc.txt, "Cycle processing"), for a line that always has a packet. Sizes of
+    /// (Elbeshti et al., "Cycle processing"), for a line that always has a packet. Sizes of
     /// buffers and CAM are not published.
     #[must_use]
     pub fn published(core: Clock, dma: Clock) -> Self {

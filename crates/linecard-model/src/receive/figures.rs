@@ -19,7 +19,7 @@ const SKIPPED: usize = 2;
 /// Relative resolution of a clock search.
 const RESOLUTION: u64 = 2_000;
 
-/// A remedy for the core's idle cycles (papers/lso-risc.txt, "Cycle processing").
+/// A remedy for the core's idle cycles (Elbeshti et al., "Cycle processing").
 ///
 /// Several buses are as [`BusPolicy::DualPort`]: a bus of its own for the DMA keeps the core from
 /// waiting just as well.

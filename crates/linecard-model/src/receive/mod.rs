@@ -3,7 +3,7 @@
 //!
 //! The line interface keeps packets in a receive buffer (RBI) and wakes the core, which reads the header
 //! over the local bus, finds the message in a CAM, and has the DMA move the payload to a buffer of the
-//! host; one linked list of buffers for each message (papers/lso-risc.txt, "Cycle processing", figures 7
+//! host; one linked list of buffers for each message (Elbeshti et al., "Cycle processing", figures 7
 //! and 8). Each list that the host gets is compared with the packets that came.
 //!
 //! Of the remedies that the paper considers for idle cycles, a faster DMA and a wider bus are

@@ -60,7 +60,11 @@ impl ClockLimits {
     /// a DMA. None if all are at their limits.
     fn relieve(self, design: &Design, what: Resource, order_bytes: u64) -> Option<Design> {
         let (clock, limit) = match what {
-            Resource::Line => return Some(relieve(design, what)),
+            Resource::Line => {
+                let is_fastest =
+                    design.line_bits_per_second == Some(Design::MAX_LINE_BITS_PER_SECOND);
+                return (!is_fastest).then(|| relieve(design, what));
+            }
             Resource::Core => (design.core, self.core_hz),
             Resource::Dma => (design.dma, self.dma_hz),
         };
@@ -143,7 +147,7 @@ impl SolveInput {
     }
 }
 
-/// The same design with one resource a quarter faster.
+/// The same design with one resource a quarter faster, or as fast as it may be.
 #[must_use]
 pub fn relieve(design: &Design, what: Resource) -> Design {
     let mut design = design.clone();
@@ -156,7 +160,8 @@ pub fn relieve(design: &Design, what: Resource) -> Design {
         Resource::Dma => design.dma = faster(design.dma),
         Resource::Line => {
             let line = &mut design.line_bits_per_second;
-            *line = line.map(|rate| (rate / 4).saturating_mul(RELIEF_QUARTERS));
+            let faster = |rate: u64| (rate / 4).saturating_mul(RELIEF_QUARTERS);
+            *line = line.map(|rate| faster(rate).min(Design::MAX_LINE_BITS_PER_SECOND));
         }
     }
     design

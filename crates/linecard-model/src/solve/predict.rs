@@ -224,7 +224,7 @@ impl Prediction {
     }
 
     /// The DMA's share of its time if the line were full: 1 and above can never be carried
-    /// (ρ of papers/lso-risc.txt, section 4).
+    /// (ρ of Elbeshti et al., section 4).
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn dma_demand(&self, bits_per_second: u64) -> f64 {

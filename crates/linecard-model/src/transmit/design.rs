@@ -55,11 +55,13 @@ pub struct Design {
 impl Design {
     /// More cores than any published design; each takes memory.
     pub const MAX_CORES: usize = 256;
+    /// The fastest line that there may be, in bit/s.
+    pub const MAX_LINE_BITS_PER_SECOND: u64 = 100_000_000_000_000;
     /// The shortest MTU that IPv4 allows (RFC 791, section 3.2).
     pub const MIN_MTU: u16 = 68;
 
     /// The published design at a core clock: one 64-bit bus held by a DMA at 2115 MHz with one
-    /// cycle per word, for a line that takes everything (papers/lso-risc.txt, table 2).
+    /// cycle per word, for a line that takes everything (Elbeshti et al., table 2).
     #[must_use]
     pub fn published(core: Clock, dma: Clock) -> Self {
         Self {
@@ -116,8 +118,9 @@ impl Design {
         within("wire_overhead_bytes", self.wire_overhead_bytes, 0, 65_535)?;
         within("patience", self.patience, 1_000, 1 << 40)?;
         within("interrupt", self.interrupt.0, 0, Ps::SECOND.0)?;
-        self.line_bits_per_second
-            .map_or(Ok(()), |rate| within("line_bits_per_second", rate, 1_000, 100_000_000_000_000))
+        self.line_bits_per_second.map_or(Ok(()), |rate| {
+            within("line_bits_per_second", rate, 1_000, Self::MAX_LINE_BITS_PER_SECOND)
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The host leaves a message in a sending buffer; the core updates its header for each packet and
 //! starts the DMA, which moves header and payload over the local bus to the line interface, which
-//! fills in checksums and sends (papers/lso-risc.txt, figure 1). Every packet that leaves is compared
+//! fills in checksums and sends (Elbeshti et al., figure 1). Every packet that leaves is compared
 //! with what [`linecard::offload::segment`] makes of the message.
 //!
 //! ```

@@ -216,6 +216,7 @@ fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<
     let again = send_packets(role, endpoint, now)?;
     if let Err(error) = endpoint.relay.flush(&mut endpoint.control) {
         role.disconnected(error)?;
+        endpoint.relay.disconnected();
     }
     role.check(endpoint, now)?;
     Ok(Turn { more, again })
@@ -230,7 +231,11 @@ fn take_messages<R: Role>(
         match endpoint.relay.receive(&mut endpoint.control) {
             Ok(Some(message)) => role.message(endpoint, message, now)?,
             Ok(None) => return Ok(()),
-            Err(error) => return role.disconnected(error),
+            Err(error) => {
+                role.disconnected(error)?;
+                endpoint.relay.disconnected();
+                return Ok(());
+            }
         }
     }
 }

@@ -46,8 +46,8 @@ impl Endpoint {
         self.send(&Message::Failed(failed))
     }
 
-    /// Whether all messages have left, or go over lanes.
+    /// Whether all messages have left, go over lanes, or cannot leave any more.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.relay.is_lame() || !self.control.wants_write()
+        self.relay.is_lame() || self.relay.is_down() || !self.control.wants_write()
     }
 }

@@ -109,6 +109,11 @@ impl Relay {
         self.is_down
     }
 
+    /// The control connection has failed and is not needed: a descriptor that always reports an error is not waited for.
+    pub(crate) const fn disconnected(&mut self) {
+        self.is_down = true;
+    }
+
     /// Whether messages have come that [`Relay::receive`] has not given.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()

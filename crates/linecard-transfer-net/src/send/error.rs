@@ -48,6 +48,12 @@ pub enum SendError {
          of the lanes, then send again: what has arrived is kept"
     )]
     Silent(Duration),
+    /// All lanes are closed: by the receiver, or because of errors of their sockets.
+    #[error(
+        "no lane can be used any more, and the receiver has closed at least one; send again to go on: \
+         what has arrived is kept"
+    )]
+    Unusable,
     /// No lane over UDP has ever carried anything, though the control connection does.
     #[error(
         "nothing has come back on any lane for {patience:?}: a firewall may block UDP; try over TCP: {}",

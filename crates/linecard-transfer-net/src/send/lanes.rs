@@ -91,11 +91,24 @@ impl Lanes {
         }
         sender.close(lane, now);
         self.connections[lane].give_up();
-        if self.connections.iter().all(Connection::is_given_up) {
+        if self.are_given_up() {
             return Err(io::Error::other(error.to_string()).into());
         }
         self.notes.add(lane, &self.paths[lane], &format!("{error}; it is not used any more"));
         Ok(())
+    }
+
+    /// The receiver has closed a lane: its socket is not used any more.
+    pub(super) fn closed(&mut self, lane: usize) {
+        if !self.connections[lane].is_given_up() {
+            self.connections[lane].give_up();
+            self.notes.add(lane, &self.paths[lane], "the receiver has closed it");
+        }
+    }
+
+    /// Whether none is used any more.
+    pub(super) fn are_given_up(&self) -> bool {
+        self.connections.iter().all(Connection::is_given_up)
     }
 
     /// The receiver answers on a lane, or has stopped answering.

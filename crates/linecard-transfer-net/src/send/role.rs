@@ -134,7 +134,11 @@ impl Role for Sending<'_> {
     /// Behind the last message nobody needs the connection any more.
     fn disconnected(&mut self, error: ControlError) -> Result<(), SendError> {
         match error {
-            ControlError::Closed | ControlError::ClosedEarly if self.heard_finish => Ok(()),
+            ControlError::Closed | ControlError::ClosedEarly
+                if self.heard_finish && self.objects.is_finished() =>
+            {
+                Ok(())
+            }
             error => Err(error.into()),
         }
     }
@@ -159,6 +163,9 @@ impl Role for Sending<'_> {
 
     fn packet(&mut self, packet: &Packet<'_>, now: Instant) -> bool {
         self.sender.receive(packet.header, packet.body, now);
+        if packet.header.kind == Kind::Close {
+            self.lanes.closed(packet.lane);
+        }
         packet.header.kind == Kind::Control
     }
 
@@ -218,6 +225,9 @@ impl Role for Sending<'_> {
                 SendEvent::Up(lane) => self.lanes.turned(lane, true, now),
                 SendEvent::Down(lane) => self.lanes.turned(lane, false, now),
             }
+        }
+        if self.lanes.are_given_up() && !self.in_flight.is_empty() {
+            return Err(SendError::Unusable);
         }
         self.check_patience(endpoint, now)
     }

@@ -3,6 +3,7 @@
 
 mod access;
 mod channel;
+mod hostile;
 mod lanes;
 mod named;
 mod relay;

@@ -288,6 +288,10 @@ impl LaneSender {
 
     /// Processes a probe. True if the lane did not work and now does.
     pub fn probed(&mut self, probe: Probe, now: Instant) -> bool {
+        // An answer that is never sent would make every wakeup due at once.
+        if self.state == LaneState::Closed {
+            return false;
+        }
         if probe.challenge.is_some() {
             self.answer = probe.challenge;
         }
@@ -507,6 +511,9 @@ mod tests {
         assert_eq!((closed.state(), outcome.lost.len()), (LaneState::Closed, 3));
         assert_eq!((closed.counters.deaths, closed.counters.lost), (0, 0));
         assert_eq!((closed.in_flight(), closed.next_wakeup(true)), (0, None));
+        // A challenge that nobody will answer was always due.
+        assert!(!closed.probed(Probe { challenge: Some(1), response: None }, at(4)));
+        assert_eq!(closed.next_wakeup(true), None);
         let (mut failed, mut outcome) = (sending(), FlightUpdate::default());
         failed.fail(at(3), &mut outcome);
         assert_eq!((failed.state(), outcome.lost.len()), (LaneState::Suspect, 3));

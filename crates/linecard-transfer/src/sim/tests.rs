@@ -31,7 +31,7 @@ fn published(lanes: usize, mode: Mode, fec: Scheme) -> Settings {
 /// Gbit/s in stable mode, 76.7 to 77.1 Gbit/s and 1.742 to 1.748 ms per chunk in low latency, over
 /// 8 lanes of 10 GbE with chunks of 16 MiB.
 ///
-/// 78.3 ± 0.1 and 76.7 to 77.1 of 80 Gbit/s; 1.742 to 1.748 ms (papers/end2end100.txt).
+/// 78.3 ± 0.1 and 76.7 to 77.1 of 80 Gbit/s; 1.742 to 1.748 ms (Büchner et al., 2017).
 #[test]
 fn the_published_figures() {
     let stable = run(&published(8, Mode::Stable, Scheme::NONE)).unwrap();

@@ -11,8 +11,8 @@
 //! [`Distribution`] for sums of times, [`Arrival`] and [`Service`] for queues, [`Problem`] for mappings.
 //!
 //! Bounds: [`MAX_STAGES`], [`MAX_EDGES`], [`MAX_CORES`], [`MAX_PARTS`], [`MAX_BATCH`], [`MAX_RING`].
-//! Formulae and a worked example: docs/design/plan.md. Source: papers/end2end100.txt (design, analysis,
-//! adaptation, mapping of protocol stages on many cores).
+//! Formulae and a worked example: <https://github.com/linecard/linecard/blob/main/docs/design/plan.md>.
+//! Source: Büchner et al., 2017 (design, analysis, adaptation, mapping of protocol stages on many cores).
 
 mod advice;
 mod cost;

@@ -1,4 +1,4 @@
-//! The parameters of a receiving side. The defaults are those of the published design (papers/lso-risc.txt, "Cycle
+//! The parameters of a receiving side. The defaults are those of the published design (Elbeshti et al., "Cycle
 //! processing"), for a line that always has a packet.
 
 use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, WHOLE, clock, misfit, named};

@@ -1,5 +1,5 @@
 //! The parameters. The defaults are those of a published experiment with all of its lanes, in stable mode
-//! (papers/end2end100.txt); what the paper leaves open is in docs/results/end2end100.md.
+//! (Büchner et al., 2017); what the paper leaves open is in docs/results/end2end100.md.
 
 use super::spec::{MAX_PACKETS, Spec};
 use garde::Validate;

@@ -118,12 +118,14 @@ impl TransferOutcome {
 
 fn title(spec: &Spec) -> String {
     let fec = if spec.fec == Scheme::NONE { "no repair".to_owned() } else { spec.fec.to_string() };
+    let s = |count: u64| if count == 1 { "" } else { "s" };
     format!(
-        "{} chunks of {} bytes over {} lane{} of {} in virtual time, {}, {fec}, seed {}",
+        "{} chunk{} of {} bytes over {} lane{} of {} in virtual time, {}, {fec}, seed {}",
         spec.chunks,
+        s(spec.chunks),
         spec.chunk_bytes,
         spec.lanes,
-        if spec.lanes == 1 { "" } else { "s" },
+        s(spec.lanes),
         linecard_report::Value::BitRate(spec.rate_bps as f64),
         mode_name(spec.mode),
         spec.seed

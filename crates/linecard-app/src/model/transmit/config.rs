@@ -1,4 +1,4 @@
-//! The parameters of a sending side. The defaults are those of the published design (papers/lso-risc.txt).
+//! The parameters of a sending side. The defaults are those of the published design (Elbeshti et al.).
 
 use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, clock, misfit, named};
 use garde::Validate;

@@ -1,4 +1,4 @@
-//! papers/lso-risc.txt: tables and figures from runs of real firmware on the modelled hardware.
+//! Elbeshti et al.: tables and figures from runs of real firmware on the modelled hardware.
 
 mod cells;
 mod clock;

@@ -221,6 +221,22 @@ mod tests {
         assert!(input("test:".as_ref()).is_err() && input("".as_ref()).is_err());
     }
 
+    /// A document took one of the two without a word; on the command line they were refused.
+    #[test]
+    fn parameters_of_a_document_that_exclude_each_other_are_refused() {
+        let config = |text: &str| {
+            let document = Document::of_text("send.toml", text).expect("TOML");
+            document.config::<Config>().map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(config("accept_new = false\nstrict = true\n"), Ok(()));
+        let refused = "send.toml:2: `strict = true`: `strict` excludes `accept_new`, which is given on \
+                       line 1: leave one out";
+        assert_eq!(config("accept_new = true\nstrict = true\n"), Err(refused.to_owned()));
+        let refused = "send.toml:2: `psk = \"a\"`: `access.psk` excludes `access.identity`, which is \
+                       given on line 3: leave one out";
+        assert_eq!(config("[access]\npsk = \"a\"\nidentity = \"b\"\n"), Err(refused.to_owned()));
+    }
+
     #[test]
     fn values_out_of_range_are_refused() {
         let config = |text: &str| {

@@ -1,6 +1,7 @@
 //! A capture file as receive port.
 
 use crate::capture::{CaptureError, Reader, Record};
+use crate::convert::{Unknown, link_of};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
@@ -61,6 +62,8 @@ pub struct CaptureSource<R, S = Pool> {
     start: Option<(Instant, u64)>,
     pool: S,
     counters: Counters,
+    /// Packets received of link types that are not known.
+    unknown: Unknown,
     has_ended: bool,
     error: Option<CaptureError>,
 }
@@ -80,6 +83,7 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
             start: None,
             pool,
             counters: Counters::default(),
+            unknown: Unknown::new(),
             has_ended: false,
             error: None,
         })
@@ -100,6 +104,13 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
     /// The same, by value.
     pub(crate) fn take_error(&mut self) -> Option<CaptureError> {
         self.error.take()
+    }
+
+    /// Packets of link types that are not known, where all packets so far are of such.
+    pub(crate) fn only_unknown(&mut self) -> Option<Unknown> {
+        let packets = self.unknown.values().sum::<u64>();
+        let is_all = packets > 0 && packets == self.counters.received;
+        is_all.then(|| std::mem::take(&mut self.unknown))
     }
 
     /// The link type of the last packet read; before the first one, that of the first known
@@ -171,7 +182,7 @@ impl<R: Read, S: Buffers> CaptureSource<R, S> {
         self.begin(now);
         self.counters.count_received(buffer.as_ref().len());
         let interface = self.record.interface();
-        let link = self.reader.link_type(interface).map_or(LinkType::Other, LinkType::from_capture);
+        let link = link_of(self.reader.link_type(interface), &mut self.unknown);
         let meta = Meta { timestamp: now, lane: interface, ..Meta::default() };
         Came::Packet(Packet::new(buffer, link, meta))
     }

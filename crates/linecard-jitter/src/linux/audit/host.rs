@@ -39,7 +39,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// The core does not exist, or `/sys` does not list the cores.
+    /// The core or the interface does not exist, or `/sys` does not list the cores.
     pub fn new(core: Option<usize>, interface: Option<&str>) -> Result<Self, Unreadable> {
         Self::at("/", core, interface)
     }
@@ -54,15 +54,30 @@ impl Host {
         core: Option<usize>,
         interface: Option<&str>,
     ) -> Result<Self, Unreadable> {
-        let interface = interface.map(str::to_owned).ok_or_else(String::new);
-        let config = OnceCell::new();
-        let mut host = Self { root: root.into(), core: 0, online: Vec::new(), interface, config };
+        let mut host = Self {
+            root: root.into(),
+            core: 0,
+            online: Vec::new(),
+            interface: interface.map(str::to_owned).ok_or_else(String::new),
+            config: OnceCell::new(),
+        };
         host.online = host.cpus("/sys/devices/system/cpu/online")?;
         host.core = host.choose(core)?;
-        if host.interface.is_err() {
-            host.interface = host.only_interface();
+        match interface {
+            Some(name) => host.exists(name)?,
+            None => host.interface = host.only_interface(),
         }
         Ok(host)
+    }
+
+    /// Refuses an interface that is not there: all checks of it would say that they cannot read it.
+    fn exists(&self, name: &str) -> Result<(), Unreadable> {
+        let names = self.entries("/sys/class/net");
+        if names.iter().any(|other| other == name) {
+            return Ok(());
+        }
+        let there = names.join(", ");
+        Err(Unreadable(format!("interface {name} is not there: there are {there}")))
     }
 
     fn choose(&self, core: Option<usize>) -> Result<usize, Unreadable> {

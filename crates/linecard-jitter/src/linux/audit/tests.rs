@@ -243,8 +243,10 @@ fn a_core_that_is_not_there_is_refused() {
     let folder = tree(&[]);
     let error = Host::at(folder.path(), Some(9), None).unwrap_err().to_string();
     assert_eq!(error, "core 9 is not there: cores that are online are 0-3");
-    let mut host = Host::at(folder.path(), Some(1), Some("eth1")).unwrap();
-    assert_eq!((host.core(), host.interface()), (1, Ok("eth1")));
+    let error = Host::at(folder.path(), Some(1), Some("eth1")).unwrap_err().to_string();
+    assert_eq!(error, "interface eth1 is not there: there are eth0");
+    let mut host = Host::at(folder.path(), Some(1), Some("eth0")).unwrap();
+    assert_eq!((host.core(), host.interface()), (1, Ok("eth0")));
     fs::remove_file(folder.path().join("sys/class/net/eth0/operstate")).unwrap();
     host = Host::at(folder.path(), None, None).unwrap();
     assert!(host.interface().unwrap_err().contains("--interface"));

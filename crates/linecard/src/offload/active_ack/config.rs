@@ -11,7 +11,7 @@ pub enum Mode {
     /// redundant, and their number is raised if they move the window.
     #[default]
     WindowHonest,
-    /// 0xFFFF, regardless of the receiver's buffer (papers/lro-npu.txt, V.C); later acknowledgments
+    /// 0xFFFF, regardless of the receiver's buffer (Li, Chen, Su, V.C); later acknowledgments
     /// of the receiver pass unchanged. Only for reproducing the figures of the paper.
     Paper,
 }

@@ -1,5 +1,5 @@
 //! Active acknowledgment: data that is held on its way to the receiver is acknowledged on behalf of
-//! the receiver, so that its sender need not wait for the coalescer (papers/lro-npu.txt, V.C).
+//! the receiver, so that its sender need not wait for the coalescer (Li, Chen, Su, V.C).
 //!
 //! A coalescer that holds 64 KiB of a connection whose sender may have 32 KiB in flight stalls that
 //! sender until a timer fires: no data reaches the receiver, so nothing is acknowledged.

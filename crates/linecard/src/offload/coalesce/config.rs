@@ -24,7 +24,7 @@ pub enum Creation {
     /// At its first data.
     #[default]
     OnData,
-    /// At its SYN, until FIN or RST (papers/lro-npu.txt, section IV.A); TCP only. Data of unknown
+    /// At its SYN, until FIN or RST (Li, Chen, Su, section IV.A); TCP only. Data of unknown
     /// flows passes. UDP flows, which have no SYN, are created at their first data.
     OnSyn,
 }

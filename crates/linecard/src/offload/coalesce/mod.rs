@@ -4,7 +4,7 @@
 //! Payload is neither copied nor read to merge: a merged packet is its first packet with a patched
 //! header, and the payload of the others as a list of slices. Its checksum is computed from the
 //! checksums of the segments. The rules are those of Linux's GRO, made stricter where GRO is not
-//! reversible. Sources: papers/lro-npu.txt (connection table, timers, creation at SYN).
+//! reversible. Sources: Li, Chen, Su (connection table, timers, creation at SYN).
 //!
 //! No packet overtakes held data of its flow, and nothing is held beyond its budget. Memory is
 //! allocated at construction, except for the lists of merged packets, which are reused when they

@@ -151,7 +151,7 @@ impl Table {
         self.clocks[id as usize] = Clock { last_arrival: now, interval_ns: UNKNOWN, era: self.era };
     }
 
-    /// Records an arrival of a flow: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
+    /// Records an arrival of a flow: average ← (average + delta) / 2 (Li, Chen, Su, IV.E).
     #[inline(always)]
     pub(super) fn arrived(&mut self, id: FlowId, now: Instant) {
         let clock = &mut self.clocks[id as usize];

@@ -103,7 +103,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.pass(packet, if urgent { Pass::Urgent } else { Pass::Control }, out)
     }
 
-    /// Passes data, or holds it at its position (papers/lro-npu.txt, Algorithm 1).
+    /// Passes data, or holds it at its position (Li, Chen, Su, Algorithm 1).
     fn admit<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         hash: u64,
@@ -241,7 +241,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         (beyond || self.held.len() >= config.max_held_packets).then_some(Obstacle::HeldLimit)
     }
 
-    /// Holds data at its position (papers/lro-npu.txt, Algorithm 2).
+    /// Holds data at its position (Li, Chen, Su, Algorithm 2).
     fn hold<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,

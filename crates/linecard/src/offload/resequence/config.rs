@@ -18,7 +18,7 @@ pub struct Config {
     /// does not verify it again.
     pub checksum: ChecksumPolicy,
     /// Whether packets are dropped if every byte of them has been passed or is held
-    /// (papers/lro-npu.txt, Algorithms 1 and 2). Default: no; they are passed. **If set, a
+    /// (Li, Chen, Su, Algorithms 1 and 2). Default: no; they are passed. **If set, a
     /// retransmission caused by a lost acknowledgment never reaches the receiver, which would have
     /// acknowledged it again (RFC 9293, section 3.10.7.4)**: the sender waits until later data is
     /// acknowledged, and without any, forever. Only for links that duplicate packets and do not

@@ -94,7 +94,7 @@ impl Flow {
         start >= 0 && end >= 0 && start as u32 <= self.run
     }
 
-    /// Records an arrival of data: average ← (average + delta) / 2 (papers/lro-npu.txt, IV.E).
+    /// Records an arrival of data: average ← (average + delta) / 2 (Li, Chen, Su, IV.E).
     pub(super) fn arrived(&mut self, now: Instant) {
         let delta = now.ns_since(self.last_arrival).min(u64::from(UNKNOWN - 1)) as u32;
         self.interval_ns =

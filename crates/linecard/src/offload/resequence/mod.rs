@@ -1,7 +1,7 @@
 //! Reordering: TCP data of a flow leaves in the order of its sequence numbers, within a bounded
 //! window, so that the coalescer behind it can merge data that took different paths.
 //!
-//! [`Resequencer`] follows papers/lro-npu.txt (IV.C, Algorithms 1 to 3; timeouts IV.E). Expected
+//! [`Resequencer`] follows Li, Chen, Su (IV.C, Algorithms 1 to 3; timeouts IV.E). Expected
 //! data passes at once, together with held data that follows it; data after a gap is held, sorted
 //! from the end of the held data. **Packets leave unchanged**, and none is lost, except duplicates
 //! if that is configured.

@@ -40,7 +40,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         self.now = now;
     }
 
-    /// Releases the data that has become next (papers/lro-npu.txt, Algorithm 3).
+    /// Releases the data that has become next (Li, Chen, Su, Algorithm 3).
     pub(super) fn release_ready<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         id: FlowId,

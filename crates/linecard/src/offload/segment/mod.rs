@@ -3,7 +3,7 @@
 //! [`segment`] and [`fragment`] return an iterator of [`Segments`]: a header built in a small
 //! header area, and payload fetched in place, as slices ([`Segments::next_segment`]) or copied and
 //! summed in one pass ([`Segments::write_next`]). Whether a packet can be segmented is decided
-//! before the first segment is produced. Sources: papers/lso-risc.txt; RFC 791 for fragments, RFC
+//! before the first segment is produced. Sources: Elbeshti et al.; RFC 791 for fragments, RFC
 //! 8200 for those of IPv6.
 
 mod counters;
@@ -30,7 +30,7 @@ use template::{Field, Portion, Template};
 /// Room for the header of a segment: an IPv6 fragment header may be added.
 const HEADER_AREA: usize = MAX_HEADER_LEN + 8;
 
-/// The position of a segment in its message (papers/lso-risc.txt, section 3).
+/// The position of a segment in its message (Elbeshti et al., section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Single segment message: the packet fits as it is.
@@ -226,7 +226,7 @@ fn segment_bytes<'p, P: AsRef<[u8]>>(
 }
 
 /// Divides an IP datagram into fragments of at most `mtu` bytes from the IP header on
-/// (papers/lso-risc.txt, section 3.1; RFC 791; RFC 8200, section 4.5). `identification` is used
+/// (Elbeshti et al., section 3.1; RFC 791; RFC 8200, section 4.5). `identification` is used
 /// only for IPv6, whose unfragmented packets carry none. A datagram that fits is returned
 /// unchanged, without the bytes after it in its frame.
 ///
