@@ -125,6 +125,8 @@ impl From<FieldError> for Error {
             FieldError::CsumOffset(_) => Self::CsumOffset,
             FieldError::OuterThOffset(_) => Self::OuterThOffset,
             FieldError::InnerNhOffset(_) => Self::InnerNhOffset,
+            // What a later version of the crate checks gets a code then.
+            _ => Self::Invalid,
         }
     }
 }

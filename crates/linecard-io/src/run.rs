@@ -194,8 +194,9 @@ impl Way {
     fn add_to(&self, outcome: &mut RunOutcome) {
         outcome.sent += self.send.source.sent();
         outcome.segment.add(self.send.stage.offload_counters());
-        let (sent, received) = (self.send.sink.counters(), self.receive.source.counters());
-        outcome.lanes.push(LaneCounters { received: received.received, ..sent });
+        let mut lane = self.send.sink.counters();
+        lane.received = self.receive.source.counters().received;
+        outcome.lanes.push(lane);
         outcome.faults.add(&self.send.sink.port.counters());
         outcome.coalesce.add(self.receive.stage.offload_counters());
         outcome.verify.add(&self.receive.sink.counters());

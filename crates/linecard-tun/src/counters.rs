@@ -3,6 +3,7 @@
 /// Counters of a live port, by which it counts and is read. A large packet counts as one; bytes are those of its frame, with one
 /// set of headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Packets received.
     pub received: u64,
@@ -27,6 +28,7 @@ pub struct Counters {
 
 /// Frames lost, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Drops {
     /// Received, but longer than a buffer of the pool or than the kernel delivered.
     pub too_long: u64,

@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 /// Why a port cannot be opened, in one line with what to do.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum PortError {
     /// A privilege is missing.
     NoPermission {

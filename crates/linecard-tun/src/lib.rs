@@ -1,47 +1,56 @@
 //! The last mile of a tunnel in user space, on Linux: large packets from and to a TUN or TAP device,
 //! and batches of UDP datagrams to and from a peer.
 //!
-//! [`Tap`] opens a device with the longest virtio header that the kernel knows. Through it the
-//! kernel passes TCP and UDP packets of up to 64 KiB unsegmented, and accepts merged ones.
-//! [`Segmenter`](egress::Segmenter) segments what was read. [`BatchSocket`](udp::BatchSocket) sends
-//! the segments of a packet by one call (UDP GSO), and receives as many datagrams by one (UDP GRO).
-//! A [`Coalescer`](linecard::offload::coalesce::Coalescer) merges them for the device again.
+//! | step | type |
+//! |---|---|
+//! | open a device with the longest virtio header that the kernel knows; read and write packets of up to 64 KiB | [`Device`] |
+//! | cut a packet, with room around each segment for a header and a tag | [`cut`](linecard::offload::burst::cut), by [`Frame::cut`] |
+//! | send segments, up to 64 by one call (UDP GSO) | [`Batcher`](udp::Batcher) |
+//! | receive what waits, up to 64 datagrams by one call (UDP GRO) | [`Receiver`](udp::Receiver) |
+//! | merge packets where they were received | [`Merger`](linecard::offload::burst::Merger), by [`Device::merger`] |
 //!
-//! One direction of a tunnel; the example `tun` has both.
+//! Everything works on memory of the caller, and nothing is held from one call to the next. A
+//! complete tunnel, both directions in one thread; the example `tun` is the same with encryption.
 //!
 //! ```no_run
-//! use linecard::offload::complete_checksum;
-//! use linecard::packet::{Batch, ChecksumState, Pool};
-//! use linecard::port::{Port, PortState};
-//! use linecard::time::Instant;
-//! use linecard_tun::{BUFFER_LEN, Tap, TapConfig, TapKind, egress::Segmenter, udp::BatchSocket};
+//! use linecard::offload::burst::Room;
+//! use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
+//! use linecard_tun::{BUFFER_LEN, Device, TapConfig, wait_each};
 //! use std::{net::UdpSocket, os::fd::AsFd, time::Duration};
 //!
-//! let config = TapConfig { kind: TapKind::Ip, ..TapConfig::new("tun0") };
-//! let mut device = Tap::open(&config, Pool::new(64, BUFFER_LEN))?;
+//! let device = Device::open(&TapConfig::tun("tun0"))?;
 //! let socket = UdpSocket::bind("192.0.2.1:5000")?;
 //! socket.connect("192.0.2.2:5000")?;
-//! let peer = BatchSocket::new(socket)?;
-//! let (mut batch, mut segmenter) = (Batch::new(), Segmenter::default());
-//! while device.receive(&mut batch, Instant::ZERO) == PortState::Open {
-//!     for mut packet in batch.drain() {
-//!         if packet.meta.gso.is_some() {
-//!             // An error is a packet that cannot be segmented: it is dropped.
-//!             let _ = segmenter.send(&mut packet, |segments| {
-//!                 let _full = peer.send(segments.bytes(), segments.size());
-//!                 segments.len()
-//!             });
-//!             continue;
-//!         }
-//!         if packet.meta.checksum == ChecksumState::Partial {
-//!             complete_checksum(&mut packet);
-//!         }
-//!         let _full = peer.send(packet.bytes(), packet.bytes().len());
+//! let socket = BatchSocket::new(socket)?;
+//! let (mut batcher, mut receiver, mut merger) = (Batcher::new(), Receiver::new(4), device.merger());
+//! let mut frame = vec![0; BUFFER_LEN];
+//! loop {
+//!     let [from_device, from_peer] = wait_each([device.as_fd(), socket.as_fd()], Duration::MAX)?;
+//!     while from_device && let Ok(frame) = device.read(&mut frame) {
+//!         // Encrypt each datagram in place here; `Room` leaves bytes around it.
+//!         batcher.push(&socket, &mut frame.cut()?, Room::default(), |_datagram| {})?;
 //!     }
-//!     linecard_tun::wait(&[device.as_fd()], Duration::from_secs(1))?;
+//!     batcher.flush(&socket)?;
+//!     while from_peer && let Ok(burst) = receiver.receive(&socket) {
+//!         // Decrypt each range in place here.
+//!         merger.merge_burst(burst.bytes, burst.ranges(), &mut |packet| {
+//!             let _full = device.write(&packet);
+//!         })?;
+//!     }
 //! }
+//! # #[expect(unreachable_code, reason = "the loop has no end")]
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! **With an executor.** [`Device`] and [`BatchSocket`](udp::BatchSocket) never block, and are file
+//! descriptors: `tokio::io::unix::AsyncFd::new(device)?` makes one awaitable, and `try_io` around
+//! [`Device::read`] does the rest. No timer is needed, since nothing is held. Where packets are to
+//! be merged across bursts ([`Config::holding`](linecard::offload::coalesce::Config::holding)), note
+//! that tokio's timers have a resolution of 1 ms: a hold budget below that becomes 1 to 2 ms of
+//! delay. Flush at the end of each burst instead, or wait by a `timerfd`.
+//!
+//! [`Tap`] is the same device as a [`Port`](linecard::port::Port) of packets, for programs made of
+//! stages; [`egress::Segmenter`] segments such packets.
 //!
 //! [`interface`] sets a device up and reads and sets its MTU and MAC address. [`ingress`] and
 //! [`egress`] convert between packets and frames behind virtio headers, for programs that have them
@@ -58,6 +67,7 @@ pub struct Readme;
 
 mod buffers;
 mod counters;
+mod device;
 pub mod egress;
 mod error;
 pub mod ingress;
@@ -69,11 +79,10 @@ pub mod udp;
 
 pub use buffers::Buffers;
 pub use counters::{Counters, Drops};
+pub use device::{Device, Frame, TapConfig, TapKind};
 pub use error::PortError;
-pub use tap::{Tap, TapConfig, TapKind};
+pub use tap::Tap;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -100,12 +109,20 @@ pub const BUFFER_LEN: usize = 65_536 + 64;
 ///
 /// The system's error: too little memory, or too many descriptors.
 pub fn wait(ports: &[BorrowedFd<'_>], time: Duration) -> io::Result<bool> {
-    let mut entries: Vec<_> = ports.iter().map(|port| PollFd::new(port, PollFlags::IN)).collect();
-    // A time too long for the system's clock means forever.
-    let time = Timespec::try_from(time).ok();
-    match poll(&mut entries, time.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    let entries = ports.iter().map(|port| sys::poll::readable(*port));
+    sys::poll::wait(&mut entries.collect::<Vec<_>>(), time)
+}
+
+/// As [`wait`], without allocating, and returns which of the ports can be read.
+///
+/// # Errors
+///
+/// As [`wait`].
+pub fn wait_each<const N: usize>(
+    ports: [BorrowedFd<'_>; N],
+    time: Duration,
+) -> io::Result<[bool; N]> {
+    let mut entries = ports.map(sys::poll::readable);
+    sys::poll::wait(&mut entries, time)?;
+    Ok(entries.map(|entry| entry.revents != 0))
 }

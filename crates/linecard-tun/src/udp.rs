@@ -4,10 +4,13 @@
 
 use crate::sys::datagrams;
 use crate::sys::is;
+use linecard::offload::burst::{Cut, Room, stride};
+use linecard::offload::segment::SegmentError;
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Bytes that [`BatchSocket::receive`] needs room for: the longest batch.
 pub const MAX_RECEIVED: usize = 65_535;
@@ -51,10 +54,10 @@ pub struct BatchSocket {
 }
 
 /// Datagrams that arrived together, from one sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Received<'r> {
-    /// One behind the other.
-    pub bytes: &'r [u8],
+    /// One behind the other, to be decrypted in place if need be.
+    pub bytes: &'r mut [u8],
     /// Bytes of each, except that the last may be shorter; at least 1.
     pub size: usize,
     /// The sender.
@@ -63,8 +66,13 @@ pub struct Received<'r> {
 
 impl<'r> Received<'r> {
     /// One after the other; an empty datagram is none.
-    pub fn iter(&self) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.bytes.chunks(self.size)
+    }
+
+    /// Their places in [`bytes`](Self::bytes).
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        stride(self.bytes.len(), self.size)
     }
 }
 
@@ -154,7 +162,7 @@ impl BatchSocket {
     /// Sends the first datagrams by one call; how many bytes they are.
     fn send_some(&self, bytes: &[u8], size: usize, to: Option<SocketAddr>) -> io::Result<usize> {
         let first = &bytes[..size.min(bytes.len())];
-        let most = MAX_DATAGRAMS.min(MAX_SENT / size) * size;
+        let most = most_of(size);
         if self.gso.get() && most > size && bytes.len() > size {
             let many = &bytes[..most.min(bytes.len())];
             match datagrams::send(self.socket.as_fd(), many, size as u16, to) {
@@ -181,15 +189,281 @@ impl BatchSocket {
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
         }
         let arrival = datagrams::receive(self.socket.as_fd(), room)?;
-        let bytes = &room[..arrival.len];
+        let bytes = &mut room[..arrival.len];
         let size = arrival.size.unwrap_or(arrival.len).max(1);
         Ok(Received { bytes, size, from: arrival.from })
     }
+}
+
+/// Bytes of as many datagrams of `size` bytes as one call sends.
+fn most_of(size: usize) -> usize {
+    MAX_DATAGRAMS.min(MAX_SENT / size).max(1) * size
 }
 
 impl AsFd for BatchSocket {
     /// Readable when a datagram or an error waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl AsRawFd for BatchSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+/// Bytes of a [`Batcher`]: two of the longest packets that a device gives, with room around their
+/// segments, and what one call left behind.
+const BATCHER_LEN: usize = 3 << 16;
+/// Bytes that are moved to the start of the buffer when a call has left them behind.
+const MAX_MOVED: usize = 16 << 10;
+
+/// Datagrams for the connected peer of a socket, gathered so that one call sends many: up to 64 of
+/// one size, of which the last may be shorter.
+///
+/// ```
+/// use linecard::offload::burst::{Room, cut};
+/// use linecard::offload::virtio::Header;
+/// use linecard::packet::LinkType;
+/// use linecard_tun::udp::{BatchSocket, Batcher};
+/// use std::net::UdpSocket;
+///
+/// let server = UdpSocket::bind("127.0.0.1:0")?;
+/// let client = BatchSocket::new(UdpSocket::bind("127.0.0.1:0")?)?;
+/// client.socket().connect(server.local_addr()?)?;
+///
+/// let mut batcher = Batcher::new();
+/// for mut frame in [*b"line", *b"card"] {
+///     let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame)?;
+///     // A byte in front of each, which is filled in here; encryption would be done here, too.
+///     let room = Room { front: 1, back: 0 };
+///     batcher.push(&client, &mut segments, room, |datagram| datagram[0] = b'>')?;
+/// }
+/// batcher.flush(&client)?;
+///
+/// let mut datagram = [0; 9];
+/// assert_eq!(server.recv(&mut datagram)?, 5);
+/// assert_eq!(&datagram[..5], b">line");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Batcher {
+    bytes: Vec<u8>,
+    /// The datagrams gathered: all of them have `size` bytes.
+    gathered: Range<usize>,
+    size: usize,
+    sent: u64,
+    dropped: u64,
+}
+
+impl Default for Batcher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Batcher {
+    /// Allocates 192 KiB.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { bytes: vec![0; BATCHER_LEN], gathered: 0..0, size: 0, sent: 0, dropped: 0 }
+    }
+
+    /// Datagrams that the kernel has taken.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Datagrams that it has not taken, because its queue was full or for another error.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Adds the segments of a frame, with `room` around each, which `seal` fills in. Datagrams are
+    /// sent when no other may follow them in their call; the rest is sent by a later call of this
+    /// function, or by [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// As [`BatchSocket::send`] about datagrams of this or an earlier frame: those that were not
+    /// taken are dropped, and all others are kept or sent.
+    /// [`ErrorKind::InvalidInput`] if a segment is longer than a datagram may be; the rest of the
+    /// frame is left in `cut`.
+    pub fn push<P: AsRef<[u8]>>(
+        &mut self,
+        socket: &BatchSocket,
+        cut: &mut Cut<'_, P>,
+        room: Room,
+        mut seal: impl FnMut(&mut [u8]),
+    ) -> io::Result<()> {
+        let mut result = Ok(());
+        loop {
+            let at = self.gathered.end;
+            let mut run = match cut.write(room, &mut self.bytes[at..]) {
+                Ok(Some(run)) => run,
+                Ok(None) => return result,
+                Err(SegmentError::OutputTooSmall { .. }) if at > 0 => {
+                    result = self.flush(socket).and(result);
+                    continue;
+                }
+                Err(error) => return Err(io::Error::new(ErrorKind::InvalidInput, error)),
+            };
+            run.segments().for_each(&mut seal);
+            let (len, size) = (run.bytes().len(), run.size());
+            result = self.gather(socket, at..at + len, size).and(result);
+        }
+    }
+
+    /// Sends what has been gathered: to be called when no further frame is at hand.
+    ///
+    /// # Errors
+    ///
+    /// As [`BatchSocket::send`]; what was not taken is dropped.
+    pub fn flush(&mut self, socket: &BatchSocket) -> io::Result<()> {
+        let result = self.send(socket, usize::MAX);
+        self.gathered = 0..0;
+        result
+    }
+
+    /// Sends what has been gathered, at most `limit` bytes.
+    fn send(&mut self, socket: &BatchSocket, limit: usize) -> io::Result<()> {
+        let Range { start, end } = self.gathered;
+        self.gathered.start += limit.min(end - start);
+        let datagrams = &self.bytes[start..self.gathered.start];
+        if datagrams.is_empty() {
+            return Ok(());
+        }
+        let result = socket.send(datagrams, self.size);
+        let taken = *result.as_ref().unwrap_or(&0);
+        self.sent += taken.div_ceil(self.size) as u64;
+        self.dropped += (datagrams.len() - taken).div_ceil(self.size) as u64;
+        result.map(drop)
+    }
+
+    /// Adds a run of datagrams of `size` bytes, of which the last may be shorter.
+    fn gather(&mut self, socket: &BatchSocket, run: Range<usize>, size: usize) -> io::Result<()> {
+        let mut result = Ok(());
+        // One datagram that is shorter may be the last of a call.
+        let joins = size == self.size || size < self.size && run.len() == size;
+        if !self.gathered.is_empty() && !joins {
+            result = self.send(socket, usize::MAX);
+        }
+        if self.gathered.is_empty() {
+            (self.gathered.start, self.size) = (run.start, size);
+        }
+        self.gathered.end = run.end;
+        let call = most_of(self.size);
+        while result.is_ok() && self.gathered.len() >= call {
+            result = self.send(socket, call);
+        }
+        if result.is_err() || !self.gathered.len().is_multiple_of(self.size) {
+            return self.flush(socket).and(result);
+        }
+        if self.gathered.len() <= MAX_MOVED {
+            // To the start, where memory is in the cache and there is most room.
+            self.bytes.copy_within(self.gathered.clone(), 0);
+            self.gathered = 0..self.gathered.len();
+        }
+        result
+    }
+}
+
+/// Calls of one [`Receiver::receive`].
+const MAX_CALLS: usize = 64;
+
+/// Receives what is waiting at a socket into one buffer, by several calls: packets that were sent by
+/// several calls can be merged again then.
+///
+/// ```
+/// use linecard_tun::udp::{BatchSocket, Receiver};
+/// use std::net::UdpSocket;
+/// use std::os::fd::AsFd;
+/// use std::time::Duration;
+///
+/// let socket = BatchSocket::new(UdpSocket::bind("127.0.0.1:0")?)?;
+/// let (client, mut receiver) = (UdpSocket::bind("127.0.0.1:0")?, Receiver::new(4));
+/// client.send_to(b"line", socket.socket().local_addr()?)?;
+///
+/// linecard_tun::wait(&[socket.as_fd()], Duration::from_secs(5))?;
+/// let burst = receiver.receive(&socket)?;
+/// assert_eq!(burst.ranges().next(), Some(0..4));
+/// assert_eq!(burst.batches[0].from, client.local_addr()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Receiver {
+    bytes: Vec<u8>,
+    batches: Vec<Batch>,
+}
+
+/// Datagrams that one call received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Where they are, one behind the other.
+    pub place: Range<usize>,
+    /// Bytes of each, except that the last may be shorter; at least 1.
+    pub size: usize,
+    /// The sender.
+    pub from: SocketAddr,
+}
+
+/// Datagrams that were waiting at a socket.
+#[derive(Debug)]
+pub struct Burst<'r> {
+    /// All of them, to be decrypted in place if need be.
+    pub bytes: &'r mut [u8],
+    /// What each call received: at least one.
+    pub batches: &'r [Batch],
+    /// Whether nothing more was waiting.
+    pub is_last: bool,
+}
+
+impl<'r> Burst<'r> {
+    /// The places of all datagrams in [`bytes`](Self::bytes); an empty one is left out.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<'r> {
+        self.batches.iter().flat_map(|Batch { place, size, .. }| {
+            let start = place.start;
+            stride(place.len(), *size).map(move |range| start + range.start..start + range.end)
+        })
+    }
+}
+
+impl Receiver {
+    /// Allocates memory for `batches` of the longest batches, 64 KiB each; 1 at least. 4 keep what
+    /// large packets were divided into together, and stay in most processors' caches.
+    #[must_use]
+    pub fn new(batches: usize) -> Self {
+        Self { bytes: vec![0; batches.max(1) * MAX_RECEIVED], batches: Vec::new() }
+    }
+
+    /// Receives what waits, as far as there is room for the longest batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`BatchSocket::receive`] of the first call. An error after some have been received is
+    /// not reported.
+    pub fn receive(&mut self, socket: &BatchSocket) -> io::Result<Burst<'_>> {
+        self.batches.clear();
+        let (mut end, mut is_last) = (0, false);
+        while self.batches.len() < MAX_CALLS
+            && let Some(room) = self.bytes.get_mut(end..).filter(|room| room.len() >= MAX_RECEIVED)
+        {
+            match socket.receive(room) {
+                Ok(Received { bytes, size, from }) => {
+                    let place = end..end + bytes.len();
+                    end = place.end;
+                    self.batches.push(Batch { place, size, from });
+                }
+                Err(error) if self.batches.is_empty() => return Err(error),
+                Err(_) => {
+                    is_last = true;
+                    break;
+                }
+            }
+        }
+        Ok(Burst { bytes: &mut self.bytes[..end], batches: &self.batches, is_last })
     }
 }

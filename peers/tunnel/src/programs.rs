@@ -28,12 +28,14 @@ pub struct Program {
 pub const CRATES: [&str; 5] = ["ring", "tun-rs", "quinn-udp", "boringtun", "smoltcp"];
 
 /// In the order in which they are measured and printed.
-pub const PROGRAMS: [Program; 8] = [
+pub const PROGRAMS: [Program; 10] = [
     tunnel("plain", "plain", "src/bin/plain.rs", &[]),
     tunnel("plain-clear", "plain", "src/bin/plain.rs", &["clear"]),
     tunnel("tun-rs", "tun-rs", "src/bin/tun-rs.rs", &[]),
     tunnel("tun-rs-clear", "tun-rs", "src/bin/tun-rs.rs", &["clear"]),
-    // Tunnels with Linecard, in C and with an executor belong here.
+    tunnel("linecard", "linecard", "src/bin/linecard.rs", &[]),
+    tunnel("linecard-clear", "linecard", "src/bin/linecard.rs", &["clear"]),
+    // Tunnels with Linecard in C and with an executor belong here.
     tunnel("boringtun", "boringtun", "src/bin/boringtun.rs", &[]),
     tunnel("boringtun-gso", "boringtun-gso", "src/bin/boringtun-gso.rs", &[]),
     // boringtun with Linecard belongs here.

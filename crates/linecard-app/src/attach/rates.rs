@@ -240,14 +240,11 @@ pub(super) mod tests {
 
     /// A port that has received and transmitted so many packets of 1,000 bytes, and dropped some.
     pub(in super::super) fn port(received: u64, transmitted: u64, ring_full: u64) -> Counters {
-        Counters {
-            received,
-            received_bytes: received * 1_000,
-            transmitted,
-            transmitted_bytes: transmitted * 1_000,
-            dropped: Drops { ring_full, ..Drops::default() },
-            ..Counters::default()
-        }
+        let mut port = Counters::default();
+        (port.received, port.received_bytes) = (received, received * 1_000);
+        (port.transmitted, port.transmitted_bytes) = (transmitted, transmitted * 1_000);
+        port.dropped.ring_full = ring_full;
+        port
     }
 
     /// A worker that has merged `packets` by `aggregate`, held for `hold_ns`.

@@ -7,6 +7,7 @@
 
 pub(crate) mod datagrams;
 pub mod device;
+pub(crate) mod poll;
 pub mod send;
 
 use std::io;

@@ -22,6 +22,7 @@ macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($(#[doc = $text:literal])+ $value:ident = $key:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum $name { $($(#[doc = $text])+ $value,)+ }
 
         impl $name {

@@ -105,6 +105,7 @@ pub struct Cost {
 /// Why a cost is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the messages say it")]
+#[non_exhaustive]
 pub enum CostError {
     Value,
     Spread,

@@ -60,6 +60,7 @@ pub struct Edge {
 /// Why stages and edges do not form a graph that can run forever in bounded memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
 pub enum GraphError {
     Empty,
     TooLarge { stages: usize, edges: usize },

@@ -154,6 +154,7 @@ pub enum Objective {
 /// Why the input of a plan is invalid.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
+#[non_exhaustive]
 pub enum PlanError {
     Stages { specs: usize, stages: usize },
     Stage { stage: String, what: &'static str },

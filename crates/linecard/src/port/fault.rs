@@ -22,6 +22,7 @@ pub struct FaultRates {
 
 /// Counters of a [`Fault`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FaultCounters {
     /// Packets dropped.
     pub lost: u64,

@@ -17,6 +17,7 @@ pub struct Lane<P> {
 
 /// Counters of a [`Lane`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LaneCounters {
     /// Packets received.
     pub received: u64,

@@ -15,6 +15,7 @@ const MAX_GAPS: usize = 65_536;
 
 /// Counters of a [`Verify`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyCounters {
     /// Packets, merged ones counted once.
     pub packets: u64,

@@ -1,7 +1,5 @@
 //! Counters of a port, and of the kernel for its socket.
 
-use linecard_tun::Drops;
-
 /// Counters of a port. Drops are counted, not reported as errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -62,28 +60,20 @@ impl Counters {
 
     /// Converts both to the counters of all ports.
     pub(super) fn told(&self, kernel: &KernelCounters, gone: bool) -> linecard_tun::Counters {
-        linecard_tun::Counters {
-            received: self.received,
-            received_bytes: self.received_bytes,
-            transmitted: self.sent,
-            transmitted_bytes: self.sent_bytes,
-            cut: self.cut,
-            no_buffer: self.no_buffer,
-            blocked: self.blocked,
-            gone: gone.into(),
-            dropped: Drops {
-                too_long: self.receive_dropped,
-                bad_header: 0,
-                // The kernel includes packets for which it found no frame in its drops.
-                ring_full: kernel.rx_ring_full + kernel.rx_dropped,
-                above_mtu: self.above_mtu,
-                refused: 0,
-                // Too short, or too long for a frame.
-                invalid: self.send_dropped - self.above_mtu,
-                other_link: self.other_link,
-                unsendable: self.unsendable,
-            },
-        }
+        let mut all = linecard_tun::Counters::default();
+        (all.received, all.received_bytes) = (self.received, self.received_bytes);
+        (all.transmitted, all.transmitted_bytes) = (self.sent, self.sent_bytes);
+        (all.cut, all.no_buffer, all.blocked) = (self.cut, self.no_buffer, self.blocked);
+        all.gone = gone.into();
+        all.dropped.too_long = self.receive_dropped;
+        // The kernel includes packets for which it found no frame in its drops.
+        all.dropped.ring_full = kernel.rx_ring_full + kernel.rx_dropped;
+        all.dropped.above_mtu = self.above_mtu;
+        // Too short, or too long for a frame.
+        all.dropped.invalid = self.send_dropped - self.above_mtu;
+        all.dropped.other_link = self.other_link;
+        all.dropped.unsendable = self.unsendable;
+        all
     }
 }
 

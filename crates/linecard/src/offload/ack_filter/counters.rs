@@ -6,6 +6,7 @@ use crate::stats::Histogram;
 /// Counters of an [`AckFilter`](super::AckFilter). Every packet received was passed, kept or
 /// dropped, or is still held: `packets_in == passed.total() + kept.total() + dropped + held`.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Packets received.
     pub packets_in: u64,

@@ -6,6 +6,7 @@ use crate::stats::Histogram;
 /// Counters of an [`ActiveAck`](super::ActiveAck): `data_in == sent + silent.total()`, and
 /// `answers_in == answers.total()`.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Packets towards the receiver.
     pub data_in: u64,

@@ -93,7 +93,13 @@ impl Config {
     /// timer is needed.
     #[must_use]
     pub fn burst() -> Self {
-        Self { flush_at_batch_end: true, device: Some(Device::default()), ..Self::holding() }
+        Self {
+            flush_at_batch_end: true,
+            device: Some(Device::default()),
+            // As many slices as one `writev` takes, less one for the virtio header.
+            max_segments: 1_023,
+            ..Self::holding()
+        }
     }
 
     /// For receivers that merge across batches: packets are held for up to

@@ -6,6 +6,7 @@ use crate::stats::Histogram;
 /// Counters of a [`Coalescer`](super::Coalescer). Every packet received was passed, is held, or has
 /// left within a flushed packet: `received == passed + flushed segments + held`.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Packets received.
     pub packets_in: u64,

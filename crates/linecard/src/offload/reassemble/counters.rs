@@ -7,6 +7,7 @@ use crate::stats::Histogram;
 /// dropped, has left in a complete datagram or with one that was given up, or is still held:
 /// `packets_in == passed.total() + dropped + joined + released + held`.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Packets received.
     pub packets_in: u64,

@@ -6,6 +6,7 @@ use crate::stats::Histogram;
 /// Counters of a [`Resequencer`](super::Resequencer). Every packet received was passed, released or
 /// dropped, or is still held: `packets_in == passed.total() + released.total() + dropped + held`.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Packets received.
     pub packets_in: u64,

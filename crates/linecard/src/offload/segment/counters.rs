@@ -4,6 +4,7 @@ use super::{Class, Written};
 
 /// Counters of a segmenting stage: the paper's four packet classes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Large packets taken.
     pub packets_in: u64,

@@ -45,6 +45,7 @@ pub enum Class {
 
 /// Why a packet cannot be segmented. No segment has been produced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SegmentError {
     /// The size of segments is zero.
     ZeroSize,
@@ -150,6 +151,7 @@ pub struct Segment<'s, 'p, P> {
 
 /// A segment written to contiguous memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Written {
     /// Bytes of the frame.
     pub len: usize,

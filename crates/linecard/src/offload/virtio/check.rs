@@ -25,6 +25,7 @@ impl Offload {
 
 /// The field of a header that contradicts its frame. Nothing has been changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FieldError {
     /// Bits that contradict each other or the frame.
     Flags(u8),

@@ -9,6 +9,7 @@ use core::fmt;
 
 /// Why no header can describe a packet. Its segments can still be sent one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Undescribable {
     /// Not a complete TCP or UDP datagram.
     NotADatagram(Form),
