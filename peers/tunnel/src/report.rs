@@ -9,6 +9,8 @@ use std::process::Command;
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 const SHARED: &str = include_str!("lib.rs");
+/// What the programs with smoltcp share.
+const SHARED_TCP: &str = include_str!("tcp.rs");
 
 /// Under which it was measured.
 pub struct Conditions {
@@ -46,8 +48,9 @@ pub fn print(
     );
     println!("Load average {} at the start, {} at the end.", conditions.load_at_start, load());
     println!(
-        "Lines without blank ones and comments; tunnels share {} more.\n",
-        lines::count(SHARED)
+        "Lines without blank ones and comments; tunnels share {} more, programs with smoltcp {}.\n",
+        lines::count(SHARED),
+        lines::count(SHARED_TCP)
     );
     println!("| program | Gbit/s | CPU s/GB | round trip, µs | 99 %, µs | lines |");
     println!("|---|---|---|---|---|---|");
