@@ -93,13 +93,17 @@ pub unsafe extern "C" fn linecard_merger_merge(
 ) -> i32 {
     guard(|| {
         let callback = callback.ok_or(Error::Null)?;
-        // SAFETY: the caller has both there, for this call, and nobody else uses the buffer.
-        let (buffer, frames) =
-            unsafe { (array_mut(buffer.data, buffer.len)?, array(frames, count)?) };
         // SAFETY: the callback takes this context, and a packet that is there while it runs.
         let mut out = |packet: &_| unsafe { callback(context, ptr::from_ref(packet)) };
+        let merge = |merger: &mut Merger| {
+            // SAFETY: the caller has both there, for this call, and nobody else uses the buffer: a
+            // call inside of another one with the same merger has been refused.
+            let (buffer, frames) =
+                unsafe { (array_mut(buffer.data, buffer.len)?, array(frames, count)?) };
+            merger.merge(buffer, frames, &mut out)
+        };
         // SAFETY: the caller's handle.
-        unsafe { with(merger, |it| it.merge(buffer, frames, &mut out)) }
+        unsafe { with(merger, merge) }
     })
 }
 
