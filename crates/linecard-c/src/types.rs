@@ -291,11 +291,6 @@ pub struct BurstPacket {
     pub packets: usize,
 }
 
-/// Takes a packet of a burst, which is valid until the function returns. It has to return, not to
-/// unwind or jump; it may not use the merger, and reads the buffer through the slices only.
-pub type PacketCallback =
-    Option<unsafe extern "C" fn(context: *mut c_void, packet: *const BurstPacket)>;
-
 /// Segments one behind the other, each with the bytes before and after it, so that they can be sent
 /// as they are by one call with UDP_SEGMENT.
 #[derive(Debug, Clone, Copy)]
@@ -309,26 +304,6 @@ pub struct Run {
     pub size: usize,
     /// Number of segments.
     pub count: usize,
-}
-
-/// Takes segments of a frame, which are valid until the function returns. It has to return, not to
-/// unwind or jump.
-pub type RunCallback = Option<unsafe extern "C" fn(context: *mut c_void, run: *const Run)>;
-
-/// Where `linecard_cut` writes segments, and who takes them.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct CutOutput {
-    /// Memory for at least one segment. It does not overlap the frame.
-    pub buffer: Slice,
-    /// Bytes left free before each segment, for headers of the caller's.
-    pub front: usize,
-    /// Bytes left free after each segment, for example for the tag of an AEAD.
-    pub back: usize,
-    /// Called whenever no more segments fit into the buffer, and after the last one.
-    pub callback: RunCallback,
-    /// Given to the callback.
-    pub context: *mut c_void,
 }
 
 /// Maximum flows and held packets, which bound the memory of a coalescer.

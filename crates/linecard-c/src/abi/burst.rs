@@ -3,11 +3,36 @@
 use super::{Exclusive, array, array_mut, guard, one, place, read_config, write_versioned};
 use crate::burst::{self, Described, Merger};
 use crate::error::Error;
-use crate::types::{Config, Counters, CutOutput, PacketCallback, Range, Slice};
+use crate::types::{BurstPacket, Config, Counters, Range, Run, Slice};
 use linecard::offload::burst::Room;
 use std::ffi::c_void;
 use std::ptr;
 use std::slice;
+
+/// Takes a packet of a burst, which is valid until the function returns. It has to return, not to
+/// unwind or jump; it may not use the merger, and reads the buffer through the slices only.
+pub type PacketCallback =
+    Option<unsafe extern "C" fn(context: *mut c_void, packet: *const BurstPacket)>;
+
+/// Takes segments of a frame, which are valid until the function returns. It has to return, not to
+/// unwind or jump.
+pub type RunCallback = Option<unsafe extern "C" fn(context: *mut c_void, run: *const Run)>;
+
+/// Where `linecard_cut` writes segments, and who takes them.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct CutOutput {
+    /// Memory for at least one segment. It does not overlap the frame.
+    pub buffer: Slice,
+    /// Bytes left free before each segment, for headers of the caller's.
+    pub front: usize,
+    /// Bytes left free after each segment, for example for the tag of an AEAD.
+    pub back: usize,
+    /// Called whenever no more segments fit into the buffer, and after the last one.
+    pub callback: RunCallback,
+    /// Given to the callback.
+    pub context: *mut c_void,
+}
 
 /// A merger as held by C.
 #[derive(Debug)]
@@ -193,7 +218,7 @@ mod tests {
     use super::*;
     use crate::abi::{linecard_config_burst, linecard_config_default};
     use crate::error::{self, LINECARD_OK};
-    use crate::types::{self, BurstPacket, Run};
+    use crate::types;
     use linecard::packet::checksum::Sum;
     use std::mem::MaybeUninit;
 

@@ -169,12 +169,12 @@ pub fn tcp_goes_through(
         let mut command = namespaces[index].command(&file);
         command.args(arguments([ADDRESSES[index], ADDRESSES[1 - index]]));
         let program = Program::new(&namespaces[index], command, index + 1);
-        program.unwrap_or_else(|why| panic!("{}: {why}", file.display()))
+        program.expect("the program opens its device")
     });
     for address in ["198.51.100.2:7000", "[2001:db8::2]:7000"] {
         let address = address.parse().expect("an address");
-        connect([&namespaces[0], &namespaces[1]], address)
-            .unwrap_or_else(|error| panic!("{address}: {error}"));
+        let result = connect([&namespaces[0], &namespaces[1]], address);
+        assert!(result.is_ok(), "{address}: {result:?}");
     }
     for program in &programs {
         // Mean bytes of what the kernel gave and of what it took.
