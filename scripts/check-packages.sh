@@ -9,13 +9,25 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+# Cargo unpacks the packages that others need below its home, and does not do so again for the same version: an earlier
+# run would be tested. So sources and objects go to folders of this run; what was downloaded is shared.
+home=${CARGO_HOME:-$HOME/.cargo}
+mkdir -p "$work/home/registry" "$home/registry/index" "$home/registry/cache"
+for entry in "$home"/*; do
+    [ "${entry##*/}" = registry ] || ln -s "$entry" "$work/home/"
+done
+ln -s "$home/registry/index" "$home/registry/cache" "$work/home/registry/"
+export CARGO_HOME=$work/home CARGO_TARGET_DIR=$work/target
+
 # Uncommitted files are packaged too: the check is of this tree.
 begun=$SECONDS
 cargo publish --workspace --dry-run --allow-dirty --locked 2>&1 | sed '/^warning: ignoring /d; /^warning: aborting upload/d' ||
     exit 1
 echo "packages: made and built in $((SECONDS - begun)) s"
 
-target=${CARGO_TARGET_DIR:-target}
 code=0
 wrong() {
     echo "packages: $1" >&2
@@ -26,12 +38,10 @@ wrong() {
 published=$(cargo metadata --format-version 1 --no-deps --locked |
     grep -o '"name":"linecard[^"]*","version":"[^"]*"' | sort -u | sed 's/"name":"\(.*\)","version":"\(.*\)"/\1 \2/')
 names=()
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
 while read -r name version; do
     grep -q '^publish = false' "crates/$name/Cargo.toml" && continue
     names+=("$name")
-    package=$target/package/$name-$version
+    package=$CARGO_TARGET_DIR/package/$name-$version
     [ -d "$package" ] || { wrong "$name: there is no $package"; continue; }
     for file in README.md LICENSE-MIT LICENSE-APACHE; do
         [ -s "$package/$file" ] || wrong "$name: $file is missing in the package"

@@ -1,13 +1,13 @@
 //! Traffic to the filter of acknowledgments: packets leave as they came and in order, and of each
 //! that is dropped a newer one of its flow leaves.
 
-use linecard_testkit::packets::plain;
-use linecard_testkit::packets::runner::{Buffer, packet};
-use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::Draw;
 use crate::traffic::arrivals;
 use linecard::offload::ack_filter::{AckFilter, Config, Exit};
 use linecard::offload::coalesce::ChecksumPolicy;
+use linecard_testkit::packets::plain;
+use linecard_testkit::packets::runner::{Buffer, packet};
+use linecard_testkit::packets::traffic::Arrival;
 use std::collections::HashMap;
 
 /// Input: limits, then traffic.

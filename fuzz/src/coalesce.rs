@@ -1,13 +1,13 @@
 //! Traffic to the coalescer: what leaves is what the naive twin lets out, everything comes back
 //! byte for byte, and batches make no difference.
 
-use linecard_testkit::packets::runner::{self, Real, check_counters, check_round_trip, packet};
-use linecard_testkit::packets::traffic::{Arrival, Scenario};
 use crate::draw::Draw;
 use crate::traffic::{MOST, arrivals};
 use core::time::Duration;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Creation, Flush};
 use linecard::packet::Batch;
+use linecard_testkit::packets::runner::{self, Real, check_counters, check_round_trip, packet};
+use linecard_testkit::packets::traffic::{Arrival, Scenario};
 
 /// Input: limits and policies, size of batches, then traffic.
 pub fn coalesce(data: &[u8]) {

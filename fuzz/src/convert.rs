@@ -6,7 +6,7 @@ use crate::traffic::arrivals;
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::packet::LinkType;
 use linecard_io::capture::Format;
-use linecard_io::convert::{SegmentMode, NoObserver, SegmentMetadata, coalesce, segment};
+use linecard_io::convert::{NoObserver, SegmentMetadata, SegmentMode, coalesce, segment};
 
 /// Input: policies, then a capture, or traffic that becomes one.
 pub fn convert(data: &[u8]) {

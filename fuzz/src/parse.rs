@@ -1,8 +1,8 @@
 //! Any bytes as a frame: the layout is that of a plain parser, and lies inside.
 
-use linecard_testkit::packets::plain;
 use crate::draw::{Draw, LINKS};
 use linecard::packet::{Form, Layout, LinkType, MAX_LAYERS, MAX_TUNNELS};
+use linecard_testkit::packets::plain;
 
 /// Input: link type, where the head ends (2 bytes), the frame.
 pub fn parse(data: &[u8]) {

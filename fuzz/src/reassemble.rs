@@ -1,17 +1,17 @@
 //! Fragments in any order, with gaps, overlaps and lies: what leaves is what the naive twin lets
 //! out, and nothing is lost.
 
-use linecard_testkit::packets::fragments::{Part, Whole};
-use linecard_testkit::packets::plain;
-use linecard_testkit::packets::reassembler::{Real, Twin};
-use linecard_testkit::packets::runner::numbers;
-use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::{Draw, LINKS};
 use crate::traffic::{MOST, damage, disturb, frame};
 use core::time::Duration;
 use linecard::offload::reassemble::{Config, Exit};
 use linecard::packet::{LinkType, Meta};
 use linecard::time::Instant;
+use linecard_testkit::packets::fragments::{Part, Whole};
+use linecard_testkit::packets::plain;
+use linecard_testkit::packets::reassembler::{Real, Twin};
+use linecard_testkit::packets::runner::numbers;
+use linecard_testkit::packets::traffic::Arrival;
 
 /// Input: limits, then datagrams with the parts that are cut of each.
 pub fn reassemble(data: &[u8]) {

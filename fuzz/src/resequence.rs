@@ -1,13 +1,13 @@
 //! Reordered traffic: what leaves is what the naive twin lets out, nothing is lost, and nothing
 //! overtakes what it must not.
 
-use linecard_testkit::packets::plain::view;
-use linecard_testkit::packets::sequencing::{by_flow, check, run};
-use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::Draw;
 use crate::traffic::arrivals;
 use core::time::Duration;
 use linecard::offload::resequence::Config;
+use linecard_testkit::packets::plain::view;
+use linecard_testkit::packets::sequencing::{by_flow, check, run};
+use linecard_testkit::packets::traffic::Arrival;
 use std::collections::BTreeSet;
 
 /// Input: limits, then traffic.

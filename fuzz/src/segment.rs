@@ -1,13 +1,6 @@
 //! Any frame cut at any size: an error, or what the naive splitter makes of it; fragments become
 //! the datagram again.
 
-use linecard_testkit::packets::fragments::seal;
-use linecard_testkit::packets::frame::{Field, put16};
-use linecard_testkit::packets::plain::{self, View};
-use linecard_testkit::packets::reassembler;
-use linecard_testkit::packets::runner::whole;
-use linecard_testkit::packets::splitter::{self, collect};
-use linecard_testkit::packets::traffic::Arrival;
 use crate::draw::{Draw, LINKS};
 use crate::traffic::{damage, disturb, frame};
 use linecard::offload::reassemble::{Config, Exit};
@@ -16,6 +9,13 @@ use linecard::packet::{
     ChecksumState, Form, Gso, LayerKind, LinkType, MAX_HEADER_LEN, Meta, Packet,
 };
 use linecard::time::Instant;
+use linecard_testkit::packets::fragments::seal;
+use linecard_testkit::packets::frame::{Field, put16};
+use linecard_testkit::packets::plain::{self, View};
+use linecard_testkit::packets::reassembler;
+use linecard_testkit::packets::runner::whole;
+use linecard_testkit::packets::splitter::{self, collect};
+use linecard_testkit::packets::traffic::Arrival;
 
 /// More segments than this are not looked at one by one.
 const MOST_SEGMENTS: usize = 100;

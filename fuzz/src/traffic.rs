@@ -1,12 +1,12 @@
 //! Traffic drawn from bytes: a few flows, in tunnels or not, whose packets go on as a sender's
 //! would unless a byte says what is to go wrong.
 
-use linecard_testkit::packets::frame::{ACK, Behind, Field, Frame, IpField, TCP, UDP};
-use linecard_testkit::packets::traffic::Arrival;
-use linecard_testkit::packets::tunnel::{Wrap, each_kind};
 use crate::draw::{Draw, LINKS};
 use linecard::packet::Meta;
 use linecard::time::Instant;
+use linecard_testkit::packets::frame::{ACK, Behind, Field, Frame, IpField, TCP, UDP};
+use linecard_testkit::packets::traffic::Arrival;
+use linecard_testkit::packets::tunnel::{Wrap, each_kind};
 
 /// Packets of one input: enough to fill tiny limits, few enough for a thousand inputs a second.
 pub(crate) const MOST: usize = 48;

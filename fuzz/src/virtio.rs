@@ -1,13 +1,13 @@
 //! Any virtio-net header before any frame: refused, or true of the frame, which can then be cut as
 //! it says. What is read can be written, and what is described is found true.
 
-use linecard_testkit::packets::splitter::collect;
 use crate::draw::Draw;
 use crate::segment::built;
 use linecard::offload::segment::segment;
 use linecard::offload::virtio::{Endian, Format, Header, gso_type};
 use linecard::offload::{complete_checksum, defer_checksum};
 use linecard::packet::{ChecksumState, Gso, LinkType, Meta, Packet};
+use linecard_testkit::packets::splitter::collect;
 
 /// Input: form of the header and segment size, changes to the header, then a frame.
 pub fn virtio(data: &[u8]) {

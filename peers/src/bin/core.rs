@@ -8,7 +8,7 @@
 #[path = "../../../crates/linecard-model/tests/common/rv32.rs"]
 mod rv32;
 
-use linecard_model::rv32::{Config, Core, DATA_AT, Image, Bus, Reply, Wake, Width};
+use linecard_model::rv32::{Bus, Config, Core, DATA_AT, Image, Reply, Wake, Width};
 use rrs_lib::HartState;
 use rrs_lib::instruction_executor::InstructionExecutor;
 use rrs_lib::memories::VecMemory;

@@ -26,6 +26,7 @@ const ALLOWED: [(&str, &str); 30] = [
     ("crates/linecard-io/src/sys/frames.rs", "many frames received by one call, into our buffers"),
     ("crates/linecard-io/src/sys/ring.rs", "frames received without a call for each"),
     ("crates/linecard-io/src/sys/schedule.rs", "real-time priority of a thread"),
+    ("crates/linecard-tun/src/sys/poll.rs", "waiting for descriptors"),
     ("crates/linecard-tun/src/sys/send.rs", "many frames sent by one call, as slices"),
     ("crates/linecard-io/src/sys/socket.rs", "options and addresses of packet sockets"),
     (

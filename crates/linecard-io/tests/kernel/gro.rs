@@ -5,7 +5,7 @@ use crate::cases::{self, Case};
 use crate::compare::Verdict;
 use crate::differences::{self, DIFFERENCES, Expected, IN_TUNNELS, Kind, WRITTEN_FOR};
 use crate::lab::{self, Lab, Receiver};
-use crate::session::{by_kernel, by_us};
+use crate::session::{by_kernel, by_us, check_burst};
 use linecard_testkit::say;
 use std::collections::BTreeMap;
 
@@ -33,6 +33,16 @@ fn the_kernel_merges_what_we_merge() {
     assert_eq!(verdicts.len(), cases.len(), "two cases have one name");
     say(&format!("GRO: {} cases, {same} the same at the kernel's and at ours", cases.len()));
     check_differences(&verdicts, differences::by_case(DIFFERENCES));
+}
+
+/// Promise (Offloads): In each of these rule cases, the burst API gives the packets and the headers that
+/// the coalescer gives for the same device, and cutting restores what came.
+#[test]
+fn both_interfaces_merge_the_same() {
+    let cases = cases::plain().into_iter().chain(cases::tunnels(|_, _| true));
+    let count = cases.inspect(|case| check_burst(&case.frames)).count();
+    say(&format!("{count} cases, the same through both interfaces"));
+    assert!(count > 400, "{count} cases");
 }
 
 /// What differs is what is expected, and nothing else.

@@ -4,9 +4,14 @@ use crate::frame::{Frame, UDP, sum16};
 use crate::lab::Lab;
 use crate::live::Live;
 use crate::sys::{PacketSocket, Received, VNET_LEN};
+use linecard::offload::burst::Merger;
 use linecard::offload::coalesce::{Coalescer, Config, Flush};
+use linecard::offload::virtio::{Device, Format};
 use linecard::packet::{LinkType, Meta, Packet};
+use linecard::rng::Rng;
 use linecard::time::Instant;
+use linecard_testkit::packets::burst;
+use linecard_testkit::packets::traffic::Arrival;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -84,6 +89,19 @@ pub(crate) fn by_us(frames: &[Frame]) -> Vec<Merged> {
     }
     coalescer.flush_all(Flush::Stop, &mut |packet, _| merged.push(Merged::ours(&packet)));
     merged
+}
+
+/// What the burst API makes of them, beside the coalescer with the same configuration: the same.
+pub(crate) fn check_burst(frames: &[Frame]) {
+    let (link, meta, now) = (LinkType::Ethernet, Meta::default(), Instant::ZERO);
+    let arrival = |frame: &Frame| Arrival { link, bytes: frame.bytes(), meta, now };
+    let arrivals: Vec<Arrival> = frames.iter().map(arrival).collect();
+    for format in [Format::V1, Format::Tunnel] {
+        let device = Some(Device { format, ..Device::default() });
+        let config = Config { device, ..Config::burst() };
+        let mut merger = Merger::new(link, config.clone());
+        burst::compare(&mut Rng::new(1), (&mut merger, &config), &arrivals);
+    }
 }
 
 impl Merged {

@@ -6,6 +6,7 @@
 )]
 #![expect(missing_debug_implementations, reason = "only tests have values of these types")]
 
+pub mod burst;
 pub mod coalescer;
 pub mod connection;
 pub mod fragments;

@@ -11,7 +11,8 @@ const ROOM: Room = Room { front: COUNTER, back: TAG };
 fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { device, socket, mut cipher, .. } = Arguments::parse()?;
     let device = Device::open(&TapConfig::tun(device))?;
-    let (socket, mut batcher, mut merger) = (BatchSocket::new(socket)?, Batcher::new(), device.merger());
+    let (socket, mut batcher, mut merger) =
+        (BatchSocket::new(socket)?, Batcher::new(), device.merger());
     let (mut frame, mut receiver, mut packets) =
         (vec![0; BUFFER_LEN], Receiver::new(4), Vec::new());
     ready();
@@ -19,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let [up, down] = wait(&device, &socket, None)?;
         for _ in 0..up {
             let Some(frame) = some(device.read(&mut frame))? else { break };
-            let sent = batcher.push(&socket, &mut frame.cut()?, ROOM, |datagram| cipher.seal(datagram));
+            let sent =
+                batcher.push(&socket, &mut frame.cut()?, ROOM, |datagram| cipher.seal(datagram));
             some(sent)?;
         }
         some(batcher.flush(&socket))?;

@@ -144,6 +144,13 @@ impl Merger {
     ) -> usize {
         let bytes = &lent.buffer[self.places[at].range()];
         let layout = Layout::parse(self.link, bytes);
+        let is_empty = layout.form() == Form::Datagram && layout.payload().is_empty();
+        if is_empty && self.notes.is_empty() {
+            // An acknowledgment among acknowledgments: there is nothing that it could overtake.
+            self.counters.refused.count(Refusal::NoPayload);
+            self.emit_alone(at, lent);
+            return 1;
+        }
         let hash = self.hasher.flow_of(bytes, &layout, 0);
         match hash.filter(|_| !has_ip_options(&self.packet(at, layout, lent.buffer))) {
             None => self.bypass(at, &layout, lent),

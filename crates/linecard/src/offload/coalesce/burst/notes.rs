@@ -65,6 +65,11 @@ impl Notes {
         &mut self.notes[number as usize]
     }
 
+    /// Whether there has been none yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
     /// The numbers of all notes that may not be gone.
     pub(super) fn here(&self) -> Range<u32> {
         self.oldest as u32..self.notes.len() as u32
