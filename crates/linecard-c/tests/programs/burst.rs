@@ -28,5 +28,5 @@ fn tcp_goes_through_the_tunnel_in_c() {
     let checked = compile(&cc, SOURCE, &[library, SANITIZER]);
     let program = checked.as_ref().unwrap_or(&plain).program();
     let arguments = |[own, peer]: [&str; 2]| vec!["tun0".into(), own.into(), peer.into()];
-    tunnel::tcp_goes_through(WHAT, || program, arguments);
+    tunnel::tcp_goes_through(WHAT, || [program.clone(), program], arguments);
 }

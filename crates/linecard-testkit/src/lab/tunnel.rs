@@ -154,7 +154,7 @@ fn connect(ends: [&Namespace; 2], address: SocketAddr) -> io::Result<()> {
 /// Not all comes through, or in small packets.
 pub fn tcp_goes_through(
     what: &str,
-    program: impl FnOnce() -> PathBuf,
+    programs: impl FnOnce() -> [PathBuf; 2],
     arguments: impl Fn([&str; 2]) -> Vec<OsString>,
 ) {
     if let Err(error) = OpenOptions::new().read(true).write(true).open(DEVICES) {
@@ -164,9 +164,9 @@ pub fn tcp_goes_through(
         Ok(namespaces) => namespaces,
         Err(why) => return skip(what, why),
     };
-    let file = program();
+    let files = programs();
     let programs = [0, 1].map(|index| {
-        let mut command = namespaces[index].command(&file);
+        let mut command = namespaces[index].command(&files[index]);
         command.args(arguments([ADDRESSES[index], ADDRESSES[1 - index]]));
         let program = Program::new(&namespaces[index], command, index + 1);
         program.expect("the program opens its device")
