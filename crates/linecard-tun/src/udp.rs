@@ -4,7 +4,7 @@
 
 use crate::sys::datagrams;
 use crate::sys::is;
-use linecard::offload::burst::{Cut, Room, stride};
+use linecard::offload::burst::{FrameSegments, Room, stride};
 use linecard::offload::segment::SegmentError;
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
@@ -295,7 +295,7 @@ impl Batcher {
     pub fn push<P: AsRef<[u8]>>(
         &mut self,
         socket: &BatchSocket,
-        cut: &mut Cut<'_, P>,
+        cut: &mut FrameSegments<'_, P>,
         room: Room,
         mut seal: impl FnMut(&mut [u8]),
     ) -> io::Result<()> {
