@@ -6,8 +6,10 @@ use crate::interface::check_name;
 use crate::sys::device;
 use linecard::offload::burst::{CutError, FrameSegments, Merged, Merger, cut};
 use linecard::offload::coalesce::Config;
-use linecard::offload::virtio::{self, Endian, Format, Header};
-use linecard::packet::LinkType;
+use linecard::offload::defer_checksum;
+use linecard::offload::virtio::{self, Endian, Format, Header, flag};
+use linecard::packet::checksum::Sum;
+use linecard::packet::{Form, Gso, LayerKind, Layout, LinkType, Meta, Packet};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -126,6 +128,36 @@ impl<'b> Frame<'b> {
     pub fn cut(self) -> Result<FrameSegments<'b>, CutError> {
         cut(self.link, &self.header, self.bytes)
     }
+
+    /// Whether its TCP or UDP checksum is right: verified by the kernel or here, or left to the
+    /// receiver, as that of packets which were made on this host. True for a frame that has none.
+    ///
+    /// A TCP implementation that takes frames as they are ([`Frame::bytes`], up to 64 KiB) verifies
+    /// them by this, because the checksum of such a frame is not complete.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        let known = flag::NEEDS_CSUM | flag::DATA_VALID;
+        self.header.flags & known != 0 || checksum_is_right(self.bytes, self.link)
+    }
+}
+
+/// Verifies the innermost checksum, if there is one.
+fn checksum_is_right(bytes: &[u8], link: LinkType) -> bool {
+    let layout = Layout::parse(link, bytes);
+    let (Form::Datagram, Some(transport)) = (layout.form(), layout.transport()) else {
+        return true;
+    };
+    let field = Layout::checksum_field(transport).and_then(|at| bytes.get(at..at + 2));
+    if transport.kind == LayerKind::Udp && field == Some(&[0, 0]) {
+        // No checksum (RFC 768).
+        return true;
+    }
+    let (Some(pseudo), Some(covered)) =
+        (layout.pseudo_sum(bytes, layout.payload().len()), bytes.get(transport.at()..layout.end()))
+    else {
+        return true;
+    };
+    pseudo.plus(Sum::of(covered)).is_valid()
 }
 
 impl Device {
@@ -222,6 +254,20 @@ impl Device {
         self.write_frame(&packet.header, packet.slices)
     }
 
+    /// Writes a frame whose TCP or UDP payload is to be divided by `size` bytes, if it has more and
+    /// `size` is not 0: for a TCP implementation that leaves segmenting to its device. It leaves the
+    /// checksum to the device too: what is in the field is replaced by the sum of the pseudo header.
+    /// A frame without such a checksum is written as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`] if the frame cannot be divided so; else as
+    /// [`write_frame`](Self::write_frame).
+    pub fn write_large(&self, frame: &mut [u8], size: u16) -> io::Result<()> {
+        let header = large_header(self.link, frame, size)?;
+        self.write_frame(&header, &[frame])
+    }
+
     /// Writes a frame that lies in these slices, described by a header.
     ///
     /// # Errors
@@ -258,6 +304,17 @@ impl AsRawFd for Device {
     fn as_raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
+}
+
+/// Describes a frame that is to be divided, and defers its checksum.
+fn large_header(link: LinkType, frame: &mut [u8], size: u16) -> io::Result<Header> {
+    let mut packet = Packet::new(frame, link, Meta::default());
+    let segments = packet.payload_len().div_ceil(size.max(1).into()) as u16;
+    packet.meta.gso = (size > 0).then(|| Gso { size, segments, ..Gso::default() });
+    if !defer_checksum(&mut packet) {
+        return Ok(Header::default());
+    }
+    Header::of(&packet).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))
 }
 
 fn open_file() -> Result<File, PortError> {
@@ -307,4 +364,73 @@ fn set_header(file: &File, format: Format) -> Result<(), PortError> {
         what: "virtio headers of little endian on TAP devices",
         advice: "use Linux 4.0 or newer",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::offload::burst::Room;
+    use linecard::offload::virtio::gso_type;
+
+    /// TCP in IPv4 with 10 bytes of payload; the checksum field is 0.
+    fn segment() -> Vec<u8> {
+        let mut frame = vec![0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        frame.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+        frame.extend(*b"0123456789");
+        frame
+    }
+
+    fn frame(header: Header, bytes: &mut [u8]) -> Frame<'_> {
+        Frame { header, bytes, link: LinkType::Raw }
+    }
+
+    #[test]
+    fn a_large_frame_is_described_and_its_segments_are_intact() {
+        let mut bytes = segment();
+        let header = large_header(LinkType::Raw, &mut bytes, 4).expect("it is a segment");
+        assert_eq!((header.gso_type, header.gso_size), (gso_type::TCPV4, 4));
+        assert_eq!((header.flags, header.csum_start, header.csum_offset), (1, 20, 16));
+        let mut cut = frame(header, &mut bytes).cut().expect("it is consistent");
+        let mut out = [0; 256];
+        let mut run = cut.write(Room::default(), &mut out).expect("room").expect("segments");
+        let lens: Vec<usize> = run.segments().map(|segment| segment.len()).collect();
+        assert_eq!(lens, [44, 44, 42]);
+        run.segments().for_each(|segment| {
+            assert!(frame(Header::default(), segment).is_intact());
+            segment[41] ^= 1;
+            assert!(!frame(Header::default(), segment).is_intact());
+        });
+    }
+
+    #[test]
+    fn a_frame_that_is_not_to_be_divided_leaves_its_checksum_to_the_device() {
+        for size in [0, 10] {
+            let mut bytes = segment();
+            let header = large_header(LinkType::Raw, &mut bytes, size).expect("it is a segment");
+            assert_eq!((header.flags, header.gso_type, header.gso_size), (1, 0, 0));
+            header.complete_checksum(&mut bytes).expect("it is consistent");
+            assert!(frame(Header::default(), &mut bytes).is_intact());
+        }
+        let mut other = [0; 40];
+        assert_eq!(large_header(LinkType::Raw, &mut other, 0).ok(), Some(Header::default()));
+    }
+
+    #[test]
+    fn what_the_kernel_has_verified_is_not_verified_again() {
+        let mut bytes = segment();
+        assert!(!frame(Header::default(), &mut bytes).is_intact());
+        for flags in [flag::NEEDS_CSUM, flag::DATA_VALID] {
+            assert!(frame(Header { flags, ..Header::default() }, &mut bytes).is_intact());
+        }
+    }
+
+    #[test]
+    fn frames_without_a_checksum_are_intact() {
+        let mut datagram = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        datagram.extend([0, 7, 0, 9, 0, 12, 0, 0, 1, 2, 3, 4]);
+        assert!(frame(Header::default(), &mut datagram).is_intact());
+        // ICMP.
+        datagram[9] = 1;
+        assert!(frame(Header::default(), &mut datagram).is_intact());
+    }
 }

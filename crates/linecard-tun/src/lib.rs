@@ -43,11 +43,18 @@
 //! ```
 //!
 //! **With an executor.** [`Device`] and [`BatchSocket`](udp::BatchSocket) never block, and are file
-//! descriptors: `tokio::io::unix::AsyncFd::new(device)?` makes one awaitable, and `try_io` around
-//! [`Device::read`] does the rest. No timer is needed, since nothing is held. Where packets are to
-//! be merged across bursts ([`Config::holding`](linecard::offload::coalesce::Config::holding)), note
-//! that tokio's timers have a resolution of 1 ms: a hold budget below that becomes 1 to 2 ms of
-//! delay. Flush at the end of each burst instead, or wait by a `timerfd`.
+//! descriptors. tokio awaits them as `AsyncFd` (`tokio::io::unix`), and `try_io` around
+//! [`Device::read`] or [`Receiver::receive`](udp::Receiver::receive) does the rest: see the example
+//! `tokio`. `AsyncFd::register` is unsafe, because tokio cannot see that the descriptor stays the
+//! same: these types own theirs and never replace it, so what is left to the caller is not to put
+//! another value in their place by `AsyncFd::get_mut`. A task that always finds something to read
+//! should yield after some reads (`tokio::task::yield_now`).
+//!
+//! No timer is needed, since nothing is held. Where packets are to be merged across bursts
+//! ([`Config::holding`](linecard::offload::coalesce::Config::holding)), note that tokio's timers
+//! count whole milliseconds: a deadline is rounded up to the next one, and an idle runtime sleeps
+//! for whole milliseconds from when it looks, so that a hold budget below 1 ms becomes 1 to 2 ms.
+//! Flush at the end of each burst instead, or await a `timerfd`.
 //!
 //! [`Tap`] is the same device as a [`Port`](linecard::port::Port) of packets, for programs made of
 //! stages; [`egress::Segmenter`] segments such packets.

@@ -2,15 +2,16 @@
 //! the host (UDP GSO, Linux 4.18), and a call receives as many that arrived together (UDP GRO,
 //! Linux 5.0). Older kernels take and give them one by one.
 
+use crate::BUFFER_LEN;
 use crate::sys::datagrams;
 use crate::sys::is;
 use linecard::offload::burst::{FrameSegments, Room, stride};
 use linecard::offload::segment::SegmentError;
-use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that [`BatchSocket::receive`] needs room for: the longest batch.
 pub const MAX_RECEIVED: usize = 65_535;
@@ -19,7 +20,8 @@ const MAX_SENT: usize = 65_507;
 /// Datagrams that one call sends: `UDP_MAX_SEGMENTS` of Linux before 6.9.
 const MAX_DATAGRAMS: usize = 64;
 
-/// A UDP socket that sends and receives datagrams in batches, and never blocks.
+/// A UDP socket that sends and receives datagrams in batches, and never blocks. It may be used by
+/// several threads.
 ///
 /// ```
 /// use linecard_tun::udp::{BatchSocket, MAX_RECEIVED};
@@ -49,7 +51,7 @@ const MAX_DATAGRAMS: usize = 64;
 pub struct BatchSocket {
     socket: UdpSocket,
     /// Whether the kernel segments; no longer once a route's device has refused.
-    gso: Cell<bool>,
+    gso: AtomicBool,
     gro: bool,
 }
 
@@ -84,7 +86,7 @@ impl BatchSocket {
     /// As the system says. A kernel without UDP GSO or GRO is not an error.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        let gso = Cell::new(datagrams::has_gso(socket.as_fd()));
+        let gso = AtomicBool::new(datagrams::has_gso(socket.as_fd()));
         let gro = datagrams::set_gro(socket.as_fd()).is_ok();
         Ok(Self { socket, gso, gro })
     }
@@ -99,7 +101,7 @@ impl BatchSocket {
     /// route was found not to compute checksums.
     #[must_use]
     pub fn sends_batches(&self) -> bool {
-        self.gso.get()
+        self.gso.load(Ordering::Relaxed)
     }
 
     /// Whether one call may receive several datagrams: false before Linux 5.0.
@@ -163,11 +165,11 @@ impl BatchSocket {
     fn send_some(&self, bytes: &[u8], size: usize, to: Option<SocketAddr>) -> io::Result<usize> {
         let first = &bytes[..size.min(bytes.len())];
         let most = most_of(size);
-        if self.gso.get() && most > size && bytes.len() > size {
+        if self.sends_batches() && most > size && bytes.len() > size {
             let many = &bytes[..most.min(bytes.len())];
             match datagrams::send(self.socket.as_fd(), many, size as u16, to) {
                 // The device of this route computes no checksums.
-                Err(error) if is(&error, libc::EIO) => self.gso.set(false),
+                Err(error) if is(&error, libc::EIO) => self.gso.store(false, Ordering::Relaxed),
                 // Longer than the MTU: such datagrams are fragmented one by one.
                 Err(error) if is(&error, libc::EINVAL) || is(&error, libc::EMSGSIZE) => {}
                 result => return result,
@@ -216,6 +218,9 @@ impl AsRawFd for BatchSocket {
 /// Bytes of a [`Batcher`]: two of the longest packets that a device gives, with room around their
 /// segments, and what one call left behind.
 const BATCHER_LEN: usize = 3 << 16;
+/// Bytes that [`Batcher::push_with`] cuts at a time: they are still in the first cache when they are
+/// encrypted.
+const CUT_LEN: usize = 16 << 10;
 /// Bytes that are moved to the start of the buffer when a call has left them behind.
 const MAX_MOVED: usize = 16 << 10;
 
@@ -250,6 +255,8 @@ const MAX_MOVED: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Batcher {
     bytes: Vec<u8>,
+    /// Segments that are encrypted from here into `bytes`.
+    scratch: Vec<u8>,
     /// The datagrams gathered: all of them have `size` bytes.
     gathered: Range<usize>,
     size: usize,
@@ -264,10 +271,11 @@ impl Default for Batcher {
 }
 
 impl Batcher {
-    /// Allocates 192 KiB.
+    /// Allocates 256 KiB.
     #[must_use]
     pub fn new() -> Self {
-        Self { bytes: vec![0; BATCHER_LEN], gathered: 0..0, size: 0, sent: 0, dropped: 0 }
+        let (bytes, scratch) = (vec![0; BATCHER_LEN], vec![0; BUFFER_LEN]);
+        Self { bytes, scratch, gathered: 0..0, size: 0, sent: 0, dropped: 0 }
     }
 
     /// Datagrams that the kernel has taken.
@@ -317,6 +325,82 @@ impl Batcher {
         }
     }
 
+    /// [`push`](Self::push) for a library that encrypts from one slice into another: `seal` is given
+    /// each segment, and memory that is `room` bytes longer; it returns the length of the datagram
+    /// that it has written to the front of the memory, or 0 if there is none.
+    ///
+    /// ```
+    /// # use linecard::offload::burst::cut;
+    /// # use linecard::offload::virtio::Header;
+    /// # use linecard::packet::LinkType;
+    /// # use linecard_tun::udp::{BatchSocket, Batcher};
+    /// # use std::net::UdpSocket;
+    /// # let server = UdpSocket::bind("127.0.0.1:0")?;
+    /// # let client = BatchSocket::new(UdpSocket::bind("127.0.0.1:0")?)?;
+    /// # client.socket().connect(server.local_addr()?)?;
+    /// # let (mut batcher, mut frame) = (Batcher::new(), *b"card");
+    /// let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame)?;
+    /// batcher.push_with(&client, &mut segments, 4, |packet, datagram| {
+    ///     let len = 4 + packet.len();
+    ///     datagram[..len].copy_from_slice(&[b"line", packet].concat());
+    ///     len
+    /// })?;
+    /// batcher.flush(&client)?;
+    /// # let mut datagram = [0; 9];
+    /// # assert_eq!(server.recv(&mut datagram)?, 8);
+    /// # assert_eq!(&datagram[..8], b"linecard");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub fn push_with<P: AsRef<[u8]>>(
+        &mut self,
+        socket: &BatchSocket,
+        cut: &mut Cut<'_, P>,
+        room: usize,
+        mut seal: impl FnMut(&[u8], &mut [u8]) -> usize,
+    ) -> io::Result<()> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let area = CUT_LEN.max(cut.max_len()).min(scratch.len());
+        let mut result = Ok(());
+        let all = loop {
+            match cut.write(Room::default(), &mut scratch[..area]) {
+                Ok(Some(mut run)) => {
+                    for segment in run.segments() {
+                        result = self.push_one(socket, (segment, room), &mut seal).and(result);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(io::Error::new(ErrorKind::InvalidInput, error)),
+            }
+        };
+        self.scratch = scratch;
+        all.and(result)
+    }
+
+    fn push_one(
+        &mut self,
+        socket: &BatchSocket,
+        (segment, room): (&[u8], usize),
+        seal: &mut impl FnMut(&[u8], &mut [u8]) -> usize,
+    ) -> io::Result<()> {
+        let most = segment.len() + room;
+        if most > MAX_RECEIVED {
+            return Err(io::Error::from(ErrorKind::InvalidInput));
+        }
+        let mut result = Ok(());
+        if self.bytes.len() - self.gathered.end < most {
+            result = self.flush(socket);
+        }
+        let at = self.gathered.end;
+        match seal(segment, &mut self.bytes[at..at + most]).min(most) {
+            0 => result,
+            len => self.gather(socket, at..at + len, len).and(result),
+        }
+    }
+
     /// Sends what has been gathered: to be called when no further frame is at hand.
     ///
     /// # Errors
@@ -362,7 +446,7 @@ impl Batcher {
         if result.is_err() || !self.gathered.len().is_multiple_of(self.size) {
             return self.flush(socket).and(result);
         }
-        if self.gathered.len() <= MAX_MOVED {
+        if self.gathered.start > 0 && self.gathered.len() <= MAX_MOVED {
             // To the start, where memory is in the cache and there is most room.
             self.bytes.copy_within(self.gathered.clone(), 0);
             self.gathered = 0..self.gathered.len();

@@ -1,5 +1,5 @@
-//! The example `tun`: TCP through a tunnel of two such programs, in namespaces of the test. It needs
-//! root; without it, it says so and passes.
+//! The examples `tun` and `tokio`: TCP through a tunnel of two such programs, in namespaces of the
+//! test. It needs root; without it, it says so and passes.
 
 use linecard::rng::Rng;
 use linecard_testkit::lab::{self, Namespace};
@@ -20,19 +20,19 @@ const MTU: u64 = 1_400;
 /// For each step; all of them together take less than two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where cargo puts what it builds for this run.
+/// The folder of the examples, which it builds.
 fn build() -> PathBuf {
     let program = std::env::current_exe().expect("this program has a path");
     let profile = program.ancestors().nth(2).expect("cargo's folders");
     let target = profile.parent().expect("a folder for all profiles");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--locked", "--package", "linecard-tun", "--example", "tun"]);
+    cargo.args(["build", "--quiet", "--locked", "--package", "linecard-tun", "--examples"]);
     cargo.arg("--target-dir").arg(target).current_dir(root());
     if profile.ends_with("release") {
         cargo.arg("--release");
     }
-    assert!(cargo.status().expect("cargo is there").success(), "the example does not build");
-    profile.join("examples/tun")
+    assert!(cargo.status().expect("cargo is there").success(), "the examples do not build");
+    profile.join("examples")
 }
 
 /// One end of the tunnel, ended when dropped.
@@ -161,29 +161,46 @@ fn connect(ends: [&Namespace; 2], address: SocketAddr) -> io::Result<()> {
 }
 
 #[test]
-fn tcp_goes_through_the_example() {
-    const WHAT: &str = "TCP through the example `tun`";
+fn tcp_goes_through_tun() {
+    tcp_goes_through(["tun", "tun"]);
+}
+
+#[test]
+fn tcp_goes_through_tokio() {
+    tcp_goes_through(["tokio", "tokio"]);
+}
+
+#[test]
+fn tun_and_tokio_are_each_others_peers() {
+    tcp_goes_through(["tun", "tokio"]);
+}
+
+/// A tunnel between these two examples.
+fn tcp_goes_through(examples: [&str; 2]) {
+    let what = format!("TCP through the examples {examples:?}");
     let [near, far] = match cabled() {
         Ok(namespaces) => namespaces,
-        Err(why) => return skip(WHAT, &why),
+        Err(why) => return skip(&what, &why),
     };
-    let (program, folder) = (build(), TempDir::new().expect("a folder"));
-    let ends = End::new(&program, &near, (1, folder.path()))
-        .and_then(|first| Ok([first, End::new(&program, &far, (2, folder.path()))?]));
+    let (built, folder) = (build(), TempDir::new().expect("a folder"));
+    let [first, second] = examples.map(|name| built.join(name));
+    let ends = End::new(&first, &near, (1, folder.path()))
+        .and_then(|first| Ok([first, End::new(&second, &far, (2, folder.path()))?]));
     let ends = match ends {
         Ok(ends) => ends,
-        Err(why) => return skip(WHAT, &why),
+        Err(why) => return skip(&what, &why),
     };
     for address in ["198.51.100.2:7000", "[2001:db8::2]:7000"] {
         let address = address.parse().expect("an address");
-        connect([&near, &far], address).unwrap_or_else(|error| panic!("{address}: {error}"));
+        let exchanged = connect([&near, &far], address).map_err(|error| error.to_string());
+        assert_eq!(exchanged, Ok(()), "{address}");
     }
     for end in &ends {
         // Mean bytes of what the kernel gave and of what it took.
         for direction in ["tx", "rx"] {
             let [bytes, packets] =
                 ["bytes", "packets"].map(|unit| end.counter(&format!("{direction}_{unit}")));
-            say(&format!("tun: {direction} {bytes} bytes in {packets} packets"));
+            say(&format!("{examples:?}: {direction} {bytes} bytes in {packets} packets"));
             assert!(bytes / packets.max(1) > 2 * MTU, "{direction}: packets are large");
         }
     }

@@ -1,6 +1,9 @@
 //! Batches of UDP datagrams, on the loopback interface.
 
-use linecard_tun::udp::{BatchSocket, MAX_RECEIVED};
+use linecard::offload::burst::cut;
+use linecard::offload::virtio::Header;
+use linecard::packet::LinkType;
+use linecard_tun::udp::{BatchSocket, Batcher, MAX_RECEIVED};
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -104,4 +107,42 @@ fn what_cannot_be_is_an_error() {
     // The answer that nobody listens comes with the next call.
     assert_eq!(near.send(b"first", 5).ok(), Some(5));
     assert_eq!(kind(near.send(b"second", 6)), Some(ErrorKind::ConnectionRefused));
+}
+
+#[test]
+fn segments_encrypted_into_other_memory_arrive_in_order() {
+    let [near, far] = pair();
+    let (mut batcher, mut expected) = (Batcher::new(), Vec::new());
+    for (at, len) in [900, 900, 900, 20, 900, 901, 1, 30_000].into_iter().enumerate() {
+        let mut frame = content(len);
+        let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("no header");
+        let pushed = batcher.push_with(&near, &mut segments, 9, |packet, datagram| {
+            assert_eq!((packet.len(), datagram.len()), (len, len + 9));
+            datagram[..=len].copy_from_slice(&[&[at as u8], packet].concat());
+            // Nothing is to be sent of one of them.
+            if at == 4 { 0 } else { 1 + len }
+        });
+        pushed.expect("there is room");
+        if at != 4 {
+            expected.push([&[at as u8], &frame[..]].concat());
+        }
+    }
+    batcher.flush(&near).expect("there is room");
+    assert_eq!(receive(&far, expected.len()).0, expected);
+    assert_eq!((batcher.sent(), batcher.dropped()), (7, 0));
+}
+
+#[test]
+fn a_segment_that_is_too_long_for_a_datagram_is_an_error() {
+    let [near, _far] = pair();
+    let mut frame = vec![0; 65_530];
+    let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("no header");
+    let pushed = Batcher::new().push_with(&near, &mut segments, 9, |_, _| panic!("called"));
+    assert_eq!(pushed.map_err(|error| error.kind()), Err(ErrorKind::InvalidInput));
+}
+
+#[test]
+fn threads_share_a_socket() {
+    fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<BatchSocket>();
 }

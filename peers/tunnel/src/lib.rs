@@ -7,6 +7,8 @@
 //! A datagram is a counter, the packet, and a tag. The two directions have different keys, which are constants:
 //! these programs measure, and protect nothing. They do not check for replayed packets.
 
+pub mod tcp;
+
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;

@@ -81,7 +81,11 @@ fn throughput(lab: &Lab, seconds: u32) -> Outcome<(f64, f64)> {
         return Err(format!("iperf3: {error}").into());
     }
     let received = &output["end"]["sum_received"];
-    let figure = |name: &str| received[name].as_f64().ok_or("iperf3 gave no figures");
+    let figure = |name: &str| match received[name].as_f64() {
+        Some(figure) if figure > 0.0 => Ok(figure),
+        Some(_) => Err("nothing arrived"),
+        None => Err("iperf3 gave no figures"),
+    };
     Ok((figure("bytes")?, figure("bits_per_second")? / 1e9))
 }
 

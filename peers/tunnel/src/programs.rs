@@ -28,7 +28,7 @@ pub struct Program {
 pub const CRATES: [&str; 5] = ["ring", "tun-rs", "quinn-udp", "boringtun", "smoltcp"];
 
 /// In the order in which they are measured and printed.
-pub const PROGRAMS: [Program; 10] = [
+pub const PROGRAMS: [Program; 13] = [
     tunnel("plain", "plain", "src/bin/plain.rs", &[]),
     tunnel("plain-clear", "plain", "src/bin/plain.rs", &["clear"]),
     tunnel("tun-rs", "tun-rs", "src/bin/tun-rs.rs", &[]),
@@ -38,10 +38,11 @@ pub const PROGRAMS: [Program; 10] = [
     // Tunnels with Linecard in C and with an executor belong here.
     tunnel("boringtun", "boringtun", "src/bin/boringtun.rs", &[]),
     tunnel("boringtun-gso", "boringtun-gso", "src/bin/boringtun-gso.rs", &[]),
-    // boringtun with Linecard belongs here.
+    tunnel("boringtun-linecard", "boringtun-linecard", "src/bin/boringtun-linecard.rs", &[]),
     stack("smoltcp-up", "smoltcp", "src/bin/smoltcp.rs", &["up"]),
     stack("smoltcp-down", "smoltcp", "src/bin/smoltcp.rs", &["down"]),
-    // smoltcp with Linecard's device belongs here.
+    stack("smoltcp-linecard-up", "smoltcp-linecard", "src/bin/smoltcp-linecard.rs", &["up"]),
+    stack("smoltcp-linecard-down", "smoltcp-linecard", "src/bin/smoltcp-linecard.rs", &["down"]),
 ];
 
 const fn tunnel(

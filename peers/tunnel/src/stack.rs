@@ -35,6 +35,9 @@ pub fn measure(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figur
         ["up"] => receive(stream, time)?,
         _ => send(stream, time)?,
     };
+    if bytes == 0 {
+        return Err("nothing arrived".into());
+    }
     let seconds = start.elapsed().as_secs_f64();
     let used = process.cpu()? - before;
     Ok(Figures {
