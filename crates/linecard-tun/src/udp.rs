@@ -358,7 +358,7 @@ impl Batcher {
     pub fn push_with<P: AsRef<[u8]>>(
         &mut self,
         socket: &BatchSocket,
-        cut: &mut Cut<'_, P>,
+        cut: &mut FrameSegments<'_, P>,
         room: usize,
         mut seal: impl FnMut(&[u8], &mut [u8]) -> usize,
     ) -> io::Result<()> {
