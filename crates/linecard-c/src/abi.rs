@@ -1,8 +1,11 @@
 //! Every exported function, and the crate's only `unsafe` code, which turns pointers into slices.
+//! Those of bursts are in [`burst`].
 //!
 //! The top of the header states what all functions have in common (see `cbindgen.toml`): ownership
 //! and lifetime of buffers, threads, and what is checked. No panic leaves a function.
 #![expect(unsafe_code, reason = "C gives pointers, and nothing of them can be proven here")]
+
+mod burst;
 
 use crate::coalesce::{self, Coalescer};
 use crate::error::{self, Error, LINECARD_OK};
@@ -87,13 +90,33 @@ impl AsMut<[u8]> for Buffer {
     }
 }
 
-/// A coalescer as held by C. If a call has begun and not ended, because of a panic or in another
+/// What a handle of C holds. If a call has begun and not ended, because of a panic or in another
 /// thread, no other call begins.
 #[derive(Debug)]
-pub struct Handle {
+struct Exclusive<T> {
     busy: AtomicBool,
-    coalescer: UnsafeCell<Coalescer>,
+    value: UnsafeCell<T>,
 }
+
+impl<T> Exclusive<T> {
+    fn new(value: T) -> Self {
+        Self { busy: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut T) -> Result<R, Error>) -> Result<R, Error> {
+        if self.busy.swap(true, Ordering::Acquire) {
+            return Err(Error::Broken);
+        }
+        // SAFETY: whoever finds `busy` false has the value to itself until it says so again.
+        let done = work(unsafe { &mut *self.value.get() });
+        self.busy.store(false, Ordering::Release);
+        done
+    }
+}
+
+/// A coalescer as held by C.
+#[derive(Debug)]
+pub struct Handle(Exclusive<Coalescer>);
 
 /// Runs the body of a function, and turns a panic into an error.
 fn guard(work: impl FnOnce() -> Result<(), Error>) -> i32 {
@@ -176,14 +199,7 @@ unsafe fn with<R>(
     work: impl FnOnce(&mut Coalescer) -> Result<R, Error>,
 ) -> Result<R, Error> {
     // SAFETY: the caller's promise; only shared references are made of it.
-    let handle = unsafe { handle.as_ref() }.ok_or(Error::Null)?;
-    if handle.busy.swap(true, Ordering::Acquire) {
-        return Err(Error::Broken);
-    }
-    // SAFETY: whoever finds `busy` false has the coalescer to itself until it says so again.
-    let done = work(unsafe { &mut *handle.coalescer.get() });
-    handle.busy.store(false, Ordering::Release);
-    done
+    unsafe { handle.as_ref() }.ok_or(Error::Null)?.0.with(work)
 }
 
 /// Version of the interface that the library was compiled with: LINECARD_ABI_VERSION.
@@ -228,6 +244,17 @@ pub unsafe extern "C" fn linecard_config_default(config: *mut Config, size: usiz
         let default = Config { size, ..Config::default() };
         // SAFETY: the caller has a struct of `size` bytes there.
         unsafe { write_versioned(&default, config, size) }
+    })
+}
+
+/// As `linecard_config_default`, for programs that receive packets in bursts and hold none, as
+/// mergers do: `virtio_len` is 12, `max_segments` 1,023, and `flush_at_end` 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linecard_config_burst(config: *mut Config, size: usize) -> i32 {
+    guard(|| {
+        let burst = Config { size, ..Config::burst() };
+        // SAFETY: the caller has a struct of `size` bytes there.
+        unsafe { write_versioned(&burst, config, size) }
     })
 }
 
@@ -295,8 +322,7 @@ pub unsafe extern "C" fn linecard_coalescer_new(
         let place = unsafe { place(coalescer) }?;
         // SAFETY: the caller has a configuration there.
         let made = Coalescer::new(&unsafe { read_config(config) }?)?;
-        let handle = Handle { busy: AtomicBool::new(false), coalescer: UnsafeCell::new(made) };
-        place.write(Box::into_raw(Box::new(handle)));
+        place.write(Box::into_raw(Box::new(Handle(Exclusive::new(made)))));
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::types::{
     self, Config, Counters, LINECARD_EXIT_FLUSHED, LINECARD_EXIT_PASSED, Merged, Output, Slice,
 };
-use linecard::offload::coalesce::{self, Exit, Flush, Refusal};
+use linecard::offload::coalesce::{self, Exit, Flush, Flushes, Refusal, Refusals};
 use linecard::offload::defer_checksum;
 use linecard::offload::virtio::{Endian, Format, Header, Identifications, Undescribable};
 use linecard::packet::{Batch, Meta, Packet};
@@ -97,12 +97,8 @@ impl Coalescer {
 
     /// How often a reason occurred.
     pub(crate) fn count(&self, exit: u8, reason: u8) -> Option<u64> {
-        let (counters, index) = (self.inner.counters(), usize::from(reason));
-        match exit {
-            LINECARD_EXIT_PASSED => Refusal::ALL.get(index).map(|r| counters.refused.of(*r)),
-            LINECARD_EXIT_FLUSHED => Flush::ALL.get(index).map(|r| counters.flushed.of(*r)),
-            _ => None,
-        }
+        let counters = self.inner.counters();
+        reason_count((exit, reason), &counters.refused, &counters.flushed)
     }
 
     /// Drops the packets of the previous call.
@@ -194,6 +190,20 @@ pub(crate) fn reason_name(exit: u8, reason: u8) -> Option<&'static str> {
     match exit {
         LINECARD_EXIT_PASSED => Refusal::ALL.get(usize::from(reason)).map(|r| r.name()),
         LINECARD_EXIT_FLUSHED => Flush::ALL.get(usize::from(reason)).map(|r| r.name()),
+        _ => None,
+    }
+}
+
+/// How often a reason occurred.
+pub(crate) fn reason_count(
+    (exit, reason): (u8, u8),
+    refused: &Refusals,
+    flushed: &Flushes,
+) -> Option<u64> {
+    let index = usize::from(reason);
+    match exit {
+        LINECARD_EXIT_PASSED => Refusal::ALL.get(index).map(|reason| refused.of(*reason)),
+        LINECARD_EXIT_FLUSHED => Flush::ALL.get(index).map(|reason| flushed.of(*reason)),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Error codes and their texts.
 
+use linecard::offload::burst::{CutError, OutsideBuffer};
 use linecard::offload::segment::SegmentError;
 use linecard::offload::virtio::FieldError;
 use std::ffi::CStr;
@@ -111,6 +112,23 @@ impl From<SegmentError> for Error {
             // The other errors are about fragments, which this crate does not make.
             _ => Self::NotADatagram,
         }
+    }
+}
+
+impl From<CutError> for Error {
+    fn from(error: CutError) -> Self {
+        match error {
+            CutError::Header(error) => error.into(),
+            CutError::Segment(error) => error.into(),
+            // What a later version of the crate checks gets a code then.
+            _ => Self::Invalid,
+        }
+    }
+}
+
+impl From<OutsideBuffer> for Error {
+    fn from(_: OutsideBuffer) -> Self {
+        Self::Invalid
     }
 }
 

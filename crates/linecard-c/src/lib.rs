@@ -7,6 +7,7 @@
 #![expect(clippy::doc_markdown, reason = "these comments become C's")]
 
 mod abi;
+mod burst;
 mod coalesce;
 mod error;
 mod segment;

@@ -263,6 +263,49 @@ pub struct Slices {
     pub room: usize,
 }
 
+/// Bytes of a buffer.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Range {
+    /// Its first byte, counted from the start of the buffer.
+    pub offset: usize,
+    /// Its length.
+    pub len: usize,
+}
+
+/// A packet of a burst: several merged, or one as it came.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct BurstPacket {
+    /// What `writev` takes: the virtio header, all zeros for a packet that stayed alone; headers and
+    /// payload of the first packet; then the others' payload. The bytes of the virtio header may be
+    /// changed, for example to set num_buffers, all others only read.
+    pub slices: *const Slice,
+    /// Number of slices: that of packets, and the virtio header.
+    pub count: usize,
+    /// Bytes of all slices, with those of the virtio header.
+    pub len: usize,
+    /// Its first packet, counted from 0 in the burst.
+    pub first: usize,
+    /// Number of packets in it.
+    pub packets: usize,
+}
+
+/// Segments one behind the other, each with the bytes before and after it, so that they can be sent
+/// as they are by one call with UDP_SEGMENT.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Run {
+    /// The first byte before the first segment. All bytes may be changed.
+    pub data: *mut u8,
+    /// Bytes in all.
+    pub len: usize,
+    /// Bytes of each segment with those before and after it; the last of a frame may be shorter.
+    pub size: usize,
+    /// Number of segments.
+    pub count: usize,
+}
+
 /// Maximum flows and held packets, which bound the memory of a coalescer.
 const MAX_FLOWS: usize = 16 << 20;
 const MAX_HELD: usize = 1 << 20;
@@ -318,7 +361,19 @@ impl From<Gso> for packet::Gso {
 
 impl Default for Config {
     fn default() -> Self {
-        let config = coalesce::Config::default();
+        Self::of(&coalesce::Config::default())
+    }
+}
+
+impl Config {
+    /// The defaults for programs that receive in bursts.
+    pub(crate) fn burst() -> Self {
+        let config = coalesce::Config::burst();
+        let format = config.device.unwrap_or_default().format;
+        Self { virtio_len: format.header_len() as u8, flush_at_end: 1, ..Self::of(&config) }
+    }
+
+    fn of(config: &coalesce::Config) -> Self {
         Self {
             size: size_of::<Self>(),
             hold_budget_ns: linecard::time::ns(config.hold_budget),
@@ -338,9 +393,7 @@ impl Default for Config {
             exact_ids: 0,
         }
     }
-}
 
-impl Config {
     /// The typed configuration, if all numbers are in range.
     pub(crate) fn checked(&self) -> Result<coalesce::Config, Error> {
         let flags = [self.trust_checksums, self.on_syn, self.flush_at_end, self.exact_ids];

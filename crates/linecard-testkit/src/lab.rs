@@ -3,6 +3,8 @@
 //! They are those of the product's own lab, under names of the same form: what a test that was killed leaves
 //! behind is removed by the next that makes one.
 
+pub mod tunnel;
+
 use linecard_io::lab;
 use std::ffi::OsStr;
 use std::fmt::Display;

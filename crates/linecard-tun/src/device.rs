@@ -4,7 +4,7 @@
 use crate::PortError;
 use crate::interface::check_name;
 use crate::sys::device;
-use linecard::offload::burst::{Cut, CutError, Merged, Merger, cut};
+use linecard::offload::burst::{CutError, FrameSegments, Merged, Merger, cut};
 use linecard::offload::coalesce::Config;
 use linecard::offload::defer_checksum;
 use linecard::offload::virtio::{self, Endian, Format, Header, flag};
@@ -125,7 +125,7 @@ impl<'b> Frame<'b> {
     /// # Errors
     ///
     /// The header contradicts the frame.
-    pub fn cut(self) -> Result<Cut<'b>, CutError> {
+    pub fn cut(self) -> Result<FrameSegments<'b>, CutError> {
         cut(self.link, &self.header, self.bytes)
     }
 

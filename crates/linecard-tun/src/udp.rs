@@ -5,7 +5,7 @@
 use crate::BUFFER_LEN;
 use crate::sys::datagrams;
 use crate::sys::is;
-use linecard::offload::burst::{Cut, Room, stride};
+use linecard::offload::burst::{FrameSegments, Room, stride};
 use linecard::offload::segment::SegmentError;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -303,7 +303,7 @@ impl Batcher {
     pub fn push<P: AsRef<[u8]>>(
         &mut self,
         socket: &BatchSocket,
-        cut: &mut Cut<'_, P>,
+        cut: &mut FrameSegments<'_, P>,
         room: Room,
         mut seal: impl FnMut(&mut [u8]),
     ) -> io::Result<()> {
@@ -358,7 +358,7 @@ impl Batcher {
     pub fn push_with<P: AsRef<[u8]>>(
         &mut self,
         socket: &BatchSocket,
-        cut: &mut Cut<'_, P>,
+        cut: &mut FrameSegments<'_, P>,
         room: usize,
         mut seal: impl FnMut(&[u8], &mut [u8]) -> usize,
     ) -> io::Result<()> {

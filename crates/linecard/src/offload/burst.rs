@@ -8,4 +8,4 @@
 //! [packets](crate::packet::Packet).
 
 pub use super::coalesce::burst::{BurstCounters, Merged, Merger, OutsideBuffer, stride};
-pub use super::segment::cut::{Cut, CutError, Room, Run, cut, cut_pieces};
+pub use super::segment::cut::{CutError, FrameSegments, Room, Run, cut, cut_pieces};

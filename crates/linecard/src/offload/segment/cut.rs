@@ -51,7 +51,7 @@ impl From<SegmentError> for CutError {
 
 /// The segments of a frame, or the frame itself if it is not to be segmented; see [`cut`].
 #[derive(Debug)]
-pub struct Cut<'f, P = &'f [u8]> {
+pub struct FrameSegments<'f, P = &'f [u8]> {
     kind: Kind<'f, P>,
 }
 
@@ -118,7 +118,11 @@ impl Run<'_> {
 /// # Errors
 ///
 /// The header contradicts the frame, or the frame cannot be segmented.
-pub fn cut<'f>(link: LinkType, header: &Header, frame: &'f mut [u8]) -> Result<Cut<'f>, CutError> {
+pub fn cut<'f>(
+    link: LinkType,
+    header: &Header,
+    frame: &'f mut [u8],
+) -> Result<FrameSegments<'f>, CutError> {
     cut_pieces(link, header, frame, &[])
 }
 
@@ -133,11 +137,11 @@ pub fn cut_pieces<'f, P: AsRef<[u8]>>(
     header: &Header,
     head: &'f mut [u8],
     rest: &'f [P],
-) -> Result<Cut<'f, P>, CutError> {
+) -> Result<FrameSegments<'f, P>, CutError> {
     let behind: usize = rest.iter().map(|piece| piece.as_ref().len()).sum();
     let len = head.len() + behind;
     if *header == Header::default() {
-        return Ok(Cut { kind: Kind::Whole(Some((head, rest))) });
+        return Ok(FrameSegments { kind: Kind::Whole(Some((head, rest))) });
     }
     let layout = Layout::parse_head(link, head, len);
     let gso = match header.check(head, &layout) {
@@ -148,7 +152,7 @@ pub fn cut_pieces<'f, P: AsRef<[u8]>>(
     };
     let Some(gso) = gso else {
         header.complete_checksum_of(head, rest.iter().map(AsRef::as_ref))?;
-        return Ok(Cut { kind: Kind::Whole(Some((head, rest))) });
+        return Ok(FrameSegments { kind: Kind::Whole(Some((head, rest))) });
     };
     if layout.end() != len {
         return Err(SegmentError::NotADatagram(Form::Padded).into());
@@ -156,10 +160,10 @@ pub fn cut_pieces<'f, P: AsRef<[u8]>>(
     let layout = layout.ending_at(head.len());
     // The sum of the pseudo header is replaced by a whole checksum in each segment.
     let segments = segment_bytes((head, rest), &layout, ChecksumState::Unknown, gso)?;
-    Ok(Cut { kind: Kind::Segments(segments) })
+    Ok(FrameSegments { kind: Kind::Segments(segments) })
 }
 
-impl<P: AsRef<[u8]>> Cut<'_, P> {
+impl<P: AsRef<[u8]>> FrameSegments<'_, P> {
     /// How many segments there are in all: at least one.
     #[must_use]
     pub fn count(&self) -> usize {

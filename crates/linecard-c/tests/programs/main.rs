@@ -1,12 +1,15 @@
-//! The example in C, compiled with all warnings and run: with the static and the shared
+//! The examples in C, compiled with all warnings and run: with the static and the shared
 //! library, under the address sanitizer and under valgrind where those are there.
 #![expect(clippy::panic, reason = "a test stops at the first surprise")]
+
+mod burst;
 
 use linecard_testkit::say;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
+const SANITIZER: &str = "-fsanitize=address,undefined";
 const LIBRARIES: [&str; 3] = ["-lpthread", "-ldl", "-lm"];
 
 fn root() -> &'static Path {
@@ -61,18 +64,21 @@ impl Compiled {
     }
 }
 
-/// Compiles the example with the header of the repository.
-fn compile(cc: &str, options: &[&str]) -> Option<Compiled> {
+/// Where a program is, below the crate's folder.
+const ROUND_TRIP: &str = "examples/roundtrip.c";
+
+/// Compiles a program with the header of the repository.
+fn compile(cc: &str, source: &str, options: &[&str]) -> Option<Compiled> {
     let include = format!("-I{}", root().join("include").display());
-    compile_with(cc, &[&[include.as_str()], options, &LIBRARIES].concat())
+    compile_with(cc, source, &[&[include.as_str()], options, &LIBRARIES].concat())
 }
 
-/// Compiles the example; none, and said why, when the options do not let it.
-fn compile_with(cc: &str, options: &[&str]) -> Option<Compiled> {
+/// Compiles a program; none, and said why, when the options do not let it.
+fn compile_with(cc: &str, source: &str, options: &[&str]) -> Option<Compiled> {
     let compiled = Compiled(TempDir::new().expect("a folder"));
     let mut command = Command::new(cc);
-    command.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-O1"]);
-    command.arg(root().join("examples/roundtrip.c"));
+    command.args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-O1"]);
+    command.arg(root().join(source));
     command.args(options).arg("-o").arg(compiled.program());
     let output = command.output().expect("the compiler is there");
     if !output.status.success() {
@@ -113,26 +119,27 @@ fn the_example_runs() {
     let Some(cc) = compiler() else {
         return linecard_testkit::skip("the example in C", "no C compiler: install gcc, or set CC");
     };
-    let target = build();
-    let library = target.join("liblinecard.a");
-    let library = library.to_str().expect("a path in UTF-8");
-    let plain = compile(&cc, &[library]).expect("the example compiles");
-    expect_round_trip(&mut Command::new(plain.program()));
+    run_checked(&cc, ROUND_TRIP, expect_round_trip);
+}
 
-    match compile(&cc, &[library, "-fsanitize=address,undefined"]) {
-        Some(checked) => expect_round_trip(&mut Command::new(checked.program())),
-        None => {
-            linecard_testkit::skip(
-                "the example under the address sanitizer",
-                "it does not compile",
-            );
-        }
+/// Compiles a program and runs it, also under the address sanitizer and under valgrind.
+fn run_checked(cc: &str, source: &str, expect: fn(&mut Command)) {
+    let library = build().join("liblinecard.a");
+    let library = library.to_str().expect("a path in UTF-8");
+    let plain = compile(cc, source, &[library]).expect("the program compiles");
+    expect(&mut Command::new(plain.program()));
+    match compile(cc, source, &[library, SANITIZER]) {
+        Some(checked) => expect(&mut Command::new(checked.program())),
+        None => linecard_testkit::skip(
+            format!("{source} under the address sanitizer"),
+            "it does not compile",
+        ),
     }
     if is_there("valgrind") {
         let options = ["--quiet", "--error-exitcode=9", "--leak-check=full"];
-        expect_round_trip(Command::new("valgrind").args(options).arg(plain.program()));
+        expect(Command::new("valgrind").args(options).arg(plain.program()));
     } else {
-        linecard_testkit::skip("the example under valgrind", "it is missing");
+        linecard_testkit::skip(format!("{source} under valgrind"), "it is missing");
     }
 }
 
@@ -193,14 +200,14 @@ fn a_program_uses_the_installed_library() {
     assert_eq!(installed.ask(&["--modversion"]), [env!("CARGO_PKG_VERSION")]);
     let options = installed.ask(&["--cflags", "--libs"]);
     let options: Vec<_> = options.iter().map(String::as_str).collect();
-    let shared = compile_with(&cc, &options).expect("the example compiles");
+    let shared = compile_with(&cc, ROUND_TRIP, &options).expect("the example compiles");
     let library = installed.path("lib");
     expect_round_trip(Command::new(shared.program()).env("LD_LIBRARY_PATH", &library));
     // The shared library comes first, unless all is static.
     std::fs::remove_file(library.join("liblinecard.so")).expect("it is there");
     let options = installed.ask(&["--static", "--cflags", "--libs"]);
     let options: Vec<_> = options.iter().map(String::as_str).collect();
-    let archived = compile_with(&cc, &options).expect("the example compiles");
+    let archived = compile_with(&cc, ROUND_TRIP, &options).expect("the example compiles");
     expect_round_trip(&mut Command::new(archived.program()));
 }
 
