@@ -73,8 +73,8 @@ async fn upload(tunnel: &Tunnel) -> io::Result<()> {
         let mut ready = tunnel.device.readable().await?;
         for _ in 0..READS {
             let Ok(frame) = ready.try_io(|device| device.get_ref().read(&mut frame)) else { break };
-            let mut segments = frame?.cut().map_err(io::Error::other)?;
-            // What a full socket does not take is lost, as in a full queue.
+            // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
+            let Ok(mut segments) = frame?.cut() else { continue };
             let _lost = batcher.push(tunnel.socket.get_ref(), &mut segments, ROOM, |datagram| {
                 counter += 1;
                 tunnel.seal(counter, datagram);

@@ -63,8 +63,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 read => read?,
             };
-            // What a full socket does not take is lost, as in a full queue.
-            let _lost = batcher.push(&socket, &mut frame.cut()?, ROOM, |datagram| {
+            // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
+            let Ok(mut segments) = frame.cut() else { continue };
+            let _lost = batcher.push(&socket, &mut segments, ROOM, |datagram| {
                 counter += 1;
                 let (front, packet) = datagram.split_at_mut(ROOM.front);
                 front.copy_from_slice(&counter.to_le_bytes());

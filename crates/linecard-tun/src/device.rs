@@ -3,7 +3,7 @@
 
 use crate::PortError;
 use crate::interface::check_name;
-use crate::sys::device;
+use crate::sys::{self, device};
 use linecard::offload::burst::{CutError, FrameSegments, Merged, Merger, cut};
 use linecard::offload::coalesce::Config;
 use linecard::offload::defer_checksum;
@@ -40,6 +40,8 @@ const OFFERS: [(u32, Format); 4] = [
 /// Slices of most packets: header, and as many packets as fill 64 KiB. More are listed in memory
 /// allocated for the call.
 const FEW: usize = 64;
+/// Slices of a frame: what `writev` takes, less one for the header.
+const MAX_SLICES: usize = sys::send::MAX_SLICES - 1;
 
 /// The link type of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,19 +67,24 @@ pub struct TapConfig {
     /// Whether segmenting and checksums may be left to the receiving side, in both directions; on
     /// by default. If off, packets are as on a wire.
     pub offloads: bool,
+    /// Whether that includes packets in UDP tunnels (VXLAN, Geneve; Linux 6.17). Of those that the
+    /// kernel gives, only tunnels on the ports known here can be segmented. On by default for a TAP
+    /// device, off for a TUN device.
+    pub tunnels: bool,
 }
 
 impl TapConfig {
     /// A TAP device with one queue and all offloads.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), kind: TapKind::Ethernet, multi_queue: false, offloads: true }
+        let name = name.into();
+        Self { name, kind: TapKind::Ethernet, multi_queue: false, offloads: true, tunnels: true }
     }
 
-    /// A TUN device with one queue and all offloads.
+    /// A TUN device with one queue and all offloads but those of tunnels.
     #[must_use]
     pub fn tun(name: impl Into<String>) -> Self {
-        Self { kind: TapKind::Ip, ..Self::new(name) }
+        Self { kind: TapKind::Ip, tunnels: false, ..Self::new(name) }
     }
 }
 
@@ -124,7 +131,7 @@ impl<'b> Frame<'b> {
     ///
     /// # Errors
     ///
-    /// The header contradicts the frame.
+    /// The header contradicts the frame, or the frame cannot be segmented: drop this frame, and go on.
     pub fn cut(self) -> Result<FrameSegments<'b>, CutError> {
         cut(self.link, &self.header, self.bytes)
     }
@@ -171,7 +178,7 @@ impl Device {
         check_name(&config.name)?;
         let file = open_file()?;
         let name = attach(&file, config)?;
-        let (offloads, format) = agree(&file, config.offloads)?;
+        let (offloads, format) = agree(&file, config)?;
         let link = if config.kind == TapKind::Ip { LinkType::Raw } else { LinkType::Ethernet };
         Ok(Self { file, name, link, format, offloads })
     }
@@ -280,6 +287,10 @@ impl Device {
         let Some(head_len) = header.write(&mut head, self.format, Endian::Little) else {
             return Err(io::Error::from(ErrorKind::InvalidInput));
         };
+        if slices.len() > MAX_SLICES {
+            // The standard library would write the first of them only.
+            return Err(io::Error::from(ErrorKind::InvalidInput));
+        }
         let head = &head[..head_len];
         let mut few = [IoSlice::new(&[]); FEW];
         if let Some(list) = few.get_mut(..=slices.len()) {
@@ -346,9 +357,12 @@ fn attach(file: &File, config: &TapConfig) -> Result<String, PortError> {
 }
 
 /// Offers the kernel our offloads, fewer and fewer until it agrees.
-fn agree(file: &File, offloads: bool) -> Result<(u32, Format), PortError> {
-    let offers = if offloads { &OFFERS[..] } else { &[] };
+fn agree(file: &File, config: &TapConfig) -> Result<(u32, Format), PortError> {
+    let offers = if config.offloads { &OFFERS[..] } else { &[] };
     for &(offer, format) in offers {
+        if offer == TUNNELS && !config.tunnels {
+            continue;
+        }
         if device::set_tun_offloads(file, offer).is_ok() && set_header(file, format).is_ok() {
             return Ok((offer, format));
         }

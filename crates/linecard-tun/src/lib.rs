@@ -16,7 +16,7 @@
 //! use linecard::offload::burst::Room;
 //! use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
 //! use linecard_tun::{BUFFER_LEN, Device, TapConfig, wait_each};
-//! use std::{net::UdpSocket, os::fd::AsFd, time::Duration};
+//! use std::{io::ErrorKind, net::UdpSocket, os::fd::AsFd, time::Duration};
 //!
 //! let device = Device::open(&TapConfig::tun("tun0"))?;
 //! let socket = UdpSocket::bind("192.0.2.1:5000")?;
@@ -26,11 +26,18 @@
 //! let mut frame = vec![0; BUFFER_LEN];
 //! loop {
 //!     let [from_device, from_peer] = wait_each([device.as_fd(), socket.as_fd()], Duration::MAX)?;
-//!     while from_device && let Ok(frame) = device.read(&mut frame) {
+//!     while from_device {
+//!         let frame = match device.read(&mut frame) {
+//!             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+//!             // Among other errors: the device was removed.
+//!             read => read?,
+//!         };
+//!         // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
+//!         let Ok(mut segments) = frame.cut() else { continue };
 //!         // Encrypt each datagram in place here; `Room` leaves bytes around it.
-//!         batcher.push(&socket, &mut frame.cut()?, Room::default(), |_datagram| {})?;
+//!         let _lost = batcher.push(&socket, &mut segments, Room::default(), |_datagram| {});
 //!     }
-//!     batcher.flush(&socket)?;
+//!     let _lost = batcher.flush(&socket);
 //!     while from_peer && let Ok(burst) = receiver.receive(&socket) {
 //!         // Decrypt each range in place here.
 //!         merger.merge_burst(burst.bytes, burst.ranges(), &mut |packet| {

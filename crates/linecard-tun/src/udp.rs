@@ -197,6 +197,16 @@ impl BatchSocket {
     }
 }
 
+/// Whether a segment and its room are not longer than a datagram may be.
+fn fits(segment: usize, room: usize) -> io::Result<()> {
+    let len = segment.saturating_add(room);
+    if len <= MAX_SENT {
+        return Ok(());
+    }
+    let text = format!("a datagram of {len} bytes: at most {MAX_SENT} can be sent");
+    Err(io::Error::new(ErrorKind::InvalidInput, text))
+}
+
 /// Bytes of as many datagrams of `size` bytes as one call sends.
 fn most_of(size: usize) -> usize {
     MAX_DATAGRAMS.min(MAX_SENT / size).max(1) * size
@@ -298,8 +308,8 @@ impl Batcher {
     ///
     /// As [`BatchSocket::send`] about datagrams of this or an earlier frame: those that were not
     /// taken are dropped, and all others are kept or sent.
-    /// [`ErrorKind::InvalidInput`] if a segment is longer than a datagram may be; the rest of the
-    /// frame is left in `cut`.
+    /// [`ErrorKind::InvalidInput`] if a segment with its room would be longer than a datagram may be;
+    /// nothing of the frame was taken then.
     pub fn push<P: AsRef<[u8]>>(
         &mut self,
         socket: &BatchSocket,
@@ -307,6 +317,7 @@ impl Batcher {
         room: Room,
         mut seal: impl FnMut(&mut [u8]),
     ) -> io::Result<()> {
+        fits(cut.max_len(), room.front.saturating_add(room.back))?;
         let mut result = Ok(());
         loop {
             let at = self.gathered.end;
@@ -362,7 +373,10 @@ impl Batcher {
         room: usize,
         mut seal: impl FnMut(&[u8], &mut [u8]) -> usize,
     ) -> io::Result<()> {
+        fits(cut.max_len(), room)?;
         let mut scratch = std::mem::take(&mut self.scratch);
+        // It was taken by a call in which `seal` panicked.
+        scratch.resize(BUFFER_LEN, 0);
         let area = CUT_LEN.max(cut.max_len()).min(scratch.len());
         let mut result = Ok(());
         let all = loop {
@@ -387,9 +401,6 @@ impl Batcher {
         seal: &mut impl FnMut(&[u8], &mut [u8]) -> usize,
     ) -> io::Result<()> {
         let most = segment.len() + room;
-        if most > MAX_RECEIVED {
-            return Err(io::Error::from(ErrorKind::InvalidInput));
-        }
         let mut result = Ok(());
         if self.bytes.len() - self.gathered.end < most {
             result = self.flush(socket);
@@ -420,7 +431,12 @@ impl Batcher {
         if datagrams.is_empty() {
             return Ok(());
         }
-        let result = socket.send(datagrams, self.size);
+        let refused = |error: &io::Error| error.kind() == ErrorKind::ConnectionRefused;
+        // That is about an earlier datagram: these have not been tried.
+        let result = match socket.send(datagrams, self.size) {
+            Err(error) if refused(&error) => socket.send(datagrams, self.size),
+            result => result,
+        };
         let taken = *result.as_ref().unwrap_or(&0);
         self.sent += taken.div_ceil(self.size) as u64;
         self.dropped += (datagrams.len() - taken).div_ceil(self.size) as u64;
@@ -542,8 +558,8 @@ impl Receiver {
                     self.batches.push(Batch { place, size, from });
                 }
                 Err(error) if self.batches.is_empty() => return Err(error),
-                Err(_) => {
-                    is_last = true;
+                Err(error) => {
+                    is_last = error.kind() == ErrorKind::WouldBlock;
                     break;
                 }
             }

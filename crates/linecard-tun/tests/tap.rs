@@ -2,7 +2,7 @@
 //! own network namespace; without root it says so and passes.
 
 use linecard::offload::coalesce::Config;
-use linecard::offload::virtio::Format;
+use linecard::offload::virtio::{Format, Header};
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
@@ -10,9 +10,9 @@ use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
 use linecard_testkit::lab::{inside, ip, new_network};
 use linecard_testkit::say;
-use linecard_tun::{BUFFER_LEN, Counters, PortError, Tap, TapConfig, TapKind, interface};
+use linecard_tun::{BUFFER_LEN, Counters, Device, PortError, Tap, TapConfig, TapKind, interface};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread;
@@ -287,5 +287,17 @@ fn a_tap_ends_with_its_device() {
         }
         send(&mut tap);
         assert_eq!((tap.counters().gone, tap.counters().dropped.refused), (1, 2));
+    });
+}
+
+#[test]
+fn a_frame_in_more_slices_than_a_call_takes_is_refused() {
+    inside("a frame in many slices", |_| {
+        let device = Device::open(&TapConfig::tun("lc%d")).expect("root may");
+        assert_eq!(device.format(), Format::V1, "tunnels are not asked for");
+        interface::set_up(device.name(), true).expect("it was just made");
+        let slices = [&[0x45_u8][..]; 1_024];
+        let error = device.write_frame(&Header::default(), &slices).expect_err("one too many");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
     });
 }

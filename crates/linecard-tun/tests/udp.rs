@@ -1,6 +1,6 @@
 //! Batches of UDP datagrams, on the loopback interface.
 
-use linecard::offload::burst::cut;
+use linecard::offload::burst::{Room, cut};
 use linecard::offload::virtio::Header;
 use linecard::packet::LinkType;
 use linecard_tun::udp::{BatchSocket, Batcher, MAX_RECEIVED};
@@ -133,16 +133,49 @@ fn segments_encrypted_into_other_memory_arrive_in_order() {
 }
 
 #[test]
-fn a_segment_that_is_too_long_for_a_datagram_is_an_error() {
-    let [near, _far] = pair();
-    let mut frame = vec![0; 65_530];
-    let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("no header");
-    let pushed = Batcher::new().push_with(&near, &mut segments, 9, |_, _| panic!("called"));
-    assert_eq!(pushed.map_err(|error| error.kind()), Err(ErrorKind::InvalidInput));
-}
-
-#[test]
 fn threads_share_a_socket() {
     fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<BatchSocket>();
+}
+
+#[test]
+fn an_error_of_an_earlier_datagram_loses_no_later_one() {
+    let peer = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    let address = peer.local_addr().expect("it is bound");
+    let client = open("127.0.0.1");
+    client.socket().connect(address).expect("it is near");
+    drop(peer);
+    // It comes back as unreachable, which the next call would report.
+    assert_eq!(client.send(b"nobody", 6).expect("it leaves"), 6);
+    assert!(linecard_tun::wait(&[client.as_fd()], PATIENCE).expect("one descriptor"));
+    let peer = BatchSocket::new(UdpSocket::bind(address).expect("it is free")).expect("a socket");
+    let mut batcher = Batcher::new();
+    for mut frame in [*b"line", *b"card"] {
+        let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("plain");
+        batcher.push(&client, &mut segments, Room::default(), |_| {}).expect("it has room");
+    }
+    batcher.flush(&client).expect("somebody listens");
+    assert_eq!((batcher.sent(), batcher.dropped()), (2, 0));
+    assert_eq!(receive(&peer, 2).0.concat(), b"linecard");
+}
+
+#[test]
+fn a_segment_that_no_datagram_can_hold_is_refused_before_it_is_taken() {
+    let [client, _peer] = pair();
+    let (mut frame, mut batcher) = (content(65_500), Batcher::new());
+    let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("plain");
+    let room = Room { front: 8, back: usize::MAX };
+    for error in [
+        batcher.push(&client, &mut segments, room, |_| panic!("sealed")).expect_err("too long"),
+        batcher
+            .push_with(&client, &mut segments, 8, |_, _| panic!("sealed"))
+            .expect_err("too long"),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+    let mut out = vec![0; 65_500];
+    assert!(
+        segments.write(Room::default(), &mut out).expect("room").is_some(),
+        "it is still there"
+    );
 }

@@ -2,9 +2,10 @@
 //!
 //! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks longer; see `linecard_testkit::packets::seeds`.
 
-use linecard::offload::burst::{Merged, Merger, stride};
+use linecard::offload::burst::{Merged, Merger, Room, cut, stride};
 use linecard::offload::coalesce::Config;
-use linecard::offload::virtio::{Device, Format, Identifications};
+use linecard::offload::segment::SegmentError;
+use linecard::offload::virtio::{Device, Format, Header, Identifications, flag, gso_type};
 use linecard::packet::{LinkType, Meta};
 use linecard::rng::Rng;
 use linecard_testkit::packets::traffic::{Arrival, Scenario, scenario, tunnelled};
@@ -69,4 +70,31 @@ fn a_buffer_is_lent_again_and_again_also_to_a_function_without_a_type() {
         buffer.fill(1);
     }
     assert_eq!(lens, [40, 40, 20, 30]);
+}
+
+#[test]
+fn too_little_room_says_how_much_is_needed() {
+    let mut frame = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    frame.extend([0, 7, 0, 9, 0, 12, 1, 2, 1, 2, 3, 4]);
+    let (flags, gso_type) = (flag::NEEDS_CSUM, gso_type::UDP_L4);
+    let (gso_size, csum_start, csum_offset) = (3, 20, 6);
+    let header = Header { flags, gso_type, gso_size, csum_start, csum_offset, ..Header::default() };
+    for (front, back) in [(0, 0), (8, 16), (usize::MAX, 1)] {
+        let room = Room { front, back };
+        let mut segments = cut(LinkType::Raw, &header, &mut frame).expect("described");
+        for len in [0, 10, 30, 31, 54, 55] {
+            let mut out = vec![0; len];
+            match segments.write(room, &mut out) {
+                Err(SegmentError::OutputTooSmall { room, needed }) => {
+                    assert_eq!(room, len);
+                    assert!(needed > len && (needed >= 31 + 24 || front == 0), "{needed}");
+                }
+                written => {
+                    assert!(written.expect("no other error").is_some());
+                    assert!(len >= 31 + front + back);
+                    break;
+                }
+            }
+        }
+    }
 }

@@ -164,7 +164,8 @@ pub fn cut_pieces<'f, P: AsRef<[u8]>>(
 }
 
 impl<P: AsRef<[u8]>> FrameSegments<'_, P> {
-    /// How many segments there are in all: at least one.
+    /// How many segments there are in all: at least one. (An empty frame is one, of which nothing is
+    /// written if there is no room around it.)
     #[must_use]
     pub fn count(&self) -> usize {
         match &self.kind {
@@ -196,9 +197,9 @@ impl<P: AsRef<[u8]>> FrameSegments<'_, P> {
         room: Room,
         out: &'o mut [u8],
     ) -> Result<Option<Run<'o>>, SegmentError> {
-        let around = room.front + room.back;
+        let around = room.front.saturating_add(room.back);
         let (mut end, mut size) = (0, 0);
-        while let Some(area) = out.get_mut(end + room.front..)
+        while let Some(area) = out.get_mut(room.front.saturating_add(end)..)
             && let Some(fit) = area.len().checked_sub(room.back)
         {
             match self.write_next(&mut area[..fit]) {
@@ -208,11 +209,15 @@ impl<P: AsRef<[u8]>> FrameSegments<'_, P> {
                     size = size.max(around + len);
                 }
                 Err(SegmentError::OutputTooSmall { .. }) if end > 0 => break,
+                Err(SegmentError::OutputTooSmall { needed, .. }) => {
+                    let needed = around.saturating_add(needed);
+                    return Err(SegmentError::OutputTooSmall { room: out.len(), needed });
+                }
                 Err(error) => return Err(error),
             }
         }
         if end == 0 && !self.is_done() {
-            let needed = around + self.max_len();
+            let needed = around.saturating_add(self.max_len());
             return Err(SegmentError::OutputTooSmall { room: out.len(), needed });
         }
         Ok((end > 0).then(|| Run { bytes: &mut out[..end], size }))

@@ -18,7 +18,7 @@ use core::ops::Range;
 
 /// Notes that a packet without visible ports is compared with; with more of them, all packets noted
 /// leave instead.
-const MAX_COMPARED: usize = 256;
+const MAX_COMPARED: usize = 32;
 /// Nothing but the aggregate limits a run: no data is held beyond the call.
 const UNLIMITED: Limits = Limits { packets: usize::MAX, bytes: usize::MAX };
 

@@ -21,11 +21,14 @@ use notes::Notes;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
-/// A range that is not inside of the buffer, or of which less than 4 GiB are. Nothing was merged.
+/// A range that does not lie inside of the buffer, ends before it starts, or starts beyond 4 GiB. Nothing
+/// was merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsideBuffer {
     /// The frame, counted from 0.
     pub index: usize,
+    /// The start of its range.
+    pub start: usize,
     /// The end of its range.
     pub end: usize,
     /// Bytes of the buffer.
@@ -34,8 +37,12 @@ pub struct OutsideBuffer {
 
 impl fmt::Display for OutsideBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { index, end, len } = self;
-        write!(f, "frame {index} ends at byte {end} of a buffer of {len} bytes")
+        let Self { index, start, end, len } = self;
+        write!(
+            f,
+            "frame {index} is at bytes {start}..{end} of a buffer of {len} bytes: it has to lie inside, and \
+             to start below 4 GiB"
+        )
     }
 }
 
@@ -108,7 +115,13 @@ struct Open {
 /// the buffer, of which only the headers of the first packet are changed. So one buffer can be used
 /// for all bursts. The rules are those of [`Coalescer`](super::Coalescer); packets that no virtio
 /// header could describe to the [`Config::device`] do not merge. Packets of a flow leave in the
-/// order in which they arrived.
+/// order in which they arrived; the IPv6 flow label, VLAN tags and all outer headers are part of what
+/// makes a flow.
+///
+/// A merged packet leaves its checksum to the device: with
+/// [`ChecksumPolicy::Trust`](super::ChecksumPolicy::Trust), corrupt data gets a valid one. Towards a
+/// guest of a virtual machine, set [`Header::num_buffers`] to the number of buffers used. Where
+/// peers are not trusted, set [`Config::secret`] to a random number.
 ///
 /// Memory is allocated as bursts grow, and kept: 12 bytes a frame and about 60 a flow of the
 /// largest burst, and about 250 for each merged packet of it.
@@ -165,7 +178,10 @@ pub struct Merger {
 /// ```
 pub fn stride(total: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
     let count = total.checked_div(size).map_or(0, |_| total.div_ceil(size));
-    (0..count).map(move |index| index * size..((index + 1) * size).min(total))
+    (0..count).map(move |index| {
+        let start = index * size;
+        start..start.saturating_add(size).min(total)
+    })
 }
 
 /// What one call works on.
@@ -210,7 +226,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// A range outside of the buffer; nothing was merged then, and `out` was not called.
+    /// A range that is not inside of the buffer, or starts beyond 4 GiB; nothing was merged then, and `out`
+    /// was not called.
     pub fn merge_burst<F: FnMut(Merged<'_>) + ?Sized>(
         &mut self,
         buffer: &mut [u8],
@@ -239,10 +256,9 @@ impl Merger {
     ) -> Result<(), OutsideBuffer> {
         self.places.clear();
         for (index, Range { start, end }) in frames.into_iter().enumerate() {
-            let (Ok(first), Ok(size), true) =
-                (u32::try_from(start), u32::try_from(end.saturating_sub(start)), end <= len)
-            else {
-                return Err(OutsideBuffer { index, end, len });
+            let size = end.checked_sub(start).and_then(|size| u32::try_from(size).ok());
+            let (Ok(first), Some(size), true) = (u32::try_from(start), size, end <= len) else {
+                return Err(OutsideBuffer { index, start, end, len });
             };
             self.places.push(Place { start: first, len: size, next: NONE });
         }
@@ -270,7 +286,13 @@ mod tests {
         let mut merger = Merger::new(LinkType::Raw, Config::burst());
         let mut buffer = [0; 10];
         let refused = merger.merge_burst(&mut buffer, [0..10, 4..11], &mut |_| panic!("called"));
-        assert_eq!(refused, Err(OutsideBuffer { index: 1, end: 11, len: 10 }));
+        assert_eq!(refused, Err(OutsideBuffer { index: 1, start: 4, end: 11, len: 10 }));
+        #[expect(clippy::reversed_empty_ranges, reason = "it is what is refused")]
+        for reversed in [50..3, 5..3] {
+            let refused = merger.merge_burst(&mut buffer, [reversed], &mut |_| panic!("called"));
+            assert!(refused.is_err());
+        }
+        assert!(stride(usize::MAX, usize::MAX - 1).all(|range| range.start <= range.end));
         assert_eq!(*merger.counters(), BurstCounters::default());
     }
 }
