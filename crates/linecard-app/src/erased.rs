@@ -89,7 +89,7 @@ impl AnyJob {
 
     /// A result of this model, with its name where scenarios have it.
     pub(crate) fn named(&self, mut finished: Finished) -> Finished {
-        finished.report.add_config(&json!({ "model": self.name }));
+        finished.complete(|report| report.add_config(&json!({ "model": self.name })));
         finished
     }
 
@@ -129,10 +129,18 @@ impl Finished {
     /// The same with the configuration that it is of, and with warnings of the document that it was read from.
     #[must_use]
     pub(crate) fn of_config<C: Config>(mut self, config: &C, document: Option<&Document>) -> Self {
-        self.report.add_config(config);
-        let warnings = document.map(Document::former_names::<C>);
-        warnings.into_iter().flatten().for_each(|warning| self.report.note(warning));
+        let warnings: Vec<String> = document.map(Document::former_names::<C>).unwrap_or_default();
+        self.complete(|report| {
+            report.add_config(config);
+            warnings.iter().for_each(|warning| report.note(warning.clone()));
+        });
         self
+    }
+
+    /// Completes the report, and its copy on the page.
+    fn complete(&mut self, complete: impl Fn(&mut Report)) {
+        complete(&mut self.report);
+        self.page.summary_mut().into_iter().for_each(complete);
     }
 }
 

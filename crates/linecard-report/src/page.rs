@@ -70,6 +70,14 @@ impl Page {
         self.push(Block::Summary(report.clone()))
     }
 
+    /// The first report, to be completed.
+    pub fn summary_mut(&mut self) -> Option<&mut Report> {
+        self.blocks.iter_mut().find_map(|block| match block {
+            Block::Summary(report) => Some(report),
+            _ => None,
+        })
+    }
+
     /// Adds a chart.
     pub fn chart(&mut self, chart: impl Into<Chart>) -> &mut Self {
         self.push(Block::Chart(chart.into()))
