@@ -135,7 +135,7 @@ struct Open {
 /// #     let mut bytes = vec![0x45, 0, 0, 32, 0, id, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
 /// #     let sum = linecard::packet::checksum::Sum::of(&bytes).checksum();
 /// #     bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-/// #     bytes.extend([0, 7, 0, 9, 0, 12, 0xEB, 0xC2]);
+/// #     bytes.extend([0, 7, 0, 9, 0, 12, 0xEB, 0xC3]);
 /// #     bytes.extend([0; 4]);
 /// #     bytes
 /// # }
