@@ -99,6 +99,10 @@ fn merge(rng: &mut Rng, merger: &mut Merger, burst: &[Arrival]) -> Vec<Left> {
 
 /// Cutting what left gives the frames that came.
 fn cut_again(rng: &mut Rng, (left, config): (&Left, &Config), burst: &[Arrival]) {
+    if left.frame.is_empty() {
+        // Without room around it, nothing is written of an empty frame.
+        return;
+    }
     let link = burst[0].link;
     let room = Room { front: rng.below(20) as usize, back: rng.below(20) as usize };
     let mut frame = left.frame.clone();
