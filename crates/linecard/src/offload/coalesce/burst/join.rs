@@ -3,6 +3,7 @@
 
 use super::notes::{Note, State};
 use super::{Lent, Merged, Merger, Open, Place};
+use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust, Upcoming};
 use crate::offload::coalesce::bypass::{has_ip_options, may_belong_to_a_flow};
@@ -79,11 +80,17 @@ impl Merger {
         let Note { layout, first, .. } = *self.notes.get(note);
         let packet = self.packet(first as usize, layout, buffer);
         let candidate = Candidate::examine(&packet, &self.config, &[])?;
-        let aggregate = Aggregate::open((0, &packet), &candidate, &self.config, Instant::ZERO);
-        let open = self.open.len() as u32;
-        self.open.push(Open { aggregate, last: first });
+        let open = self.add_open(first as usize, &packet, &candidate);
         self.notes.get_mut(note).state = State::Open(open);
         Ok(open)
+    }
+
+    /// Starts an aggregate with an examined packet; returns its place.
+    fn add_open(&mut self, at: usize, packet: &Packet<&[u8]>, candidate: &Candidate) -> u32 {
+        let aggregate = Aggregate::open((0, packet), candidate, &self.config, Instant::ZERO);
+        let open = self.open.len() as u32;
+        self.open.push(Open { aggregate, last: at as u32 });
+        open
     }
 
     fn packet<'b>(&self, at: usize, layout: Layout, buffer: &'b [u8]) -> Packet<&'b [u8]> {
@@ -251,17 +258,14 @@ impl Merger {
             Ok(candidate) => self.join(note, open, (at, &candidate), lent),
             Err(refusal) => {
                 self.counters.refused.count(refusal);
-                let full = matches!(refusal, Refusal::SizeLimit | Refusal::SegmentLimit);
-                self.emit(note, if full { Flush::Size } else { Flush::Displaced }, lent);
+                self.emit(note, flush_of(refusal), lent);
                 if candidate.ends() {
                     self.counters.flushed.count(Flush::EndFlag);
                     return self.emit_alone(at, lent);
                 }
                 // It has been examined already.
                 let packet = self.packet(at, layout, lent.buffer);
-                let opened = Aggregate::open((0, &packet), &candidate, &self.config, Instant::ZERO);
-                let state = State::Open(self.open.len() as u32);
-                self.open.push(Open { aggregate: opened, last: at as u32 });
+                let state = State::Open(self.add_open(at, &packet, &candidate));
                 let bytes = &lent.buffer[self.places[at].range()];
                 self.add_note(Note { hash, layout, first: at as u32, state }, bytes);
             }
