@@ -1,7 +1,8 @@
 //! Runs the same stages on the engine, mapped to cores, to observe their joint throughput.
 //!
-//! Each thread counts the packets that pass and records the count every few milliseconds. The
-//! result is the median of those windows in which no thread was preempted.
+//! Each thread counts the packets that pass and records the count every few milliseconds, or over as many large
+//! packets as a share needs where few are offered. The result is the median of those windows in which the thread was
+//! not preempted and packets passed.
 
 use super::clock::{Pauses, lower_priority};
 use super::measure::median;
@@ -13,8 +14,17 @@ use linecard::port::{Application, Port, PortState};
 use linecard::time::Instant;
 use std::time::Duration;
 
-/// Length of a window.
+/// Length of a window, unless packets are offered so slowly that it holds fewer than [`WINDOW_GROUPS`].
 const WINDOW_NS: u64 = 4_000_000;
+/// Large packets in a window, at least: packets pass in such groups, so a count is off by up to one of them.
+const WINDOW_GROUPS: f64 = 100.0;
+/// Length of a window at most.
+const MOST_WINDOW_NS: u64 = 500_000_000;
+/// Windows without preemption in which packets passed: a run goes on until it has so many, as other programs may have
+/// the cores for longer than it lasts.
+const FEWEST_WINDOWS: usize = 2;
+/// By how much a run may exceed its time for that.
+const MOST_EXTRA: Duration = Duration::from_secs(2);
 /// Time before the first window: start-up and warm-up.
 const WARM_UP_NS: u64 = 10_000_000;
 /// Turns that take longer were preempted: a full one of 32 jumbo frames takes 0.2 ms at worst.
@@ -47,8 +57,16 @@ pub struct Deployment {
     pub used_cores: usize,
     /// Offered load in packets per second; none for as many as possible.
     pub offered: Option<f64>,
-    /// Duration.
+    /// Duration, at least; longer where windows are long or other programs have the cores.
     pub time: Duration,
+}
+
+impl Deployment {
+    fn window_ns(&self) -> u64 {
+        let Some(offered) = self.offered else { return WINDOW_NS };
+        let groups = offered / f64::from(offload::group(self.packet));
+        ((WINDOW_GROUPS / groups * 1e9) as u64).clamp(WINDOW_NS, MOST_WINDOW_NS)
+    }
 }
 
 /// The observed performance.
@@ -68,7 +86,7 @@ pub struct Observed {
 /// The measurements of a thread.
 #[derive(Debug, Default)]
 struct Notes {
-    /// Packets per second, and whether the thread ran without preemption.
+    /// Packets per second, and whether they count: packets passed, and the thread was not preempted.
     windows: Vec<(f64, bool)>,
     wrong: u64,
     /// Whether its packets count for the deployment.
@@ -112,12 +130,13 @@ fn seen(threads: &[Notes]) -> Observed {
         if !notes.counts {
             continue;
         }
-        let quiet = notes.windows.iter().filter(|window| window.1);
-        let quiet: Vec<f64> = quiet.map(|window| window.0).collect();
+        let rates = |of: fn(&(f64, bool)) -> bool| -> Vec<f64> {
+            notes.windows.iter().filter(|window| of(window)).map(|window| window.0).collect()
+        };
+        let quiet = rates(|window| window.1);
         seen.windows[0] += quiet.len();
         seen.windows[1] += notes.windows.len();
-        let all = || notes.windows.iter().map(|window| window.0).collect();
-        let rate = median(quiet).or_else(|| median(all()));
+        let rate = median(quiet).or_else(|| median(rates(|window| window.0 > 0.0)));
         seen.packets_per_second += rate.unwrap_or(0.0);
     }
     seen
@@ -133,8 +152,9 @@ struct Watched<P, F> {
     full: Option<(Instant, u64)>,
     /// Packets moved by a full turn, at least.
     most: usize,
-    /// When it stops; none once it was told to.
-    until: Option<Instant>,
+    window_ns: u64,
+    /// When it stops, at the earliest and at the latest; none once it was told to, or where it ends with what feeds it.
+    until: Option<[Instant; 2]>,
     notes: Notes,
 }
 
@@ -142,9 +162,25 @@ impl<P: Task, F: Fn(&P) -> u64> Watched<P, F> {
     /// Packets pass a part in two moves: in and out.
     fn new(body: P, deployment: &Deployment, count: F) -> Self {
         let most = 2 * deployment.batch as usize;
-        let until = Some(Instant::from_ns(WARM_UP_NS).plus(deployment.time));
+        let window_ns = deployment.window_ns();
+        let time = deployment.time.max(Duration::from_nanos(window_ns * FEWEST_WINDOWS as u64));
+        let early = Instant::from_ns(WARM_UP_NS).plus(time);
+        let until = [early, early.plus(MOST_EXTRA)];
         lower_priority();
-        Self { body, count, begun: None, full: None, most, until, notes: Notes::default() }
+        let notes = Notes::default();
+        Self { body, count, begun: None, full: None, most, window_ns, until: Some(until), notes }
+    }
+
+    /// Ends with what feeds it instead of at a time.
+    fn fed(self) -> Self {
+        Self { until: None, ..self }
+    }
+
+    /// Whether its time is over: with windows that count, or without them at the latest.
+    fn is_over(&self, now: Instant) -> bool {
+        let enough =
+            || self.notes.windows.iter().filter(|window| window.1).count() >= FEWEST_WINDOWS;
+        self.until.is_some_and(|[early, late]| now >= late || now >= early && enough())
     }
 
     /// Counts the turn that has just ended, if it was a full one and not preempted.
@@ -164,11 +200,14 @@ impl<P: Task, F: Fn(&P) -> u64> Watched<P, F> {
             None => self.begin(now),
             Some((begun, count, pauses)) => {
                 let ns = now.ns_since(begun);
-                if ns < WINDOW_NS {
+                if ns < self.window_ns {
                     return false;
                 }
                 let rate = ((self.count)(&self.body) - count) as f64 * 1e9 / ns as f64;
-                self.notes.windows.push((rate, Pauses::so_far() == pauses));
+                // What is offered slowly catches up after a pause.
+                let is_long = self.window_ns > WINDOW_NS;
+                let counts = rate > 0.0 && (is_long || Pauses::so_far() == pauses);
+                self.notes.windows.push((rate, counts));
                 // The next window begins with the next turn, after the cost of recording.
                 self.begun = None;
             }
@@ -183,7 +222,7 @@ impl<P: Task, F: Fn(&P) -> u64> Watched<P, F> {
 
 impl<P: Task, F: Fn(&P) -> u64> Task for Watched<P, F> {
     fn run_once(&mut self, now: Instant) -> Turn {
-        if self.until.is_some_and(|until| now >= until) {
+        if self.is_over(now) {
             self.until = None;
             self.body.stop();
         }
@@ -386,9 +425,10 @@ fn spawn_halves(
     let second = move || {
         let pipeline = Pipeline::new(receiver, offload::coalesce(), offload::verify(packet));
         let pipeline = pipeline.with_batch(batch as usize);
-        Some(Watched::new(pipeline, &deployment, |p: &Pipeline<_, _, _, _>| {
+        let watched = Watched::new(pipeline, &deployment, |p: &Pipeline<_, _, _, _>| {
             p.stage.offload_counters().packets_in
-        }))
+        });
+        Some(watched.fed())
     };
     engine.spawn(thread("receiving", cores[1], false), second, |body| {
         body.map_or_else(Notes::default, |body| {
