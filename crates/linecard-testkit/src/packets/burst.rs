@@ -73,7 +73,9 @@ fn by_packets(config: &Config, burst: &[Arrival]) -> Vec<Left> {
 fn merge(rng: &mut Rng, merger: &mut Merger, burst: &[Arrival]) -> Vec<Left> {
     let (mut buffer, mut ranges): (Vec<u8>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
     for arrival in burst {
-        buffer.resize(buffer.len() + rng.below(3) as usize, 0xEE);
+        // No two frames begin at one place, so that a slice tells which one it is of.
+        let gap = rng.below(3).max(u64::from(ranges.last().is_some_and(Range::is_empty)));
+        buffer.resize(buffer.len() + gap as usize, 0xEE);
         ranges.push(buffer.len()..buffer.len() + arrival.bytes.len());
         buffer.extend(&arrival.bytes);
     }
