@@ -4,6 +4,7 @@
 //! holds the code against the same specification, with inputs that coverage has led it to.
 
 mod ack_filter;
+mod burst;
 mod capture;
 mod coalesce;
 mod control;
@@ -21,6 +22,7 @@ mod transfer;
 mod virtio;
 
 pub use ack_filter::ack_filter;
+pub use burst::burst;
 pub use capture::capture;
 pub use coalesce::coalesce;
 pub use control::control;
