@@ -58,6 +58,20 @@ pub struct BatchSocket {
     gro: bool,
 }
 
+/// Where datagrams go: by a socket to the peer that it is connected to, which is what `&socket`
+/// becomes, or to an address ([`BatchSocket::to`]).
+#[derive(Debug, Clone, Copy)]
+pub struct Destination<'s> {
+    socket: &'s BatchSocket,
+    address: Option<SocketAddr>,
+}
+
+impl<'s> From<&'s BatchSocket> for Destination<'s> {
+    fn from(socket: &'s BatchSocket) -> Self {
+        Self { socket, address: None }
+    }
+}
+
 /// Datagrams that arrived together, from one sender.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received<'r> {
@@ -138,13 +152,19 @@ impl BatchSocket {
         self.send_all(datagrams, size, None)
     }
 
-    /// As [`send`](Self::send), to `address`, on a socket that is not connected.
+    /// As [`send`](Self::send), to an address, on a socket that is not connected.
     ///
     /// # Errors
     ///
     /// As for [`send`](Self::send).
     pub fn send_to(&self, datagrams: &[u8], size: usize, to: SocketAddr) -> io::Result<usize> {
         self.send_all(datagrams, size, Some(to))
+    }
+
+    /// This socket with an address, for [`Batcher::push`].
+    #[must_use]
+    pub fn to(&self, address: SocketAddr) -> Destination<'_> {
+        Destination { socket: self, address: Some(address) }
     }
 
     fn send_all(&self, bytes: &[u8], size: usize, to: Option<SocketAddr>) -> io::Result<usize> {

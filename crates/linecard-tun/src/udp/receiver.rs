@@ -28,13 +28,38 @@ const MAX_CALLS: usize = 64;
 /// assert_eq!(burst.batches[0].from, client.local_addr()?);
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// A server with many peers takes batch by batch, because each has its own sender, and merges all
+/// packets of a burst together:
+///
+/// ```no_run
+/// # use linecard_tun::udp::{BatchSocket, Receiver};
+/// # use linecard_tun::{Device, TapConfig};
+/// # use std::net::{SocketAddr, UdpSocket};
+/// # fn decrypt(from: SocketAddr, datagram: &mut [u8]) -> bool { unimplemented!() }
+/// # let device = Device::open(&TapConfig::tun("tun0"))?;
+/// # let socket = BatchSocket::new(UdpSocket::bind("192.0.2.1:5000")?)?;
+/// # let (mut receiver, mut merger, mut packets) = (Receiver::new(4), device.merger(), Vec::new());
+/// let burst = receiver.receive(&socket)?;
+/// for batch in burst.batches {
+///     // `decrypt` finds the peer's key by its address, decrypts in place, and refuses packets with
+///     // an inner source address that is not the peer's: merging does not know peers.
+///     packets.extend(batch.ranges().filter(|place| {
+///         decrypt(batch.from, &mut burst.bytes[place.clone()])
+///     }));
+/// }
+/// merger.merge_burst(burst.bytes, packets.drain(..), &mut |packet| {
+///     let _full = device.write(&packet);
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Receiver {
     bytes: Vec<u8>,
     batches: Vec<Batch>,
 }
 
-/// Datagrams that one call received.
+/// Datagrams that one call received, all from one sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// Where they are, one behind the other.
@@ -43,6 +68,14 @@ pub struct Batch {
     pub size: usize,
     /// The sender.
     pub from: SocketAddr,
+}
+
+impl Batch {
+    /// The places of its datagrams in [`Burst::bytes`]; an empty one is left out.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let start = self.place.start;
+        stride(self.place.len(), self.size).map(move |range| start + range.start..start + range.end)
+    }
 }
 
 /// Datagrams that were waiting at a socket.
@@ -59,10 +92,7 @@ pub struct Burst<'r> {
 impl<'r> Burst<'r> {
     /// The places of all datagrams in [`bytes`](Self::bytes); an empty one is left out.
     pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + use<'r> {
-        self.batches.iter().flat_map(|Batch { place, size, .. }| {
-            let start = place.start;
-            stride(place.len(), *size).map(move |range| start + range.start..start + range.end)
-        })
+        self.batches.iter().flat_map(Batch::ranges)
     }
 }
 
