@@ -123,7 +123,9 @@ def test_transfers_are_the_same_for_the_same_seed() -> None:
 
 def test_a_plan_that_fits_is_a_report() -> None:
     scenario = SCENARIOS / "plan-transfer.toml"
-    assert linecard.plan(scenario).job == "plan"
+    plan = linecard.plan(scenario)
+    assert plan.job == "plan"
+    assert plan.to_dict()["config"]["measure"] is False and "demand" in plan.to_dict()["config"]
 
 
 def test_an_infeasible_plan_raises_with_its_report(tmp_path: Path) -> None:
