@@ -93,7 +93,7 @@ def test_reports_go_to_other_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("model-*.toml")), ids=lambda path: path.stem)
 def test_every_model_runs(path: Path) -> None:
-    assert linecard.model(path).job == "model"
+    assert linecard.model(path).job == "model run"
 
 
 def test_values_are_set() -> None:
