@@ -93,7 +93,7 @@ def test_reports_go_to_other_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(SCENARIOS.glob("model-*.toml")), ids=lambda path: path.stem)
 def test_every_model_runs(path: Path) -> None:
-    assert linecard.model(path).job == "model"
+    assert linecard.model(path).job == "model run"
 
 
 def test_values_are_set() -> None:
@@ -123,7 +123,9 @@ def test_transfers_are_the_same_for_the_same_seed() -> None:
 
 def test_a_plan_that_fits_is_a_report() -> None:
     scenario = SCENARIOS / "plan-transfer.toml"
-    assert linecard.plan(scenario).job == "plan"
+    plan = linecard.plan(scenario)
+    assert plan.job == "plan"
+    assert plan.to_dict()["config"]["measure"] is False and "demand" in plan.to_dict()["config"]
 
 
 def test_an_infeasible_plan_raises_with_its_report(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ use linecard::progress::Progress;
 use linecard_config::{Config, Document, Parameter, Varied, parameters, schema};
 use linecard_report::{Page, Report, report_of};
 use schemars::Schema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -88,9 +89,8 @@ impl AnyJob {
     }
 
     /// A result of this model, with its name where scenarios have it.
-    pub(crate) fn named(&self, mut finished: Finished) -> Finished {
-        finished.complete(|report| report.add_config(&json!({ "model": self.name })));
-        finished
+    pub(crate) fn named(&self, finished: Finished) -> Finished {
+        finished.with_config(&json!({ "model": self.name }))
     }
 
     /// Its parameters.
@@ -137,6 +137,13 @@ impl Finished {
         self
     }
 
+    /// The same with more values of the configuration, those of a struct or of an object.
+    #[must_use]
+    pub(crate) fn with_config(mut self, values: &impl Serialize) -> Self {
+        self.complete(|report| report.add_config(values));
+        self
+    }
+
     /// Completes the report, and its copy on the page.
     fn complete(&mut self, complete: impl Fn(&mut Report)) {
         complete(&mut self.report);
@@ -173,10 +180,19 @@ pub fn finish_with<J: Job>(
     context: &Context<'_>,
 ) -> Result<Finished, Error> {
     let outcome = J::run(config, context).map_err(|error| context.placed(error))?;
-    let finished = finished::<J>(command, J::title(config), &outcome);
-    let mut finished = finished.of_config(config, context.document);
+    let mut finished = finished_with::<J>(command, config, context, &outcome);
     finished.failure = finished.failure.map(|error| context.placed(error));
     Ok(finished)
+}
+
+/// The outcome of a job that ran with this configuration, as front ends show it; reports name `command` as their job.
+pub fn finished_with<J: Job>(
+    command: &'static str,
+    config: &J::Config,
+    context: &Context<'_>,
+    outcome: &J::Outcome,
+) -> Finished {
+    finished::<J>(command, J::title(config), outcome).of_config(config, context.document)
 }
 
 /// The outcome of a job, as front ends show it; reports name `command` as their job.

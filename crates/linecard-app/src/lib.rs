@@ -26,7 +26,7 @@ pub mod scenario;
 #[cfg(target_os = "linux")]
 pub mod transfer;
 
-pub use erased::{AnyJob, Finished, finish, finish_with, finished};
+pub use erased::{AnyJob, Finished, finish, finish_with, finished, finished_with};
 pub use error::{EXIT_CODES, Error};
 pub use function::{Arguments, FUNCTIONS, Function, Takes, function};
 pub use job::{Cancellable, Context, Job};

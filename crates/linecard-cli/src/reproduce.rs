@@ -7,6 +7,7 @@ use linecard_app::Context;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
 use linecard_app::reproduce::reproduce;
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -99,6 +100,7 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
         live::check(&name, own)?;
     }
     let mut reproduced = reproduce(&name, own, &context)?;
+    reproduced.report.add_config(&json!({ "modelled": arguments.modelled }));
     #[cfg(target_os = "linux")]
     if !arguments.modelled {
         live::add(&name, own, &|line| say(line), &mut reproduced.report)?;
@@ -121,7 +123,8 @@ fn all(json: bool, context: &Context<'_>) -> Result<(), Failure> {
     let mut unexplained = 0;
     let mut reports = serde_json::Map::new();
     for name in Reproduction::value_variants().iter().map(|one| one.name()) {
-        let found = reproduce(&name, None, context)?;
+        let mut found = reproduce(&name, None, context)?;
+        found.report.add_config(&json!({ "modelled": true }));
         unexplained += found.unexplained;
         if json {
             let report = serde_json::to_value(&found.report).map_err(std::io::Error::from)?;

@@ -7,6 +7,7 @@ use linecard_io::calibrate::{
     Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, raise_priority,
 };
 use linecard_report::{Report, Section, Value};
+use serde::Serialize;
 use std::env;
 use std::fs;
 use std::io::{self, Write};
@@ -18,7 +19,8 @@ const FULL: (u64, Duration) = (9, Duration::from_millis(4));
 const QUICK: (u64, Duration) = (3, Duration::from_millis(1));
 
 /// Which stages are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Only {
     /// Those of large sends and receives.
     Offload,
@@ -27,7 +29,7 @@ pub enum Only {
 }
 
 /// The parameters.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Settings {
     /// File to write; without one, `linecard/calibration.json` among the user's state.
     pub file: Option<PathBuf>,
@@ -72,6 +74,7 @@ pub fn calibrate(settings: &Settings, context: &Context<'_>) -> Result<Report, E
     }
     save(&path, &calibration)?;
     let mut report = report(&calibration);
+    report.add_config(settings);
     if let Some(why) = missing {
         report.note(format!("Stages of transfers were not measured: {why}"));
     }

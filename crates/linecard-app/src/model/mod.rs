@@ -26,7 +26,7 @@ use std::sync::Arc;
 use transmit::TransmitModel;
 
 /// The command of all models.
-const COMMAND: &str = "model";
+const COMMAND: &str = "model run";
 
 /// The title of a model's page.
 fn title(name: &str) -> String {

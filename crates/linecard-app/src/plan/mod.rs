@@ -16,6 +16,7 @@ use linecard::plan;
 use linecard_report::Report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::path::Path;
 
 /// What is asked beside the scenario.
@@ -51,7 +52,8 @@ pub fn plan(scenario: &Path, options: &Options) -> Result<Finished, Error> {
     }
     let page = report::page(&text, question);
     let failure = answer.err().map(|why| Error::Infeasible(why.text));
-    Ok(Finished { page, failure, ..Finished::of_report("", text) })
+    let finished = Finished { page, failure, ..Finished::of_report("", text) };
+    Ok(finished.with_config(&asked.scenario()?).of_config(options, None))
 }
 
 /// Calibrates and measures many configurations in turn, in so many rounds: predicted and measured rates in a table. Of
@@ -66,8 +68,10 @@ pub fn verify(
     payload: Option<u32>,
     context: &Context<'_>,
 ) -> Result<Report, Error> {
-    match what {
-        Only::Offload => measured::verify(rounds, context),
-        Only::Transfer => transfers::verify(rounds, payload, context),
-    }
+    let mut report = match what {
+        Only::Offload => measured::verify(rounds, context)?,
+        Only::Transfer => transfers::verify(rounds, payload, context)?,
+    };
+    report.add_config(&json!({ "verify": what, "rounds": rounds, "payload": payload }));
+    Ok(report)
 }

@@ -10,6 +10,7 @@ use linecard::plan::{
 };
 use linecard_config::{Duration, Probability, Rate, UnitError};
 use linecard_io::calibrate::{Calibration, Identity, token};
+use serde_json::Value;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
@@ -43,6 +44,11 @@ pub(super) fn read(path: &Path, calibration: Option<&Path>) -> Result<Query, Err
 }
 
 impl Query {
+    /// The scenario as its file has it.
+    pub(super) fn scenario(&self) -> Result<Value, Error> {
+        Ok(self.source.document()?.read_as()?)
+    }
+
     /// Where a value is that the plan refuses.
     pub(super) fn refuse(&self, error: &PlanError) -> Error {
         let names = self.question.stages.iter().map(|stage| &stage.name).zip(&self.names);

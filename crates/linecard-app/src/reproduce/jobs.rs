@@ -24,6 +24,8 @@ const MAX_BASES: usize = 8;
 pub(super) struct Runs<'p> {
     paper: &'p Paper,
     jobs: BTreeMap<&'p str, Vec<Point>>,
+    /// What the files say of each job, for reports.
+    pub(super) configs: Map<String, Value>,
     /// Columns of curves.
     curves: BTreeMap<&'p str, BTreeMap<&'p str, Vec<f64>>>,
     /// Each once: values that are given by a parameter's former name.
@@ -54,9 +56,11 @@ impl<'p> Runs<'p> {
         context: &Context<'_>,
     ) -> Result<Self, Error> {
         let (mut tasks, mut warnings) = (Vec::new(), BTreeSet::new());
+        let mut configs = Map::new();
         for name in names {
             let job = Job::find(paper, files, name)?;
             let points = job.points()?;
+            configs.insert(name.clone(), job.config()?);
             // What is wrong is said before anything runs.
             for (model, at) in points.iter().filter_map(|at| Some((named(job.model)?, at))) {
                 model.check(at)?;
@@ -76,7 +80,7 @@ impl<'p> Runs<'p> {
         for ((name, ..), point) in tasks.iter().zip(points) {
             jobs.entry(name.as_str()).or_default().push(point?);
         }
-        Ok(Self { paper, jobs, curves: BTreeMap::new(), warnings })
+        Ok(Self { paper, jobs, configs, curves: BTreeMap::new(), warnings })
     }
 
     /// The values that an expression names.
@@ -190,6 +194,16 @@ impl<'p> Job<'p> {
         let model = model.ok_or_else(|| Error::Usage(format!("job `{name}` has no model")))?;
         let vary = chain.iter().find_map(|(_, job)| job.vary.as_deref()).unwrap_or_default();
         Ok(Self { model, document, vary, varied_in })
+    }
+
+    /// Its model, its parameters as the files have them, and its axes.
+    fn config(&self) -> Result<Value, ConfigError> {
+        let mut config: Map<String, Value> = self.document.read_as()?;
+        config.insert("model".to_owned(), self.model.into());
+        if !self.vary.is_empty() {
+            config.insert("vary".to_owned(), json!(self.vary));
+        }
+        Ok(config.into())
     }
 
     /// A document for each point.

@@ -20,6 +20,7 @@ use jobs::Runs;
 use linecard_config::Document;
 use linecard_report::Report;
 use paper::Paper;
+use serde_json::json;
 use std::path::Path;
 
 /// What a reproduction came to.
@@ -57,14 +58,20 @@ pub fn reproduce(
     own: Option<&Path>,
     context: &Context<'_>,
 ) -> Result<Reproduced, Error> {
-    match name {
-        "lso-table1" => return lso::table1(own),
-        "lso-table2" => return lso::table2(own),
-        "lso-table3" => return lso::table3(own),
-        "lso-clock" => return lso::clock(own),
-        "lso-receive" => return lso_receive::reproduce(own),
-        _ => {}
-    }
+    let mut reproduced = match name {
+        "lso-table1" => lso::table1(own),
+        "lso-table2" => lso::table2(own),
+        "lso-table3" => lso::table3(own),
+        "lso-clock" => lso::clock(own),
+        "lso-receive" => lso_receive::reproduce(own),
+        name => of_paper(name, own, context),
+    }?;
+    reproduced.report.add_config(&json!({ "scenario": own }));
+    Ok(reproduced)
+}
+
+/// A publication whose values are in a file.
+fn of_paper(name: &str, own: Option<&Path>, context: &Context<'_>) -> Result<Reproduced, Error> {
     let (built_in, job) = Paper::built_in(name)?;
     let mut paper: Paper = built_in.read_as()?;
     let mut files = vec![built_in];
@@ -83,6 +90,7 @@ pub fn reproduce(
     let tables = reproduction.table.iter().map(|table| table.compare(&lookup));
     let tables = tables.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
     let mut report = Report::new(job);
+    report.add_config(&json!({ "jobs": runs.configs }));
     let unexplained = add_all(&tables, &reproduction.free, &mut report);
     curves.into_iter().for_each(|curve| report.push(curve));
     reproduction.notes.iter().chain(&runs.warnings).for_each(|note| report.note(note));

@@ -11,8 +11,8 @@ use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use linecard_app::transfer::receive::{Config, Outcome, ReceiveJob, Receiver};
 use linecard_app::transfer::{Failed, Log};
-use linecard_app::{Context, Job};
-use linecard_report::report_of;
+use linecard_app::{Context, Job, finished_with};
+use linecard_report::Report;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,6 +45,9 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);
     let log: Log = Arc::new(move |line| above.say(line));
+    let report = |outcome: &Outcome| {
+        finished_with::<ReceiveJob>(ReceiveJob::COMMAND, &config, &context, outcome).report
+    };
     let receiver =
         Receiver::listen(&config, &context, &log).map_err(|error| context.placed(error))?;
     loop {
@@ -54,14 +57,14 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
         });
         bar.done();
         match result {
-            Ok(outcome) => match arguments.received(&outcome) {
+            Ok(outcome) => match arguments.received(&outcome, &report(&outcome)) {
                 Err(failure @ Failure::Partial(_)) if arguments.keep => say(&failure.to_string()),
                 result => result?,
             },
             Err(Failed { error: Failure::Stopped(_), outcome: None }) if arguments.keep => {
                 return Ok(());
             }
-            Err(failed) => arguments.failed(failed)?,
+            Err(failed) => arguments.failed(failed, report)?,
         }
         if !arguments.keep || progress.is_stopped() {
             return Ok(());
@@ -70,16 +73,20 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
 }
 
 impl RecvArguments {
-    fn received(&self, outcome: &Outcome) -> Result<(), Failure> {
-        self.print(outcome, self.json)?;
+    fn received(&self, outcome: &Outcome, report: &Report) -> Result<(), Failure> {
+        self.print(report)?;
         outcome.missing().iter().for_each(|line| say(line));
         ReceiveJob::check(outcome)
     }
 
     /// A transfer has ended early; the next may come if there is to be one.
-    fn failed(&self, Failed { error, outcome }: Failed<Outcome>) -> Result<(), Failure> {
+    fn failed(
+        &self,
+        Failed { error, outcome }: Failed<Outcome>,
+        report: impl Fn(&Outcome) -> Report,
+    ) -> Result<(), Failure> {
         if let Some(outcome) = outcome.filter(|_| self.json) {
-            self.print(&outcome, true)?;
+            self.print(&report(&outcome))?;
         }
         if !self.keep || matches!(error, Failure::Stopped(_)) {
             return Err(error);
@@ -89,8 +96,8 @@ impl RecvArguments {
     }
 
     /// Beside the data, if that goes to stdout.
-    fn print(&self, outcome: &Outcome, json: bool) -> Result<(), Failure> {
+    fn print(&self, report: &Report) -> Result<(), Failure> {
         let output = (self.folder == Path::new("-")).then_some(&*self.folder);
-        account::print(&report_of("recv", outcome), json, output)
+        account::print(report, self.json, output)
     }
 }

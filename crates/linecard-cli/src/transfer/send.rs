@@ -9,11 +9,10 @@ use crate::signals;
 use clap::Args;
 use linecard::progress::Progress;
 use linecard_app::transfer::keys::Fingerprint;
-use linecard_app::transfer::send::{Config, Observer, SendJob, send};
+use linecard_app::transfer::send::{Config, Observer, Outcome, SendJob, send};
 use linecard_app::transfer::{Failed, Peer};
-use linecard_app::{Context, Job};
+use linecard_app::{Context, Job, finished_with};
 use linecard_config::Parsed;
-use linecard_report::report_of;
 use linecard_transfer_net::send::SendProgress;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -51,16 +50,20 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
     let mut shown = Shown::new(Arc::clone(&progress), config.input == Path::new("-"));
     let result = send(&config, &context, &mut shown);
     shown.bar.done();
+    let print = |outcome: &Outcome| {
+        let finished = finished_with::<SendJob>(SendJob::COMMAND, &config, &context, outcome);
+        account::print(&finished.report, arguments.json, None)
+    };
     match result {
         Ok(outcome) => {
             outcome.not_sent().iter().for_each(|line| say(line));
-            account::print(&report_of("send", &outcome), arguments.json, None)?;
+            print(&outcome)?;
             outcome.missing().iter().for_each(|line| say(line));
             SendJob::check(&outcome)
         }
         Err(Failed { error, outcome }) => {
             if let Some(outcome) = outcome.filter(|_| arguments.json) {
-                account::print(&report_of("send", &*outcome), true, None)?;
+                print(&outcome)?;
             }
             Err(context.placed(error))
         }

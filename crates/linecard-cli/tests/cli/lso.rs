@@ -27,6 +27,9 @@ fn table_1_is_the_paper_s_but_for_five_cells() {
     assert_eq!(verdicts(&found), [43, 5, 0], "{found}");
     let text = found.to_string();
     assert!(text.contains("22 of 24 totals and 21 of 24"), "{text}");
+    let config = &found["config"];
+    assert_eq!(config["jobs"]["approach-2"]["firmware"]["image"], "approach-2", "{config}");
+    assert_eq!((&config["scenario"], &config["modelled"]), (&Json::Null, &false.into()));
     let slip = row(&found, "table_1", "TCP EOM 1500 bytes, total");
     assert_eq!((&slip["paper"], &slip["ours"]), (&41.0.into(), &42.0.into()));
     assert!(slip["reason"].as_str().unwrap().contains("4 busy cycles"));

@@ -37,6 +37,7 @@ fn the_scenarios_of_the_project_are_the_defaults() {
         };
         assert!(!whole["config"][section][key].is_null(), "{kind}: {}", whole["config"]);
         assert_eq!(whole["config"]["model"], kind);
+        assert_eq!(whole["job"], "model run", "{kind}");
         let other = run(&folder, &["--set", set]);
         assert_ne!(other["config"], whole["config"], "{kind}: {set}");
         let outcome =

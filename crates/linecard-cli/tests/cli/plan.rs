@@ -37,6 +37,9 @@ fn a_plan_has_the_figures_of_the_formulae() {
     let slots = json["rings"][0]["value"]["slots"].as_u64().unwrap();
     assert!(slots.is_power_of_two());
     assert!(number(&json, &["prediction", "most_goodput"]) >= 10e9);
+    let config = &json["config"];
+    assert_eq!((&config["demand"]["goodput"], &config["measure"]), (&"10G".into(), &false.into()));
+    assert_eq!(config["stage"][1]["fixed"], "500ns", "{config}");
 }
 
 #[test]
@@ -176,9 +179,11 @@ fn costs_are_measured_kept_and_used_and_another_machines_are_refused() {
 fn without_a_file_costs_are_kept_with_the_users_state() {
     let folder = Folder::new();
     let state = folder.path("state");
-    let mut command = folder.command(&["calibrate", "--quick", "--only", "offload"]);
+    let mut command = folder.command(&["calibrate", "--quick", "--only", "offload", "--json"]);
     let output = command.env("XDG_STATE_HOME", &state).output().unwrap();
     assert!(output.status.success(), "{output:?}");
+    let config = serde_json::from_slice::<Json>(&output.stdout).unwrap()["config"].take();
+    assert_eq!((&config["only"], &config["quick"]), (&"offload".into(), &true.into()));
     assert!(state.join("linecard/calibration.json").is_file());
 }
 

@@ -9,7 +9,6 @@ use super::{Bench, DMA_HZ, Point, SIZES, protocol};
 use crate::Error;
 use crate::model::core::DmaClock;
 use crate::model::transmit::figures::CLASSES;
-use linecard_report::Report;
 use std::path::Path;
 
 /// Total and idle cycles as published: by protocol, class and size.
@@ -63,7 +62,7 @@ pub(in super::super) fn table1(path: Option<&Path>) -> Result<Reproduced, Error>
             add_column(&bench, point, (&TABLE_1, column), (&mut table, &mut exact))?;
         }
     }
-    let mut report = Report::new("reproduce lso-table1");
+    let mut report = bench.report("reproduce lso-table1");
     report.note(exact_text(exact));
     let unexplained = add_all(&[table], &[], &mut report);
     report.note(
@@ -78,7 +77,7 @@ pub(in super::super) fn table2(path: Option<&Path>) -> Result<Reproduced, Error>
     let bench = Bench::new(path, "approach-2")?;
     let title = "Table 2: core cycles, DMA at 2115 MHz";
     let mut table = Comparison::new("table_2", title);
-    let mut report = Report::new("reproduce lso-table2");
+    let mut report = bench.report("reproduce lso-table2");
     let mut exact = [0; 2];
     for (column, mtu) in SIZES.into_iter().enumerate() {
         let (core_hz, how) = column_clock(&bench, column)?;

@@ -9,7 +9,7 @@ use crate::model::core::DmaClock;
 use linecard::packet::header::{self, Ipv4};
 use linecard_config::{Bytes, Maybe, Rate};
 use linecard_model::Ps;
-use linecard_report::{Report, Section, Value};
+use linecard_report::{Section, Value};
 use std::path::Path;
 
 /// Packet sizes of the curves; the tables' are among them.
@@ -30,7 +30,7 @@ const BYTES_OF_TABLE_3: f64 = 1520.0;
 /// The curves and the statements.
 pub(in super::super) fn clock(path: Option<&Path>) -> Result<Reproduced, Error> {
     let bench = Bench::new(path, "approach-2")?;
-    let mut report = Report::new("reproduce lso-clock");
+    let mut report = bench.report("reproduce lso-clock");
     let mut needed = 0;
     for (dma, key, title) in [
         (FIVE_TIMES, "figure_9", "Figure 9: core clock for 100 Gbit/s, DMA five times as fast"),

@@ -5,18 +5,19 @@ mod clock;
 mod clocks;
 mod table3;
 
-use crate::Context;
-use crate::Error;
 use crate::model::Scenario;
 use crate::model::core::{DmaClock, Protocol};
 use crate::model::transmit::figures::{CLASSES, simulate};
 use crate::model::transmit::{Config, TransmitModel, firmware, refused_run};
+use crate::{Context, Error, Job};
 use linecard::offload::segment::Class;
 use linecard::packet::header::Ipv4;
 use linecard_config::{Bytes, Frequency, Maybe, OneOrMany, Parsed};
 use linecard_model::Ps;
 use linecard_model::elf::Firmware;
 use linecard_model::transmit::{Cell, Sent};
+use linecard_report::Report;
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,6 +71,18 @@ impl Bench {
         let context = Context { progress: &Arc::default(), document: Some(&document) };
         let firmware = firmware::load(&config, &context)?;
         Ok(Self { config, firmware })
+    }
+
+    /// The hardware for `config` of a report, by its firmware.
+    fn job(&self) -> (String, Value) {
+        let mut config = serde_json::to_value(&self.config).unwrap_or_default();
+        config["model"] = TransmitModel::NAME.into();
+        (self.config.firmware.image.clone(), config)
+    }
+
+    /// An empty report of runs on this hardware.
+    fn report(&self, name: &'static str) -> Report {
+        report(name, [self.job()])
     }
 
     fn settings(&self, point: Point) -> Config {
@@ -180,6 +193,13 @@ impl Spacing {
         let bits = u128::from(self.intervals * self.wire_bytes * 8);
         self.intervals > 0 && needed <= bits * u128::from(Ps::SECOND.0)
     }
+}
+
+/// An empty report with the hardware that it is of.
+fn report(name: &'static str, jobs: impl IntoIterator<Item = (String, Value)>) -> Report {
+    let mut report = Report::new(name);
+    report.add_config(&json!({ "jobs": Map::from_iter(jobs) }));
+    report
 }
 
 fn protocol(udp: bool) -> &'static str {

@@ -6,7 +6,7 @@ use super::clocks::{Clocks, Scan};
 use super::{Bench, DMA_HZ, Point, SIZES};
 use crate::Error;
 use crate::model::core::DmaClock;
-use linecard_report::{Report, Section, Value};
+use linecard_report::{Section, Value};
 use std::path::Path;
 
 const RATES: [(u64, &str); 2] = [(40_000_000_000, "40"), (100_000_000_000, "100")];
@@ -31,8 +31,10 @@ pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Error>
     let mut runs = Comparison::new("table_3", runs_title);
     let title = "Clocks that carry the rate, continuation packets, DMA at 2115 MHz";
     let mut found = Section::list("clocks", title);
+    let mut jobs = Vec::new();
     for name in ["approach-1", "approach-2", "best"] {
         let bench = Bench::new(path, name)?;
+        jobs.push(bench.job());
         let published = TABLE_3.iter().find(|(known, _)| *known == name);
         let overhead = bench.config.line.overhead.get();
         let cycles = published.map(|(_, cells)| published_cycles(cells, overhead));
@@ -52,7 +54,7 @@ pub(in super::super) fn table3(path: Option<&Path>) -> Result<Reproduced, Error>
             }
         }
     }
-    let mut report = Report::new("reproduce lso-table3");
+    let mut report = super::report("reproduce lso-table3", jobs);
     let unexplained = add_all(&[formula, runs], &[], &mut report);
     report.push(found);
     report.note(

@@ -30,6 +30,10 @@ fn the_account_as_json() {
     let more = [&["--chunk", "256K", "--json", "--payload", "1408"], &lanes[..]].concat();
     let (sent, got) = ends.both("from.bin", &more, &["--json"]);
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    assert!(
+        [&sent, &got].iter().all(|account| !account.stdout.contains("5a5a")),
+        "{sent:?} {got:?}"
+    );
     let sent: Value = serde_json::from_str(&sent.stdout).unwrap();
     let got: Value = serde_json::from_str(&got.stdout).unwrap();
     for account in [&sent, &got] {
@@ -37,6 +41,14 @@ fn the_account_as_json() {
         assert_eq!(account["transfer"]["bytes"], 2 << 20);
         assert!(account["transfer"]["goodput_bps"].as_f64().unwrap() > 1e6);
         assert_eq!(account["lanes"].as_array().unwrap().len(), 2);
+    }
+    // The file of the key is named; the key is nowhere.
+    let (sender, receiver) = (&sent["config"], &got["config"]);
+    assert_eq!((&sender["chunk"], &sender["input"]), (&(256 << 10).into(), &"from.bin".into()));
+    assert_eq!(sender["lanes"].as_array().map(Vec::len), Some(2));
+    assert_eq!((&receiver["folder"], &receiver["memory"]), (&"to".into(), &(512 << 20).into()));
+    for config in [sender, receiver] {
+        assert_eq!(config["access"]["psk"], "psk", "{config}");
     }
     let latency = &sent["chunk_latency"];
     assert_eq!(latency["chunks"], 8);

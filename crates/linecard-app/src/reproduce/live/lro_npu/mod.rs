@@ -10,6 +10,7 @@ use super::{Say, section};
 use crate::Error;
 use linecard_report::Report;
 use scenario::Scenario;
+use serde_json::json;
 use std::path::Path;
 
 /// Refuses what cannot be measured.
@@ -24,6 +25,7 @@ fn read(own: Option<&Path>) -> Result<Scenario, Error> {
 /// Adds real traffic where that can be had. It has no figures that must be met.
 pub(super) fn add(own: Option<&Path>, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
     let scenario = read(own)?;
+    report.add_config(&json!({ "live": scenario }));
     if let Some(why) = session::missing() {
         say(&format!("live interfaces are left out: {why}"));
         report.note(format!("Live interfaces were left out: {why}"));
