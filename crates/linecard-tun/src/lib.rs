@@ -15,10 +15,10 @@
 //! ```no_run
 //! use linecard::offload::burst::Room;
 //! use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
-//! use linecard_tun::{BUFFER_LEN, Device, TapConfig, wait_each};
+//! use linecard_tun::{BUFFER_LEN, Device, DeviceConfig, wait_each};
 //! use std::{io::ErrorKind, net::UdpSocket, os::fd::AsFd, time::Duration};
 //!
-//! let device = Device::open(&TapConfig::tun("tun0"))?;
+//! let device = Device::open(&DeviceConfig::tun("tun0"))?;
 //! let socket = UdpSocket::bind("192.0.2.1:5000")?;
 //! socket.connect("192.0.2.2:5000")?;
 //! let socket = BatchSocket::new(socket)?;
@@ -97,7 +97,7 @@ pub mod udp;
 
 pub use buffers::Buffers;
 pub use counters::{Counters, Drops};
-pub use device::{Device, Frame, TapConfig, TapKind};
+pub use device::{Device, DeviceConfig, DeviceKind, Frame};
 pub use error::PortError;
 pub use tap::Tap;
 
@@ -114,11 +114,11 @@ pub const BUFFER_LEN: usize = 65_536 + 64;
 ///
 /// ```no_run
 /// use linecard::packet::Pool;
-/// use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
+/// use linecard_tun::{BUFFER_LEN, Tap, DeviceConfig};
 /// use std::os::fd::AsFd;
 /// use std::time::Duration;
 ///
-/// let tap = Tap::open(&TapConfig::new("tap0"), Pool::new(128, BUFFER_LEN))?;
+/// let tap = Tap::open(&DeviceConfig::tap("tap0"), Pool::new(128, BUFFER_LEN))?;
 /// let ready = linecard_tun::wait(&[tap.as_fd()], Duration::from_millis(100))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
