@@ -6,10 +6,9 @@ use crate::interface::check_name;
 use crate::sys::{self, device};
 use linecard::offload::burst::{CutError, FrameSegments, Merged, Merger, cut};
 use linecard::offload::coalesce::Config;
-use linecard::offload::defer_checksum;
 use linecard::offload::virtio::{self, Endian, Format, Header, flag};
-use linecard::packet::checksum::Sum;
-use linecard::packet::{Form, Gso, LayerKind, Layout, LinkType, Meta, Packet};
+use linecard::offload::{defer_checksum, verify_checksum};
+use linecard::packet::{Gso, LinkType, Meta, Packet};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -144,27 +143,11 @@ impl<'b> Frame<'b> {
     #[must_use]
     pub fn is_intact(&self) -> bool {
         let known = flag::NEEDS_CSUM | flag::DATA_VALID;
-        self.header.flags & known != 0 || checksum_is_right(self.bytes, self.link)
+        self.header.flags & known != 0 || {
+            let packet = Packet::new(&*self.bytes, self.link, Meta::default());
+            verify_checksum(&packet) != Some(false)
+        }
     }
-}
-
-/// Verifies the innermost checksum, if there is one.
-fn checksum_is_right(bytes: &[u8], link: LinkType) -> bool {
-    let layout = Layout::parse(link, bytes);
-    let (Form::Datagram, Some(transport)) = (layout.form(), layout.transport()) else {
-        return true;
-    };
-    let field = Layout::checksum_field(transport).and_then(|at| bytes.get(at..at + 2));
-    if transport.kind == LayerKind::Udp && field == Some(&[0, 0]) {
-        // No checksum (RFC 768).
-        return true;
-    }
-    let (Some(pseudo), Some(covered)) =
-        (layout.pseudo_sum(bytes, layout.payload().len()), bytes.get(transport.at()..layout.end()))
-    else {
-        return true;
-    };
-    pseudo.plus(Sum::of(covered)).is_valid()
 }
 
 impl Device {
