@@ -123,8 +123,10 @@ struct Open {
 /// guest of a virtual machine, set [`Header::num_buffers`] to the number of buffers used. Where
 /// peers are not trusted, set [`Config::secret`] to a random number.
 ///
-/// Memory is allocated as bursts grow, and kept: 12 bytes a frame and about 60 a flow of the
-/// largest burst, and about 250 for each merged packet of it.
+/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 40
+/// bytes for each frame, 100 for each packet that results, 300 more if another packet of its flow
+/// was compared with it, and 32 for each slice of the longest one. So the caller limits it by the
+/// number of frames in a call.
 ///
 /// ```
 /// use linecard::offload::burst::{Merger, stride};
@@ -191,8 +193,13 @@ struct Lent<'a, F: ?Sized> {
 }
 
 impl Merger {
-    /// For frames with this link header: [`LinkType::Raw`] for a TUN device. Of the configuration,
-    /// what concerns held packets and the creation of flows is not used.
+    /// For frames with this link header: [`LinkType::Raw`] for a TUN device.
+    ///
+    /// Of the configuration, these fields are used: `checksum`, `device` (none counts as the
+    /// default one), `max_bytes` (at most 65,535), `max_segments`, `max_datagrams`, `max_tunnels` and
+    /// `secret`. The others are ignored, because nothing is held and there is no table of flows:
+    /// `creation`, `hold_budget`, `idle_floor`, `flush_at_batch_end`, `flush_quiet_at_batch_end`,
+    /// `max_flows`, `max_held_packets` and `max_held_bytes`.
     #[must_use]
     pub fn new(link: LinkType, mut config: Config) -> Self {
         let device = *config.device.get_or_insert_default();
