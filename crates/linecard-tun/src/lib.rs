@@ -1,5 +1,5 @@
 //! The last mile of a tunnel in user space, on Linux: large packets from and to a TUN or TAP device,
-//! and batches of UDP datagrams to and from a peer.
+//! and batches of UDP datagrams to and from peers.
 //!
 //! | step | type |
 //! |---|---|
@@ -48,6 +48,10 @@
 //! # #[expect(unreachable_code, reason = "the loop has no end")]
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! **Many peers.** A server leaves its socket unconnected, pushes to
+//! [`socket.to(address)`](udp::BatchSocket::to), and finds the sender of what it received in each
+//! [`Batch`](udp::Batch).
 //!
 //! **With an executor.** [`Device`] and [`BatchSocket`](udp::BatchSocket) never block, and are file
 //! descriptors. tokio awaits them as `AsyncFd` (`tokio::io::unix`), and `try_io` around

@@ -3,9 +3,10 @@
 use linecard::offload::burst::{Room, cut};
 use linecard::offload::virtio::Header;
 use linecard::packet::LinkType;
-use linecard_tun::udp::{BatchSocket, Batcher, MAX_RECEIVED};
+use linecard_testkit::lab::{inside, ip};
+use linecard_tun::udp::{BatchSocket, Batcher, Destination, MAX_RECEIVED, Receiver};
 use std::io::ErrorKind;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -24,6 +25,27 @@ fn pair() -> [BatchSocket; 2] {
         both[one].socket().connect(address).expect("it is near");
     }
     both
+}
+
+fn address(socket: &BatchSocket) -> SocketAddr {
+    socket.socket().local_addr().expect("it is bound")
+}
+
+/// Adds a frame that is one datagram of `len` bytes, of which the first is `mark`.
+fn push(batcher: &mut Batcher, to: Destination<'_>, mark: u8, len: usize) -> std::io::Result<()> {
+    let mut frame = content(len - 1);
+    let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("plain");
+    let room = Room { front: 1, back: 0 };
+    batcher.push(to, &mut segments, room, |datagram| datagram[0] = mark)
+}
+
+/// What a socket receives of datagrams that [`push`] has sent: their marks and lengths.
+fn marks(socket: &BatchSocket, count: usize) -> Vec<(u8, usize)> {
+    let marks = receive(socket, count).0.into_iter().map(|datagram| {
+        assert_eq!(datagram[1..], content(datagram.len() - 1));
+        (datagram[0], datagram.len())
+    });
+    marks.collect()
 }
 
 /// The next `count` datagrams, and the most that one call gave.
@@ -178,4 +200,108 @@ fn a_segment_that_no_datagram_can_hold_is_refused_before_it_is_taken() {
         segments.write(Room::default(), &mut out).expect("room").is_some(),
         "it is still there"
     );
+}
+
+/// Promise (Live interfaces): datagrams that a `Batcher` gathers for several addresses arrive at each
+/// complete and in order: 20 rounds of 1 to 1,400 bytes to 2 and to 40 addresses, on the loopback
+/// interface.
+#[test]
+fn each_of_many_peers_gets_its_datagrams_in_order() {
+    // 40 are more than are gathered for at once.
+    for count in [2, 40] {
+        let server = open("127.0.0.1");
+        let peers: Vec<BatchSocket> = (0..count).map(|_| open("127.0.0.1")).collect();
+        let (mut batcher, mut expected) = (Batcher::new(), vec![Vec::new(); count]);
+        for round in 0..20 {
+            for (at, peer) in peers.iter().enumerate() {
+                // Equal, shorter and longer ones behind each other, and a peer that is left out.
+                let len = [1_400, 1_400, 700, 1_400, 1, 1_001][(round + at / 2) % 6];
+                if (round * count + at) % 7 != 0 {
+                    let sent = push(&mut batcher, server.to(address(peer)), round as u8, len);
+                    sent.expect("there is room");
+                    expected[at].push((round as u8, len));
+                }
+            }
+        }
+        batcher.flush(&server).expect("there is room");
+        for (peer, expected) in peers.iter().zip(&expected) {
+            assert_eq!(marks(peer, expected.len()), *expected);
+        }
+        let all = expected.iter().map(Vec::len).sum::<usize>() as u64;
+        assert_eq!((batcher.sent(), batcher.dropped()), (all, 0));
+    }
+}
+
+#[test]
+fn datagrams_to_interleaved_addresses_leave_by_one_call_each() {
+    let (server, peers) = (open("127.0.0.1"), [open("127.0.0.1"), open("127.0.0.1")]);
+    if !server.sends_batches() || !peers[0].receives_batches() {
+        return linecard_testkit::skip("batches of datagrams", "UDP GSO and GRO take Linux 5.0");
+    }
+    let mut batcher = Batcher::new();
+    for mark in 0..30 {
+        for peer in &peers {
+            push(&mut batcher, server.to(address(peer)), mark, 1_000).expect("there is room");
+        }
+    }
+    batcher.flush(&server).expect("there is room");
+    for peer in &peers {
+        assert_eq!(receive(peer, 30).1, 30, "by one call");
+    }
+}
+
+#[test]
+fn an_error_of_one_address_loses_no_datagram_to_another() {
+    let (server, peer) = (open("127.0.0.1"), open("127.0.0.1"));
+    // No socket has the port 0.
+    let (nobody, mut batcher) = (SocketAddr::from(([127, 0, 0, 1], 0)), Batcher::new());
+    for mark in 0..3 {
+        for to in [nobody, address(&peer)] {
+            push(&mut batcher, server.to(to), mark, 100).expect("nothing is sent yet");
+        }
+    }
+    assert_eq!(batcher.flush(&server).map_err(|error| error.kind()), Err(ErrorKind::InvalidInput));
+    assert_eq!(marks(&peer, 3), [(0, 100), (1, 100), (2, 100)]);
+    assert_eq!((batcher.sent(), batcher.dropped()), (3, 3));
+    batcher.flush(&server).expect("nothing is left");
+}
+
+#[test]
+fn datagrams_longer_than_the_mtu_are_sent_one_by_one() {
+    inside("datagrams longer than the MTU", |_| {
+        ip("link set lo mtu 1400 up");
+        let (server, peers) = (open("127.0.0.1"), [open("127.0.0.1"), open("127.0.0.1")]);
+        let mut batcher = Batcher::new();
+        for mark in 0..4 {
+            for (peer, len) in peers.iter().zip([3_000, 1_000]) {
+                push(&mut batcher, server.to(address(peer)), mark, len).expect("there is room");
+            }
+        }
+        batcher.flush(&server).expect("there is room");
+        for (peer, len) in peers.iter().zip([3_000, 1_000]) {
+            assert_eq!(marks(peer, 4), [0, 1, 2, 3].map(|mark| (mark, len)));
+        }
+        assert_eq!((batcher.sent(), batcher.dropped()), (8, 0));
+        assert!(server.sends_batches(), "only those of this length are not");
+    });
+}
+
+#[test]
+fn a_burst_names_the_sender_of_each_batch() {
+    let (server, peers) = (open("127.0.0.1"), [open("127.0.0.1"), open("127.0.0.1")]);
+    for (peer, text) in peers.iter().zip([b"abcde", b"fghij"]) {
+        assert_eq!(peer.send_to(text, 2, address(&server)).ok(), Some(5));
+    }
+    let (mut receiver, mut came) = (Receiver::new(4), vec![Vec::new(); 2]);
+    while came.iter().map(Vec::len).sum::<usize>() < 6 {
+        assert!(linecard_tun::wait(&[server.as_fd()], PATIENCE).expect("one descriptor"));
+        let burst = receiver.receive(&server).expect("datagrams wait");
+        assert!(burst.ranges().eq(burst.batches.iter().flat_map(|batch| batch.ranges())));
+        for batch in burst.batches {
+            let from = peers.iter().position(|peer| address(peer) == batch.from);
+            let datagrams = batch.ranges().map(|place| burst.bytes[place].to_vec());
+            came[from.expect("one of them")].extend(datagrams);
+        }
+    }
+    assert_eq!(came, [[&b"ab"[..], b"cd", b"e"], [b"fg", b"hi", b"j"]]);
 }
