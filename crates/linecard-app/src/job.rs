@@ -13,7 +13,7 @@ pub trait Job: 'static {
     /// As scenario files name it.
     const NAME: &'static str;
     /// The command that it belongs to, which reports name as their job.
-    const COMMAND: &'static str;
+    const COMMAND: &'static str = Self::NAME;
     /// Its parameters.
     type Config: Config;
     /// Its result.

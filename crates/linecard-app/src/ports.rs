@@ -133,7 +133,6 @@ pub struct InterfaceOutcome {
 
 impl Job for Ports {
     const NAME: &'static str = "ports";
-    const COMMAND: &'static str = "ports";
     type Config = PortsConfig;
     type Outcome = PortsOutcome;
 

@@ -10,28 +10,15 @@
 #include <string.h>
 
 #include "linecard.h"
+#include "check.h"
 
 enum { COUNT = 100, PAYLOAD = 1448, HEADER = 54, FRAME = HEADER + PAYLOAD, ROOM = 200 };
-
-/* Stops at the first surprise. */
-#define CHECK(condition)                                                             \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                 \
-        }                                                                            \
-    } while (0)
 
 static void must(int32_t code, const char *what) {
     if (code != LINECARD_OK) {
         fprintf(stderr, "%s: %s\n", what, linecard_strerror(code));
         exit(1);
     }
-}
-
-static void put16(uint8_t *at, unsigned value) {
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
 }
 
 static void put32(uint8_t *at, uint32_t value) {

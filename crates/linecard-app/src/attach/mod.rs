@@ -60,7 +60,6 @@ impl Observer for () {}
 
 impl Job for Attach {
     const NAME: &'static str = "attach";
-    const COMMAND: &'static str = "attach";
     type Config = Config;
     type Outcome = AttachOutcome;
 

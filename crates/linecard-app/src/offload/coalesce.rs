@@ -97,7 +97,6 @@ pub struct Coalesce;
 
 impl Job for Coalesce {
     const NAME: &'static str = "coalesce";
-    const COMMAND: &'static str = Self::NAME;
     type Config = Config;
     type Outcome = CoalesceOutcome;
 

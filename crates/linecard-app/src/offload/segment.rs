@@ -79,7 +79,6 @@ pub struct Segment;
 
 impl Job for Segment {
     const NAME: &'static str = "segment";
-    const COMMAND: &'static str = Self::NAME;
     type Config = Config;
     type Outcome = SegmentOutcome;
 

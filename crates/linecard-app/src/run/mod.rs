@@ -82,7 +82,6 @@ pub struct StageTimes {
 
 impl Job for MemoryRun {
     const NAME: &'static str = "run";
-    const COMMAND: &'static str = Self::NAME;
     type Config = Config;
     type Outcome = RunOutcome;
 

@@ -4,7 +4,7 @@ use super::error::{is_missing, of_key};
 use crate::{Context, Error};
 use garde::Validate;
 use linecard_config::ConfigError;
-use linecard_transfer_net::control;
+use linecard_transfer_net::control::{self, Trust};
 use linecard_transfer_net::keys::{Authorized, Identity, SharedKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,10 +34,7 @@ pub struct Access {
 
 impl Access {
     /// The access that needs no key of this end's own.
-    pub(super) fn without_identity(
-        &self,
-        context: &Context<'_>,
-    ) -> Result<Option<control::Access>, Error> {
+    fn without_identity(&self, context: &Context<'_>) -> Result<Option<control::Access>, Error> {
         if self.insecure_none {
             let what = "there are no keys then: leave out psk and identity";
             return match self.psk.is_some() || self.identity.is_some() {
@@ -57,8 +54,21 @@ impl Access {
         Ok(Some(control::Access::Shared(key)))
     }
 
+    /// The access that was asked for; with keys for each end, this one trusts as `trust` says.
+    pub(super) fn with_trust(
+        &self,
+        context: &Context<'_>,
+        trust: impl FnOnce() -> Result<Trust, Error>,
+    ) -> Result<control::Access, Error> {
+        if let Some(access) = self.without_identity(context)? {
+            return Ok(access);
+        }
+        let trust = trust()?;
+        Ok(control::Access::Keys { identity: self.identity(context)?, trust })
+    }
+
     /// This end's own key.
-    pub(super) fn identity(&self, context: &Context<'_>) -> Result<Identity, Error> {
+    fn identity(&self, context: &Context<'_>) -> Result<Identity, Error> {
         let given = self.identity.as_deref().map(|path| file_of(context, "access.identity", path));
         identity(given.as_deref())
     }

@@ -63,7 +63,6 @@ pub struct Others {
 
 impl Job for KeysJob {
     const NAME: &'static str = "keys";
-    const COMMAND: &'static str = "keys";
     type Config = Config;
     type Outcome = Outcome;
 

@@ -1,30 +1,16 @@
 /* Bursts of two flows are merged, and what leaves is cut: byte for byte what it was. Compiled and run by
  * the test `programs`; it exits with 0 if all was as it should be. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "linecard.h"
+#include "../../examples/check.h"
 
 enum { COUNT = 80, FLOWS = 2, PAYLOAD = 1400, HEADER = 40, FRAME = HEADER + PAYLOAD, GAP = 3 };
 enum { FRONT = 8, BACK = 16, STRIDE = FRONT + FRAME + BACK, ROOM = 7 * STRIDE };
 
-/* Stops at the first surprise. */
-#define CHECK(condition)                                                             \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                 \
-        }                                                                            \
-    } while (0)
-
 static uint8_t sent[COUNT][FRAME];
 static size_t lens[COUNT];
-
-static void put16(uint8_t *at, unsigned value) {
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
 
 /* The `index`th packet: IPv4 and TCP, of one flow after the other. */
 static void make_packet(unsigned index) {

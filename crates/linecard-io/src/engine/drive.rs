@@ -221,12 +221,6 @@ impl<R: Send + 'static> Engine<R> {
         now(self.epoch)
     }
 
-    /// Whether any thread is still running.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        self.threads.iter().any(|(_, handle)| !handle.is_finished())
-    }
-
     /// Whether any thread has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -1,6 +1,7 @@
 //! `bpf(2)`: programs and maps, made of raw instructions, without any compiler.
 #![expect(unsafe_code, reason = "bpf(2) has no safe form in std")]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -38,18 +39,18 @@ struct MapUpdate {
 
 #[repr(C)]
 pub(super) struct ProgramLoad {
-    pub(super) kind: u32,
-    pub(super) instruction_count: u32,
-    pub(super) instructions: u64,
-    pub(super) license: u64,
+    kind: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
     pub(super) log_level: u32,
     pub(super) log_len: u32,
     pub(super) log: u64,
-    pub(super) kernel_version: u32,
-    pub(super) flags: u32,
-    pub(super) name: [u8; 16],
-    pub(super) interface: u32,
-    pub(super) attach_type: u32,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach_type: u32,
 }
 
 #[repr(C)]
@@ -115,8 +116,28 @@ pub fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -> [u8; 
 }
 
 /// What programs are called, and the licence that lets them call the kernel's functions.
-pub(super) const NAME: [u8; 16] = *b"linecard\0\0\0\0\0\0\0\0";
-pub(super) const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
+const NAME: [u8; 16] = *b"linecard\0\0\0\0\0\0\0\0";
+const LICENSE: &CStr = c"Dual MIT/GPL";
+
+impl ProgramLoad {
+    /// Of these instructions, which have to live until the command has read them; without a log.
+    pub(super) fn new(kind: u32, instructions: &[[u8; 8]]) -> Self {
+        Self {
+            kind,
+            instruction_count: instructions.len() as u32,
+            instructions: instructions.as_ptr().expose_provenance() as u64,
+            license: LICENSE.as_ptr().expose_provenance() as u64,
+            log_level: 0,
+            log_len: 0,
+            log: 0,
+            kernel_version: 0,
+            flags: 0,
+            name: NAME,
+            interface: 0,
+            attach_type: 0,
+        }
+    }
+}
 
 /// Loads a program, with flags `BPF_F_*`.
 pub(crate) fn load_program(
@@ -127,20 +148,7 @@ pub(crate) fn load_program(
     // Programs at the older hook need not say where they will be.
     let (kind, attach_type) = hook.numbers();
     let attach_type = if hook == Hook::Xdp { 0 } else { attach_type };
-    let load = ProgramLoad {
-        kind,
-        instruction_count: instructions.len() as u32,
-        instructions: instructions.as_ptr().expose_provenance() as u64,
-        license: LICENSE.as_ptr().expose_provenance() as u64,
-        log_level: 0,
-        log_len: 0,
-        log: 0,
-        kernel_version: 0,
-        flags,
-        name: NAME,
-        interface: 0,
-        attach_type,
-    };
+    let load = ProgramLoad { flags, attach_type, ..ProgramLoad::new(kind, instructions) };
     // SAFETY: instructions, as many as told, and license live during the call; there is no log.
     unsafe { load_patiently(&load) }
 }

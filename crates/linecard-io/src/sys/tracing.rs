@@ -1,9 +1,7 @@
 //! BPF programs at tracepoints, and the memory that they write and we read.
 #![expect(unsafe_code, reason = "bpf(2) and mmap(2) have no safe form in std")]
 
-use super::bpf::{
-    BPF_MAP_CREATE, LICENSE, MapCreate, NAME, ProgramLoad, bpf, bpf_fd, load_patiently,
-};
+use super::bpf::{BPF_MAP_CREATE, MapCreate, ProgramLoad, bpf, bpf_fd, load_patiently};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -129,20 +127,7 @@ pub fn ring(bytes: u32) -> io::Result<OwnedFd> {
 ///
 /// As the system says.
 pub fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
-    let mut load = ProgramLoad {
-        kind: BPF_PROG_TYPE_RAW_TRACEPOINT,
-        instruction_count: instructions.len() as u32,
-        instructions: instructions.as_ptr().expose_provenance() as u64,
-        license: LICENSE.as_ptr().expose_provenance() as u64,
-        log_level: 0,
-        log_len: 0,
-        log: 0,
-        kernel_version: 0,
-        flags: 0,
-        name: NAME,
-        interface: 0,
-        attach_type: 0,
-    };
+    let mut load = ProgramLoad::new(BPF_PROG_TYPE_RAW_TRACEPOINT, instructions);
     // SAFETY: instructions, as many as told, and license live during the call; there is no log.
     let error = match unsafe { load_patiently(&load) } {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES)) => error,

@@ -52,15 +52,6 @@ impl Fit {
         (period_ns > 0.0 && period_ns.is_finite()).then_some(Self { start_ns: earliest, ..fit })
     }
 
-    /// The schedule with a known period that makes the earliest packet on time.
-    #[must_use]
-    pub fn with_period(points: &[Point], period_ns: f64) -> Option<Self> {
-        let (first, epoch_ns) = *points.first()?;
-        let fit = Self { period_ns, start_ns: 0.0, first, epoch_ns };
-        let earliest = points.iter().map(|point| fit.late_ns(*point)).min_by(f64::total_cmp)?;
-        Some(Self { start_ns: earliest, ..fit })
-    }
-
     /// Lateness of a packet; at least 0 for the packets that were fitted.
     #[must_use]
     pub fn late_ns(&self, (number, at_ns): Point) -> f64 {

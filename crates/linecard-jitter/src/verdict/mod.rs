@@ -83,14 +83,6 @@ impl Analysis {
             gates: Gates(gates),
         }
     }
-
-    /// Spikes at the sink minus those at the sender; never below zero.
-    #[must_use]
-    pub fn spikes_of_the_host(&self) -> u64 {
-        let count =
-            |series: &Option<Series>| series.as_ref().map_or(0, |series| series.spikes.count);
-        count(&self.sink).saturating_sub(count(&self.sender))
-    }
 }
 
 impl Series {

@@ -1,16 +1,13 @@
 //! A receiver that authenticates and then breaks the protocol: the sender ends, and does not spin until then.
 
-use super::{listener, shared, soon, until};
+use super::{listener, sending, shared, soon, until};
 use linecard_transfer::control::{Have, Hello, Message, Welcome};
 use linecard_transfer::wire::{HEADER_BYTES, Header, Kind, OVERHEAD_BYTES, Probe};
 use linecard_transfer_net::control::{Control, ControlError};
-use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input};
 use linecard_transfer_net::seal::Sealer;
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use rustix::time::{ClockId, clock_gettime};
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -102,19 +99,9 @@ fn send_to(
     let (listener, at) = listener();
     let access = shared(1);
     let options = SendOptions {
-        input: Input::Test(1_000_000),
-        peer: at,
-        name: "test".into(),
-        access: access.clone(),
         lanes: vec!["127.0.0.1".parse().unwrap(); lanes],
-        rate_bps: None,
-        mode: linecard_transfer::send::Mode::Auto,
-        fec: linecard_transfer::fec::Scheme::NONE,
-        chunk_bytes: ChunkBytes::new(64 << 10).unwrap(),
-        payload_bytes: None,
-        cores: Cores::default(),
         patience: PATIENCE,
-        stop: Arc::default(),
+        ..sending(1_000_000, at, &access)
     };
     thread::scope(|scope| {
         let sending = scope.spawn(move || {

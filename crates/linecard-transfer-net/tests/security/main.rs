@@ -9,10 +9,16 @@ mod named;
 mod relay;
 mod visitors;
 
+use linecard_transfer::fec::Scheme;
+use linecard_transfer::send::Mode;
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
+use linecard_transfer_net::end::Cores;
+use linecard_transfer_net::file::{ChunkBytes, Input};
 use linecard_transfer_net::keys::{Authorized, Identity, KnownPeers, SharedKey};
+use linecard_transfer_net::send::SendOptions;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,6 +69,25 @@ fn authorizing(identity: &Identity, authorized: &[&Identity]) -> Access {
 fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
     let trust = Trust::Known(KnownPeers::load(path).unwrap(), policy);
     Access::Keys { identity: identity.clone(), trust }
+}
+
+/// A transfer of so many bytes of test data over one lane.
+fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
+    SendOptions {
+        input: Input::Test(bytes),
+        peer,
+        name: "test".into(),
+        access: access.clone(),
+        lanes: Vec::new(),
+        rate_bps: None,
+        mode: Mode::Auto,
+        fec: Scheme::NONE,
+        chunk_bytes: ChunkBytes::new(64 << 10).unwrap(),
+        payload_bytes: None,
+        cores: Cores::default(),
+        patience: Duration::from_secs(10),
+        stop: Arc::default(),
+    }
 }
 
 /// Calls `attempt` until it gives something.

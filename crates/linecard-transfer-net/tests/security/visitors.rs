@@ -1,13 +1,12 @@
 //! Peers that connect to a receiver and are slow, silent, wrong, or too late: none keeps a sender out.
 
-use super::{listener, shared, soon, until};
+use super::{listener, sending, shared, soon, until};
 use linecard::progress::Progress;
 use linecard_transfer::control::{
     End, FecScheme, Hello, LaneKind, LaneOffer, Message, Mode, Object, RefuseCode, VERSION,
 };
 use linecard_transfer_net::control::{Access, Control};
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input};
 use linecard_transfer_net::receive::{
     Acceptor, MAX_FROM_ADDRESS, MAX_HANDSHAKES, ReceiveError, ReceiveOptions, Received, TurnedAway,
 };
@@ -64,21 +63,7 @@ impl Receiver {
     }
 
     fn sender(&self, access: &Access) -> SendOptions {
-        SendOptions {
-            input: Input::Test(BYTES),
-            peer: self.at,
-            name: "test".into(),
-            access: access.clone(),
-            lanes: Vec::new(),
-            rate_bps: None,
-            mode: linecard_transfer::send::Mode::Auto,
-            fec: linecard_transfer::fec::Scheme::NONE,
-            chunk_bytes: ChunkBytes::new(64 << 10).unwrap(),
-            payload_bytes: None,
-            cores: Cores::default(),
-            patience: PATIENCE,
-            stop: Arc::default(),
-        }
+        SendOptions { patience: PATIENCE, ..sending(BYTES, self.at, access) }
     }
 
     fn connect(&self, access: &Access) -> Control {

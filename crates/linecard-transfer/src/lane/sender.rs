@@ -191,12 +191,6 @@ impl LaneSender {
         self.control.rate_bps(&self.settings, &self.rtt)
     }
 
-    /// Whether congestion control limits it, rather than a reserved rate.
-    #[must_use]
-    pub const fn is_cubic(&self) -> bool {
-        matches!(self.control, Control::Cubic(_))
-    }
-
     /// Sets the number of lanes that share its bottleneck.
     pub fn set_share(&mut self, lanes: usize) {
         self.control.set_share(lanes);
@@ -447,12 +441,6 @@ impl LaneSender {
     pub fn skip_late(&mut self, piece: Piece) {
         self.skipped =
             self.skipped.max(self.flight.number_of(piece).map_or(0, |number| number + 1));
-    }
-
-    /// The time from a loss of everything in flight until it is detected, in ns.
-    #[must_use]
-    pub fn silence_ns(&self) -> u64 {
-        self.timeout_ns()
     }
 
     fn silence_ends(&self) -> Option<Instant> {

@@ -187,12 +187,6 @@ impl Kind {
             other => return Err(HeaderError::Kind(other)),
         })
     }
-
-    /// Whether the receiver owes an acknowledgment for it. A probe is answered by a probe.
-    #[must_use]
-    pub const fn elicits_ack(self) -> bool {
-        matches!(self, Self::Data | Self::Repair)
-    }
 }
 
 /// The big-endian number at `offset` of bytes whose length has been checked.

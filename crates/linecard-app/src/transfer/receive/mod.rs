@@ -25,7 +25,6 @@ pub struct ReceiveJob;
 
 impl Job for ReceiveJob {
     const NAME: &'static str = "recv";
-    const COMMAND: &'static str = "recv";
     type Config = Config;
     type Outcome = Outcome;
 
@@ -59,7 +58,7 @@ impl<'a> Receiver<'a> {
     /// Keys, a folder or an address that cannot be used.
     pub fn listen(config: &Config, context: &Context<'a>, log: &Log) -> Result<Self, Error> {
         linecard_config::check(config)?;
-        let access = config.access_with_trust(context)?;
+        let access = config.access.with_trust(context, || config.trust(context))?;
         let options = config.options(context, access.clone());
         if let Some(folder) = &options.folder {
             Folder::open(folder).map_err(|error| Error::Storage(error.to_string()))?;
@@ -121,21 +120,14 @@ impl Config {
         }
     }
 
-    fn access_with_trust(&self, context: &Context<'_>) -> Result<Access, Error> {
-        if let Some(access) = self.access.without_identity(context)? {
-            return Ok(access);
+    fn trust(&self, context: &Context<'_>) -> Result<Trust, Error> {
+        if self.accept_any {
+            return Ok(Trust::Authorized(Authorized::Anybody));
         }
-        let authorized = match self.accept_any {
-            true => Authorized::Anybody,
-            false => {
-                let path = self.list(context)?;
-                // What is wrong with it is said now, and not to those who come.
-                allowed(&path)?;
-                Authorized::Listed(path)
-            }
-        };
-        let identity = self.access.identity(context)?;
-        Ok(Access::Keys { identity, trust: Trust::Authorized(authorized) })
+        let path = self.list(context)?;
+        // What is wrong with it is said now, and not to those who come.
+        allowed(&path)?;
+        Ok(Trust::Authorized(Authorized::Listed(path)))
     }
 
     fn list(&self, context: &Context<'_>) -> Result<PathBuf, Error> {

@@ -11,7 +11,7 @@ use super::error::{of_key, of_send};
 use super::{Failed, Peer, cores};
 use crate::{Context, Error, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
-use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
+use linecard_transfer_net::control::{ControlError, Policy, Trust};
 use linecard_transfer_net::file::{ChunkBytes, Input};
 use linecard_transfer_net::keys::{Fingerprint, KnownPeers};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
@@ -47,7 +47,6 @@ impl Observer for () {}
 
 impl Job for SendJob {
     const NAME: &'static str = "send";
-    const COMMAND: &'static str = "send";
     type Config = Config;
     type Outcome = Outcome;
 
@@ -149,7 +148,7 @@ impl Config {
             // Replaced by each address of the peer.
             peer: SocketAddr::from(([0; 4], 0)),
             name: self.peer.0.to_string(),
-            access: self.access_with_trust(context)?,
+            access: self.access.with_trust(context, || self.trust(context))?,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             rate_bps: self.rate.0.map(Rate::bits_per_second),
             mode: self.mode.into(),
@@ -163,13 +162,9 @@ impl Config {
         })
     }
 
-    fn access_with_trust(&self, context: &Context<'_>) -> Result<Access, Error> {
-        if let Some(access) = self.access.without_identity(context)? {
-            return Ok(access);
-        }
-        let identity = self.access.identity(context)?;
+    fn trust(&self, context: &Context<'_>) -> Result<Trust, Error> {
         let policy = if self.accept_new { Policy::AcceptNew } else { Policy::Strict };
-        Ok(Access::Keys { identity, trust: Trust::Known(self.known(context)?, policy) })
+        Ok(Trust::Known(self.known(context)?, policy))
     }
 
     fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {

@@ -102,17 +102,7 @@ fn irq_of_interface(host: &Host) -> Result<Observed, Unreadable> {
 }
 
 fn irq_default(host: &Host) -> Result<Observed, Unreadable> {
-    let path = "/proc/irq/default_smp_affinity";
-    let text = host.text(path)?;
-    let others = host.others();
-    if !mask_has(&text, host.core()) {
-        return Ok(Observed::good(format!("{text}, without core {}", host.core())));
-    }
-    if others.is_empty() {
-        return Ok(Observed::note("there is no other core"));
-    }
-    let seen = Observed::advice(format!("{text}, with core {}", host.core()), "leave the core out");
-    Ok(seen.change(host.setting(path, Form::Mask), mask(&others)))
+    without_core(host, "/proc/irq/default_smp_affinity")
 }
 
 fn irqbalance(host: &Host) -> Result<Observed, Unreadable> {
@@ -181,6 +171,19 @@ impl Names {
         let is_named = rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
         is_named || self.numbers.iter().any(|own| own == number)
     }
+}
+
+/// Whether a setting that is a mask of cores leaves the sink's core out.
+pub(super) fn without_core(host: &Host, path: &str) -> Result<Observed, Unreadable> {
+    let (text, others) = (host.text(path)?, host.others());
+    if !mask_has(&text, host.core()) {
+        return Ok(Observed::good(format!("{text}, without core {}", host.core())));
+    }
+    if others.is_empty() {
+        return Ok(Observed::note("there is no other core"));
+    }
+    let seen = Observed::advice(format!("{text}, with core {}", host.core()), "leave the core out");
+    Ok(seen.change(host.setting(path, Form::Mask), mask(&others)))
 }
 
 /// Whether a mask contains a core.

@@ -1,8 +1,8 @@
 //! Time that the scheduler, timers and kernel threads take from a sink.
 
-use super::interrupts::mask_has;
+use super::interrupts::without_core;
 use super::{Check, Host, Observed, Remedy, Unreadable};
-use crate::linux::setting::{Form, list, mask};
+use crate::linux::setting::{Form, list};
 
 pub(super) const CHECKS: [Check; 6] = [
     Check {
@@ -143,16 +143,7 @@ fn watchdog(host: &Host) -> Result<Observed, Unreadable> {
 }
 
 fn workqueues(host: &Host) -> Result<Observed, Unreadable> {
-    let path = "/sys/devices/virtual/workqueue/cpumask";
-    let (text, others) = (host.text(path)?, host.others());
-    if !mask_has(&text, host.core()) {
-        return Ok(Observed::good(format!("{text}, without core {}", host.core())));
-    }
-    if others.is_empty() {
-        return Ok(Observed::note("there is no other core"));
-    }
-    let seen = Observed::advice(format!("{text}, with core {}", host.core()), "leave the core out");
-    Ok(seen.change(host.setting(path, Form::Mask), mask(&others)))
+    without_core(host, "/sys/devices/virtual/workqueue/cpumask")
 }
 
 fn vm_stat(host: &Host) -> Result<Observed, Unreadable> {
