@@ -57,9 +57,10 @@
 //! descriptors. tokio awaits them as `AsyncFd` (`tokio::io::unix`), and `try_io` around
 //! [`Device::read`] or [`Receiver::receive`](udp::Receiver::receive) does the rest: see the example
 //! `tokio`. `AsyncFd::register` is unsafe, because tokio cannot see that the descriptor stays the
-//! same: these types own theirs and never replace it, so what is left to the caller is not to put
-//! another value in their place by `AsyncFd::get_mut`. A task that always finds something to read
-//! should yield after some reads (`tokio::task::yield_now`).
+//! same (its safe constructors are deprecated for this reason): these types own theirs and never
+//! replace it, so what is left to the caller is not to put another value in their place by
+//! `AsyncFd::get_mut`. A task that always finds something to read should yield after some reads
+//! (`tokio::task::yield_now`).
 //!
 //! No timer is needed, since nothing is held. Where packets are to be merged across bursts
 //! ([`Config::holding`](linecard::offload::coalesce::Config::holding)), note that tokio's timers
