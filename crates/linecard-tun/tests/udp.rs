@@ -8,7 +8,7 @@ use linecard_tun::udp::{BatchSocket, Batcher, Destination, MAX_RECEIVED, Receive
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -325,6 +325,39 @@ fn datagrams_longer_than_the_mtu_are_sent_one_by_one() {
         }
         assert_eq!((batcher.sent(), batcher.dropped()), (8, 0));
         assert!(server.sends_batches(), "only those of this length are not");
+    });
+}
+
+#[test]
+fn datagrams_that_a_full_queue_does_not_take_are_counted() {
+    inside("a full queue of a socket", |_| {
+        ip("link add va type veth peer name vb");
+        ip("addr add 192.0.2.1/24 dev va");
+        for device in ["lo", "va", "vb"] {
+            ip(&format!("link set {device} up"));
+        }
+        let (server, peer) = (open("192.0.2.1"), open("192.0.2.1"));
+        server.set_buffers(1).expect("the least is set");
+        // Nobody answers for this address, so that its datagrams wait in the kernel.
+        let (nobody, mut batcher) = (SocketAddr::from(([192, 0, 2, 2], 9)), Batcher::new());
+        let mut results = (0..20).map(|mark| {
+            push(&mut batcher, server.to(nobody), mark, 1_000).expect("nothing is sent yet");
+            batcher.flush(&server)
+        });
+        let error = results.find_map(Result::err).expect("room for fewer than 20");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        drop(results);
+        assert!(batcher.sent() > 0);
+        assert_eq!(batcher.dropped(), 1);
+        // Now they leave, and there is room for others.
+        ip("neigh replace 192.0.2.2 lladdr 02:00:00:00:00:01 dev va");
+        let deadline = Instant::now() + PATIENCE;
+        while push(&mut batcher, server.to(address(&peer)), 7, 1_000).is_ok()
+            && batcher.flush(&server).is_err()
+        {
+            assert!(Instant::now() < deadline, "the queue is still full");
+        }
+        assert_eq!(marks(&peer, 1), [(7, 1_000)]);
     });
 }
 
