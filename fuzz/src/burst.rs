@@ -6,7 +6,7 @@ use crate::traffic::arrivals;
 use linecard::offload::burst::Merger;
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::offload::virtio::{Device, Format, Identifications};
-use linecard::packet::{BATCH, LinkType, Meta};
+use linecard::packet::{BATCH, ChecksumState, LinkType, Meta};
 use linecard::rng::Rng;
 use linecard_testkit::packets::burst::compare;
 use linecard_testkit::packets::traffic::Arrival;
@@ -18,14 +18,17 @@ pub fn burst(data: &[u8]) {
     let format = if mode & 1 == 0 { Format::V1 } else { Format::Tunnel };
     let exact = mode & 2 != 0;
     let identifications = if exact { Identifications::Exact } else { Identifications::Rfc6864 };
+    let trusted = mode & 0x80 != 0;
+    let checksum = if trusted { ChecksumState::Valid } else { ChecksumState::Unknown };
+    let meta = Meta { checksum, ..Meta::default() };
     let config = Config {
-        // Trusted checksums that are none are told apart by the coalescer only.
-        checksum: ChecksumPolicy::Verify,
+        checksum: if trusted { ChecksumPolicy::Trust } else { ChecksumPolicy::Verify },
         device: Some(Device { format, identifications }),
         max_segments: [1_024, 1, 2, 17][usize::from(choice >> 5 & 3)],
         max_datagrams: [64, 2][usize::from(choice >> 7)],
         max_bytes: [65_535, 100, 700, usize::MAX][usize::from(mode >> 3 & 3)],
         max_tunnels: usize::from(choice & 3),
+        restore_order: mode & 4 != 0,
         ..Config::burst()
     };
     let (size, rng) = (1 + draw.below(BATCH), &mut Rng::new(u64::from(mode)));
@@ -38,7 +41,7 @@ pub fn burst(data: &[u8]) {
     }
     for link in links {
         let own = all.iter().filter(|arrival| arrival.link == link);
-        let own = own.map(|arrival| Arrival { meta: Meta::default(), ..arrival.clone() });
+        let own = own.map(|arrival| Arrival { meta, ..arrival.clone() });
         let mut merger = Merger::new(link, config.clone());
         for burst in own.collect::<Vec<_>>().chunks(size) {
             compare(rng, (&mut merger, &config), burst);

@@ -3,10 +3,10 @@
 //! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks longer; see `linecard_testkit::packets::seeds`.
 
 use linecard::offload::burst::{Merged, Merger, Room, cut, stride};
-use linecard::offload::coalesce::Config;
+use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::offload::segment::SegmentError;
 use linecard::offload::virtio::{Device, Format, Header, Identifications, flag, gso_type};
-use linecard::packet::{LinkType, Meta};
+use linecard::packet::{ChecksumState, LinkType, Meta};
 use linecard::rng::Rng;
 use linecard_testkit::packets::traffic::{Arrival, Scenario, scenario, tunnelled};
 use linecard_testkit::packets::{between, burst, for_seeds, pick};
@@ -36,10 +36,15 @@ fn compare(draw: fn(&mut Rng, usize) -> Scenario) -> String {
         let device = Some(Device { format, identifications });
         let Config { checksum, max_bytes, max_segments, max_datagrams, max_tunnels, .. } = config;
         let config = Config { checksum, max_bytes, max_segments, max_datagrams, ..Config::burst() };
-        let config = Config { device, max_tunnels, secret: rng.next_u64(), ..config };
+        let restore_order = rng.chance(0.5);
+        let config =
+            Config { device, max_tunnels, restore_order, secret: rng.next_u64(), ..config };
+        let trusted = checksum == ChecksumPolicy::Trust;
+        let checksum = if trusted { ChecksumState::Valid } else { ChecksumState::Unknown };
+        let meta = Meta { checksum, ..Meta::default() };
         for link in [LinkType::Ethernet, LinkType::Raw, LinkType::Loopback, LinkType::LinuxSll] {
             let own = arrivals.iter().filter(|arrival| arrival.link == link);
-            let own = own.map(|arrival| Arrival { meta: Meta::default(), ..arrival.clone() });
+            let own = own.map(|arrival| Arrival { meta, ..arrival.clone() });
             let own: Vec<Arrival> = own.collect();
             let mut merger = Merger::new(link, config.clone());
             let mut rest = &own[..];

@@ -30,7 +30,7 @@ pub fn compare(
     burst: &[Arrival],
 ) -> Vec<Left> {
     let left = merge(rng, merger, burst);
-    check_order(left.iter().flat_map(|left| left.packets.clone()), burst);
+    check_order(left.iter().flat_map(|left| left.packets.clone()), burst, config.restore_order);
     let expected = by_packets(config, burst);
     assert_eq!(sorted(left.clone()), sorted(expected.clone()), "{config:?}");
     expected.iter().for_each(|left| cut_again(rng, (left, config), burst));
@@ -44,9 +44,10 @@ fn sorted(mut left: Vec<Left>) -> Vec<Left> {
     left
 }
 
-/// What a coalescer that holds packets merges in one batch, described by a header: it works on a flow table, not on notes.
+/// What a coalescer merges in one batch, described by a header: it holds packets and works on a flow table, not on
+/// notes, unless the order is restored.
 fn by_packets(config: &Config, burst: &[Arrival]) -> Vec<Left> {
-    let mut real = Real::new(Config { flush_at_batch_end: false, ..config.clone() });
+    let mut real = Real::new(Config { flush_at_batch_end: config.restore_order, ..config.clone() });
     let mut batch = Batch::new();
     for (number, arrival) in burst.iter().enumerate() {
         batch.push(packet(number, arrival)).expect("at most 64");

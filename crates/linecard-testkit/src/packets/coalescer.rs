@@ -3,6 +3,7 @@
 
 use super::frame::{self, CWR, FIN, PSH, RST, SYN, UDP, URG, be16, be32, put16, sum16};
 use super::plain::{self, View};
+use super::traffic::Arrival;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Creation, Flush};
 use linecard::packet::{ChecksumState, Form, Gso, LayerKind, LinkType, Meta};
 use linecard::time::ns;
@@ -55,6 +56,44 @@ pub struct Twin {
 impl Twin {
     pub fn new(config: Config) -> Self {
         Self { config, flows: Vec::new(), now: 0, out: Vec::new() }
+    }
+
+    /// Which of these packets comes next: the first; or, where the order is restored, a later one of its flow that
+    /// begins where the data held end, unless a packet without data lies between.
+    pub fn next_of(&self, left: &[usize], arrivals: &[Arrival]) -> usize {
+        const WINDOW: usize = 32;
+        let restores = self.config.flush_at_batch_end
+            && self.config.restore_order
+            && self.config.creation == Creation::OnData
+            && !self.config.hold_budget.is_zero()
+            && !self.config.idle_floor.is_zero();
+        let show = |number: usize| {
+            let Arrival { link, bytes, meta, .. } = &arrivals[number];
+            let view = plain::view(*link, bytes);
+            let options = view.all(LayerKind::Ipv4).any(|ip| bytes[ip] != 0x45);
+            let shown = view.is_tcp() && !options && view.payload <= 320;
+            let key = plain::flow_key(bytes, &view, meta.lane).filter(|_| shown)?;
+            let has_data = view.form == Form::Datagram && view.payload_len() > 0;
+            Some((key, has_data.then(|| be32(bytes, view.transport + 4))))
+        };
+        let Some((key, Some(sequence))) = show(left[0]).filter(|_| restores) else { return 0 };
+        let flow = self.find(&key).map(|at| &self.flows[at].held).filter(|held| !held.is_empty());
+        let Some(held) = flow else { return 0 };
+        let total: usize = held.iter().map(|packet| packet.view.payload_len()).sum();
+        let first = &held[0];
+        let expected = be32(&first.frame, first.view.transport + 4).wrapping_add(total as u32);
+        if (sequence.wrapping_sub(expected) as i32) <= 0 {
+            return 0;
+        }
+        let later = left.iter().enumerate().skip(1);
+        for (place, number) in later.take_while(|(_, number)| **number <= left[0] + WINDOW) {
+            match show(*number).filter(|(other, _)| *other == key) {
+                Some((_, Some(sequence))) if sequence == expected => return place,
+                Some((_, None)) => return 0,
+                _ => {}
+            }
+        }
+        0
     }
 
     pub fn held(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Drives the coalescer, collects what leaves, and checks what holds for any input.
 
 use super::coalescer::{Out, Twin};
-use super::frame::Frame;
+use super::frame::{Frame, be32};
 use super::plain;
 use super::traffic::{Arrival, Scenario};
 use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush};
@@ -141,13 +141,20 @@ pub fn run(scenario: &Scenario) -> (Real, Twin) {
         let mut batch = Batch::new();
         for number in at..end {
             let arrival = &scenario.arrivals[number];
-            let bytes = &arrival.bytes;
             if in_batches {
                 batch.push(packet(number, arrival)).expect("at most 64");
             } else {
                 real.push(number, arrival);
             }
-            twin.push(number, arrival.link, bytes, arrival.meta, now.as_ns());
+            if !flush_at_end {
+                twin.push(number, arrival.link, &arrival.bytes, arrival.meta, now.as_ns());
+            }
+        }
+        let mut left: Vec<usize> = if flush_at_end { (at..end).collect() } else { Vec::new() };
+        while !left.is_empty() {
+            let number = left.remove(twin.next_of(&left, &scenario.arrivals));
+            let Arrival { link, bytes, meta, .. } = &scenario.arrivals[number];
+            twin.push(number, *link, bytes, *meta, now.as_ns());
         }
         if in_batches {
             real.push_batch(&mut batch, now);
@@ -245,7 +252,9 @@ pub fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
     }
     let missing = seen.iter().position(|seen| !seen);
     assert_eq!(missing, None, "a packet never left");
-    check_order(real.out.iter().flat_map(|(packet, _)| numbers(packet)), arrivals);
+    let config = real.coalescer.config();
+    let left = real.out.iter().flat_map(|(packet, _)| numbers(packet));
+    check_order(left, arrivals, config.flush_at_batch_end && config.restore_order);
 }
 
 /// Whoever reads a merged packet anew finds the same headers.
@@ -257,8 +266,8 @@ fn check_layout(packet: &Packet<Buffer>) {
 }
 
 /// Packets that left in this order are in order in their flow, and no packet without visible ports
-/// overtook one between its ends.
-pub fn check_order(left: impl Iterator<Item = usize>, arrivals: &[Arrival]) {
+/// overtook one between its ends. Where the order is restored, data of TCP may overtake what follows it.
+pub fn check_order(left: impl Iterator<Item = usize>, arrivals: &[Arrival], restored: bool) {
     let mut last: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut waiting: HashMap<Vec<Vec<u8>>, BTreeSet<usize>> = HashMap::new();
     let views: Vec<_> = arrivals.iter().map(|a| plain::view(a.link, &a.bytes)).collect();
@@ -282,8 +291,17 @@ pub fn check_order(left: impl Iterator<Item = usize>, arrivals: &[Arrival]) {
             waiting.get_mut(&level).expect("entered above").remove(&number);
         }
         if let Some(key) = key {
+            let sequence = |number: usize| {
+                let (bytes, view) = (&arrivals[number].bytes, &views[number]);
+                let has_data = view.is_tcp() && view.payload_len() > 0;
+                has_data.then(|| be32(bytes, view.transport + 4)).expect("only data overtake")
+            };
             let before = last.insert(key, number);
-            assert!(before.is_none_or(|before| before < number), "{number} came after {before:?}");
+            let follows = |before: usize| {
+                restored && (sequence(number).wrapping_sub(sequence(before)) as i32) > 0
+            };
+            let right = before.is_none_or(|before| before < number || follows(before));
+            assert!(right, "{number} came after {before:?}");
         }
     }
 }

@@ -84,21 +84,21 @@ fn draw(
             let now = meta.timestamp;
             arrivals.push(Arrival { link: frame.link, bytes: frame.bytes(), meta, now });
         }
-        if rng.chance(0.02) {
-            let last = arrivals.len() - 1;
-            if last > 0 {
-                reorder(&mut arrivals, last);
-            }
+        if rng.chance(0.1) {
+            let by = pick(rng, &[1, 1, 2, 3, 5, 40]);
+            delay(&mut arrivals, by);
         }
     }
     Scenario { config, arrivals, punctual: rng.chance(0.5) }
 }
 
-/// Exchanges the last two packets, not their times.
-fn reorder(arrivals: &mut [Arrival], last: usize) {
-    arrivals.swap(last - 1, last);
-    let (a, b) = (arrivals[last - 1].now, arrivals[last].now);
-    (arrivals[last - 1].now, arrivals[last].now) = (b, a);
+/// Moves the packet that lies so many places before the last one to the end; times stay where they are.
+fn delay(arrivals: &mut [Arrival], by: usize) {
+    let Some(first) = arrivals.len().checked_sub(by + 1) else { return };
+    let late = &mut arrivals[first..];
+    let times: Vec<Instant> = late.iter().map(|arrival| arrival.now).collect();
+    late.rotate_left(1);
+    late.iter_mut().zip(times).for_each(|(arrival, now)| arrival.now = now);
 }
 
 fn later(rng: &mut Rng, now: u64) -> u64 {
@@ -139,6 +139,7 @@ fn config(rng: &mut Rng) -> Config {
         config.idle_floor = Duration::from_nanos(pick(rng, &[0, 1_000, 10_000_000]));
     }
     config.flush_at_batch_end = rng.chance(0.3);
+    config.restore_order = rng.chance(0.7);
     config
 }
 

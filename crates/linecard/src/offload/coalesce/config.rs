@@ -46,6 +46,11 @@ pub struct Config {
     /// Whether everything is flushed at the end of a batch, as at the end of a NAPI poll. Default:
     /// no.
     pub flush_at_batch_end: bool,
+    /// Whether TCP packets of one flow that lie in one batch in another order are put in the order of
+    /// their sequence numbers, so that one that comes late does not end what merges. Packets wait for
+    /// nothing: a packet that is missing is looked for among the next 32 of the batch. Only where
+    /// nothing is held beyond a batch, and flows are created at their first data. Default: yes.
+    pub restore_order: bool,
     /// Whether flows of which no packet is expected soon are flushed at the end of a batch: those
     /// whose average interval exceeds half of [`idle_floor`](Self::idle_floor), and those with one
     /// packet so far. A lone datagram or request is then not delayed at all, and slow flows are
@@ -113,6 +118,7 @@ impl Config {
             hold_budget: Duration::from_millis(1),
             idle_floor: Duration::from_micros(20),
             flush_at_batch_end: false,
+            restore_order: true,
             flush_quiet_at_batch_end: false,
             device: None,
             max_bytes: 65_535,

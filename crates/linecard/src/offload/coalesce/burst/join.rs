@@ -21,6 +21,8 @@ use alloc::vec::Vec;
 /// Notes that a packet without visible ports is compared with; with more of them, all packets noted
 /// leave instead.
 const MAX_COMPARED: usize = crate::packet::BATCH;
+/// A packet that is missing is looked for among so many.
+const WINDOW: usize = 32;
 /// Headers are prefetched so many packets ahead.
 const AHEAD: usize = 12;
 /// Nothing but the aggregate limits a run: no data is held beyond the call.
@@ -37,6 +39,8 @@ pub(in crate::offload::coalesce) struct Burst {
     /// The note that the last packet joined or made.
     current: Option<u32>,
     recent: Recent,
+    /// Packets that were handled before their turn, at most [`WINDOW`].
+    early: Vec<usize>,
 }
 
 /// A packet that has been examined, and those that joined it.
@@ -52,6 +56,8 @@ struct Joining<'a, S> {
     burst: &'a mut Burst,
     config: &'a Config,
     store: &'a mut S,
+    /// Packets up to here can be handled together.
+    end: usize,
 }
 
 impl Burst {
@@ -63,6 +69,7 @@ impl Burst {
             open: Vec::new(),
             current: None,
             recent: Recent::new(),
+            early: Vec::new(),
         }
     }
 
@@ -73,12 +80,17 @@ impl Burst {
         self.notes.begin(packets);
         self.open.clear();
         (self.current, self.recent) = (None, Recent::new());
-        let mut joining = Joining { burst: self, config, store };
+        self.early.clear();
+        let mut joining = Joining { burst: self, config, store, end: packets };
         let mut at = 0;
         (0..AHEAD.min(packets)).for_each(|at| prefetch_line(joining.store.bytes(at)));
         while at < packets {
             if at + AHEAD < packets {
                 prefetch_line(joining.store.bytes(at + AHEAD));
+            }
+            if joining.was_early(at) {
+                at += 1;
+                continue;
             }
             at += match joining.follow(at) {
                 0 => {
@@ -152,7 +164,7 @@ impl<S: Store> Joining<'_, S> {
         let Open { aggregate, last } = &mut all_open[open as usize];
         let first = first as usize;
         let bytes = self.store.bytes(first);
-        let mut upcoming = Later { store: &*self.store, links, at };
+        let mut upcoming = Later { store: &*self.store, links, at, end: self.end };
         let may_continue = |aggregate: &Aggregate, upcoming: &Later<'_, S>| {
             upcoming.bytes(0).is_some_and(|next| aggregate.may_continue(bytes, next))
         };
@@ -199,11 +211,80 @@ impl<S: Store> Joining<'_, S> {
         let hash = self.burst.hasher.flow_of(self.store.bytes(at), &layout, lane);
         match hash.filter(|_| !has_ip_options(self.store.bytes(at), &layout)) {
             None => self.bypass(at, layout),
-            Some(hash) => match self.burst.notes.find(hash) {
-                Some(note) => self.meet(note, (at, hash, layout)),
-                None => self.note(at, hash, layout),
-            },
+            Some(hash) => {
+                while let Some(note) = self.burst.notes.find(hash)
+                    && let Some((early, layout)) = self.missing_before(note, at, layout)
+                {
+                    self.meet(note, (early, hash, layout));
+                }
+                match self.burst.notes.find(hash) {
+                    Some(note) => self.meet(note, (at, hash, layout)),
+                    None => self.note(at, hash, layout),
+                }
+            }
         }
+    }
+
+    /// Whether a packet was handled before its turn, which is over then.
+    #[inline(always)]
+    fn was_early(&mut self, at: usize) -> bool {
+        if self.burst.early.is_empty() {
+            return false;
+        }
+        let place = self.burst.early.iter().position(|early| *early == at);
+        if let Some(place) = place {
+            self.burst.early.swap_remove(place);
+            self.limit();
+        }
+        place.is_some()
+    }
+
+    /// Packets are handled together up to the first that was handled before its turn.
+    fn limit(&mut self) {
+        self.end = self.burst.early.iter().copied().min().unwrap_or(self.store.len());
+    }
+
+    /// The packet that a flow expects, if the one at hand is ahead of it and it lies a little later in the burst. It is
+    /// to be handled now.
+    #[inline]
+    fn missing_before(&mut self, note: u32, at: usize, layout: Layout) -> Option<(usize, Layout)> {
+        let noted = *self.burst.notes.get(note);
+        let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp)?;
+        let expected = noted.next_sequence().filter(|_| self.config.restore_order)?;
+        let ahead =
+            header::at::<Tcp>(self.store.bytes(at), tcp.at()).sequence.wrapping_sub(expected);
+        if !(1..1 << 31).contains(&ahead) || !has_data(&layout) {
+            return None;
+        }
+        self.find_missing(note, at)
+    }
+
+    #[inline(never)]
+    fn find_missing(&mut self, note: u32, at: usize) -> Option<(usize, Layout)> {
+        let noted = *self.burst.notes.get(note);
+        for later in at + 1..self.store.len().min(at + 1 + WINDOW) {
+            let bytes = self.store.bytes(later);
+            let (same_ports, is_expected) = noted.compare(bytes);
+            if !same_ports || self.burst.early.contains(&later) {
+                continue;
+            }
+            let layout = self.store.layout(later);
+            let lane = self.store.origin(later).1.lane;
+            if self.burst.hasher.flow_of(bytes, &layout, lane) != Some(noted.hash) {
+                continue;
+            }
+            // What has no data stays where it is.
+            if !has_data(&layout) {
+                return None;
+            }
+            if is_expected {
+                self.open(note)?;
+                self.burst.early.push(later);
+                self.limit();
+                return Some((later, layout));
+            }
+        }
+        None
     }
 
     /// A packet whose flow is not visible: it leaves after all packets between its addresses.
@@ -313,10 +394,10 @@ impl<S: Store> Joining<'_, S> {
         if payload_len == 0 {
             return Some(Refusal::NoPayload);
         }
-        let (before, bytes) = (self.store.bytes(first as usize), self.store.bytes(at));
         if payload_len > noted.payload().len() {
             return Some(Refusal::Longer);
         }
+        let (before, bytes) = (self.store.bytes(first as usize), self.store.bytes(at));
         let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp);
         if let (Some(expected), Some(tcp)) = (self.burst.notes.get(note).next_sequence(), tcp) {
             match header::at::<Tcp>(bytes, tcp.at()).sequence.wrapping_sub(expected) {
@@ -359,6 +440,12 @@ impl Burst {
         self.open.push(Open { aggregate, last: first });
         open
     }
+}
+
+/// Whether a packet shows that it is all data that it carries.
+#[inline(always)]
+fn has_data(layout: &Layout) -> bool {
+    layout.form() == Form::Datagram && !layout.payload().is_empty()
 }
 
 /// Whether no packet may be merged after this one.

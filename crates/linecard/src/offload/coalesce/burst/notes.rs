@@ -55,13 +55,21 @@ impl Note {
         self.is_tcp.then_some(self.expected as u32)
     }
 
+    /// Whether a packet with these bytes has the same ports, and whether it has the sequence number expected; of UDP
+    /// always.
+    #[inline(always)]
+    pub(super) fn compare(&self, next: &[u8]) -> (bool, bool) {
+        let unlike = start(next, self.transport).map_or(u64::MAX, |start| start ^ self.expected);
+        (unlike >> 32 == 0, !self.is_tcp || unlike as u32 == 0)
+    }
+
     /// Whether the packet is still here, and one with these bytes may continue it, as far as ports, sequence
     /// number and length tell.
     #[inline(always)]
     pub(super) fn may_continue(&self, next: &[u8]) -> bool {
-        let Some(start) = start(next, self.transport) else { return false };
-        let unlike = (start ^ self.expected) >> if self.is_tcp { 0 } else { 32 };
-        unlike == 0 && next.len() <= self.len as usize && self.state != State::Gone
+        self.compare(next) == (true, true)
+            && next.len() <= self.len as usize
+            && self.state != State::Gone
     }
 }
 

@@ -105,11 +105,13 @@ impl Links {
     }
 }
 
-/// The packets of a burst from one on.
+/// Some packets of a burst, one behind the other.
 pub(super) struct Later<'a, S> {
     pub(super) store: &'a S,
     pub(super) links: &'a mut Links,
     pub(super) at: usize,
+    /// Where they end.
+    pub(super) end: usize,
 }
 
 impl<S: Store> Upcoming for Later<'_, S> {
@@ -118,13 +120,13 @@ impl<S: Store> Upcoming for Later<'_, S> {
 
     #[inline(always)]
     fn len(&self) -> usize {
-        self.store.len() - self.at
+        self.end - self.at
     }
 
     #[inline(always)]
     fn bytes(&self, index: usize) -> Option<&[u8]> {
         let at = self.at + index;
-        (at < self.store.len()).then(|| self.store.bytes(at))
+        (at < self.end).then(|| self.store.bytes(at))
     }
 
     #[inline(always)]
