@@ -178,6 +178,10 @@ typedef struct linecard_config {
      * leave without a virtio header. Default: 0.
      */
     uint8_t exact_ids;
+    /* Not 0: the packets of a burst leave as they arrived. 0: TCP packets of one flow that lie in one
+     * burst in another order are put in the order of their sequence numbers first. Default: 0.
+     */
+    uint8_t as_arrived;
 } linecard_config;
 
 /* A received packet: a frame in a buffer of the caller's. */
@@ -541,7 +545,7 @@ uint16_t linecard_sum_copy(const uint8_t *from, uint8_t *to, size_t len);
  * it merges the packets of bursts where they were received, and holds none. Of the configuration,
  * set by `linecard_config_burst`, it uses `max_bytes`, `max_segments` (up to 1,023, so that
  * `writev` takes a packet with its header), `max_datagrams`, `max_tunnels`, `trust_checksums`,
- * `secret`, `exact_ids` and `virtio_len`, which may not be 0: packets that a header of this length
+ * `secret`, `exact_ids`, `as_arrived` and `virtio_len`, which may not be 0: packets that a header of this length
  * cannot describe do not merge. Memory is allocated as bursts grow, and kept.
  */
 int32_t linecard_merger_new(uint8_t link,

@@ -164,6 +164,9 @@ pub struct Config {
     /// meaningless (RFC 6864). Not 0: exactly as received, so packets with constant identifications
     /// leave without a virtio header. Default: 0.
     pub exact_ids: u8,
+    /// Not 0: the packets of a burst leave as they arrived. 0: TCP packets of one flow that lie in one
+    /// burst in another order are put in the order of their sequence numbers first. Default: 0.
+    pub as_arrived: u8,
 }
 
 /// Counters of a coalescer.
@@ -391,12 +394,14 @@ impl Config {
             flush_at_end: 0,
             virtio_len: 0,
             exact_ids: 0,
+            as_arrived: 0,
         }
     }
 
     /// The typed configuration, if all numbers are in range.
     pub(crate) fn checked(&self) -> Result<coalesce::Config, Error> {
-        let flags = [self.trust_checksums, self.on_syn, self.flush_at_end, self.exact_ids];
+        let flags =
+            [self.trust_checksums, self.on_syn, self.flush_at_end, self.exact_ids, self.as_arrived];
         let tunnels = usize::from(self.max_tunnels);
         let held = (1..=MAX_HELD).contains(&self.max_held_packets);
         let valid = self.max_flows <= MAX_FLOWS && held && tunnels <= packet::MAX_TUNNELS;
@@ -413,6 +418,7 @@ impl Config {
             idle_floor: Duration::from_nanos(self.idle_floor_ns),
             // A call may consist of several batches.
             flush_at_batch_end: false,
+            restore_order: self.as_arrived == 0,
             flush_quiet_at_batch_end: false,
             // What cannot be described leaves without a header, and can be segmented.
             device: None,

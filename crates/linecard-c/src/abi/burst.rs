@@ -70,7 +70,7 @@ unsafe fn with<R>(
 /// it merges the packets of bursts where they were received, and holds none. Of the configuration,
 /// set by `linecard_config_burst`, it uses `max_bytes`, `max_segments` (up to 1,023, so that
 /// `writev` takes a packet with its header), `max_datagrams`, `max_tunnels`, `trust_checksums`,
-/// `secret`, `exact_ids` and `virtio_len`, which may not be 0: packets that a header of this length
+/// `secret`, `exact_ids`, `as_arrived` and `virtio_len`, which may not be 0: packets that a header of this length
 /// cannot describe do not merge. Memory is allocated as bursts grow, and kept.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_merger_new(

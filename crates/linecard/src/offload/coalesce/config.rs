@@ -43,8 +43,11 @@ pub struct Config {
     /// The shortest timeout of the adaptive timer: packets that arrive in one burst often carry the
     /// same timestamp, so their average interval is 0. Default: 20 µs.
     pub idle_floor: Duration,
-    /// Whether everything is flushed at the end of a batch, as at the end of a NAPI poll. Default:
-    /// no.
+    /// Whether everything is flushed at the end of a batch, as at the end of a NAPI poll. Packets are
+    /// then examined only to join each other: one that meets no other packet of its flow leaves as it
+    /// came, whatever its checksum, with [`Flush::BatchEnd`](super::Flush::BatchEnd) as the reason;
+    /// and no flow is remembered. (With flows created at their SYN, a budget or floor of 0, or less
+    /// room than a batch needs, packets are examined and held as otherwise.) Default: no.
     pub flush_at_batch_end: bool,
     /// Whether TCP packets of one flow that lie in one batch in another order are put in the order of
     /// their sequence numbers, so that one that comes late does not end what merges. Packets wait for
