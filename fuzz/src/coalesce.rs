@@ -20,7 +20,7 @@ pub fn coalesce(data: &[u8]) {
         // The twin knows no tables that are full, and trusts only what deserves it.
         let scenario = Scenario { config, arrivals, punctual: mode & 2 != 0 };
         let (real, twin) = runner::run(&scenario);
-        runner::same_outs(&scenario.arrivals, &real.outs(), &twin.out);
+        runner::same_outs(&scenario.config, &scenario.arrivals, &real.outs(), &twin.out);
         check(&real, &scenario.arrivals);
         return;
     }
@@ -37,7 +37,7 @@ pub fn coalesce(data: &[u8]) {
     check(&single, &arrivals);
     check(&batched, &arrivals);
     // What is due at one time leaves in any order among flows.
-    runner::same_outs(&arrivals, &batched.outs(), &single.outs());
+    runner::same_outs(&config, &arrivals, &batched.outs(), &single.outs());
 }
 
 fn config(draw: &mut Draw<'_>, mode: u8) -> Config {

@@ -12,7 +12,7 @@
 
 use linecard::offload::burst::Room;
 use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
-use linecard_tun::{BUFFER_LEN, Device, TapConfig};
+use linecard_tun::{BUFFER_LEN, Device, DeviceConfig};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use std::error::Error;
 use std::io;
@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     socket.connect(peer)?;
     let socket = BatchSocket::new(socket)?;
     socket.set_buffers(BUFFERED)?;
-    let device = awaitable(Device::open(&TapConfig::tun(name))?)?;
+    let device = awaitable(Device::open(&DeviceConfig::tun(name))?)?;
     let tunnel = Tunnel { device, socket: awaitable(socket)?, key, is_lower: local < peer };
     tokio::try_join!(upload(&tunnel), download(&tunnel))?;
     Ok(())

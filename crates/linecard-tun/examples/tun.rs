@@ -16,7 +16,7 @@
 
 use linecard::offload::burst::Room;
 use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
-use linecard_tun::{BUFFER_LEN, Device, TapConfig, wait_each};
+use linecard_tun::{BUFFER_LEN, Device, DeviceConfig, wait_each};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use std::error::Error;
 use std::io::ErrorKind;
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut counter = UNIX_EPOCH.elapsed()?.as_nanos() as u64;
 
-    let device = Device::open(&TapConfig::tun(name))?;
+    let device = Device::open(&DeviceConfig::tun(name))?;
     let socket = UdpSocket::bind(local)?;
     socket.connect(peer)?;
     let socket = BatchSocket::new(socket)?;

@@ -6,10 +6,9 @@ use crate::interface::check_name;
 use crate::sys::{self, device};
 use linecard::offload::burst::{CutError, FrameSegments, Merged, Merger, cut};
 use linecard::offload::coalesce::Config;
-use linecard::offload::defer_checksum;
 use linecard::offload::virtio::{self, Endian, Format, Header, flag};
-use linecard::packet::checksum::Sum;
-use linecard::packet::{Form, Gso, LayerKind, Layout, LinkType, Meta, Packet};
+use linecard::offload::{defer_checksum, verify_checksum};
+use linecard::packet::{Gso, LinkType, Meta, Packet};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -43,24 +42,24 @@ const FEW: usize = 64;
 /// Slices of a frame: what `writev` takes, less one for the header.
 const MAX_SLICES: usize = sys::send::MAX_SLICES - 1;
 
-/// The link type of a device.
+/// What a device carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TapKind {
-    /// An Ethernet header: a TAP device.
+pub enum DeviceKind {
+    /// Ethernet frames.
     #[default]
-    Ethernet,
-    /// An IP header: a TUN device.
-    Ip,
+    Tap,
+    /// IP packets.
+    Tun,
 }
 
-/// A device and its options.
+/// A TUN or TAP device and its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TapConfig {
+pub struct DeviceConfig {
     /// Its name, 1 … 15 bytes; `%d` in it stands for the first free number. The device is created
     /// if it does not exist, and removed with its last queue.
     pub name: String,
-    /// Ethernet frames or IP packets; Ethernet by default.
-    pub kind: TapKind,
+    /// TUN or TAP; TAP by default.
+    pub kind: DeviceKind,
     /// Whether the device has several queues, each opened separately with the same name; the kernel
     /// distributes flows over them. Off by default.
     pub multi_queue: bool,
@@ -73,18 +72,18 @@ pub struct TapConfig {
     pub tunnels: bool,
 }
 
-impl TapConfig {
+impl DeviceConfig {
     /// A TAP device with one queue and all offloads.
     #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
+    pub fn tap(name: impl Into<String>) -> Self {
         let name = name.into();
-        Self { name, kind: TapKind::Ethernet, multi_queue: false, offloads: true, tunnels: true }
+        Self { name, kind: DeviceKind::Tap, multi_queue: false, offloads: true, tunnels: true }
     }
 
     /// A TUN device with one queue and all offloads but those of tunnels.
     #[must_use]
     pub fn tun(name: impl Into<String>) -> Self {
-        Self { kind: TapKind::Ip, tunnels: false, ..Self::new(name) }
+        Self { kind: DeviceKind::Tun, tunnels: false, ..Self::tap(name) }
     }
 }
 
@@ -92,9 +91,9 @@ impl TapConfig {
 ///
 /// ```no_run
 /// use linecard::offload::burst::{Room, stride};
-/// use linecard_tun::{BUFFER_LEN, Device, TapConfig};
+/// use linecard_tun::{BUFFER_LEN, Device, DeviceConfig};
 ///
-/// let device = Device::open(&TapConfig::tun("tun%d"))?;
+/// let device = Device::open(&DeviceConfig::tun("tun%d"))?;
 /// let (mut frame, mut out) = (vec![0; BUFFER_LEN], vec![0; 2 * BUFFER_LEN]);
 /// // A packet of up to 64 KiB from the kernel, cut into packets of the device's MTU.
 /// let mut segments = device.read(&mut frame)?.cut()?;
@@ -144,27 +143,11 @@ impl<'b> Frame<'b> {
     #[must_use]
     pub fn is_intact(&self) -> bool {
         let known = flag::NEEDS_CSUM | flag::DATA_VALID;
-        self.header.flags & known != 0 || checksum_is_right(self.bytes, self.link)
+        self.header.flags & known != 0 || {
+            let packet = Packet::new(&*self.bytes, self.link, Meta::default());
+            verify_checksum(&packet) != Some(false)
+        }
     }
-}
-
-/// Verifies the innermost checksum, if there is one.
-fn checksum_is_right(bytes: &[u8], link: LinkType) -> bool {
-    let layout = Layout::parse(link, bytes);
-    let (Form::Datagram, Some(transport)) = (layout.form(), layout.transport()) else {
-        return true;
-    };
-    let field = Layout::checksum_field(transport).and_then(|at| bytes.get(at..at + 2));
-    if transport.kind == LayerKind::Udp && field == Some(&[0, 0]) {
-        // No checksum (RFC 768).
-        return true;
-    }
-    let (Some(pseudo), Some(covered)) =
-        (layout.pseudo_sum(bytes, layout.payload().len()), bytes.get(transport.at()..layout.end()))
-    else {
-        return true;
-    };
-    pseudo.plus(Sum::of(covered)).is_valid()
 }
 
 impl Device {
@@ -174,12 +157,12 @@ impl Device {
     /// # Errors
     ///
     /// If a privilege, name or device is missing: see [`PortError`].
-    pub fn open(config: &TapConfig) -> Result<Self, PortError> {
+    pub fn open(config: &DeviceConfig) -> Result<Self, PortError> {
         check_name(&config.name)?;
         let file = open_file()?;
         let name = attach(&file, config)?;
         let (offloads, format) = agree(&file, config)?;
-        let link = if config.kind == TapKind::Ip { LinkType::Raw } else { LinkType::Ethernet };
+        let link = if config.kind == DeviceKind::Tun { LinkType::Raw } else { LinkType::Ethernet };
         Ok(Self { file, name, link, format, offloads })
     }
 
@@ -342,8 +325,8 @@ fn open_file() -> Result<File, PortError> {
 }
 
 /// Attaches a queue; returns the device's name.
-fn attach(file: &File, config: &TapConfig) -> Result<String, PortError> {
-    let kind = if config.kind == TapKind::Ip { libc::IFF_TUN } else { libc::IFF_TAP };
+fn attach(file: &File, config: &DeviceConfig) -> Result<String, PortError> {
+    let kind = if config.kind == DeviceKind::Tun { libc::IFF_TUN } else { libc::IFF_TAP };
     let queues = if config.multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
     let flags = kind | queues | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
     device::attach_tun(file, &config.name, flags).map_err(|source| {
@@ -357,7 +340,7 @@ fn attach(file: &File, config: &TapConfig) -> Result<String, PortError> {
 }
 
 /// Offers the kernel our offloads, fewer and fewer until it agrees.
-fn agree(file: &File, config: &TapConfig) -> Result<(u32, Format), PortError> {
+fn agree(file: &File, config: &DeviceConfig) -> Result<(u32, Format), PortError> {
     let offers = if config.offloads { &OFFERS[..] } else { &[] };
     for &(offer, format) in offers {
         if offer == TUNNELS && !config.tunnels {

@@ -15,10 +15,10 @@
 //! ```no_run
 //! use linecard::offload::burst::Room;
 //! use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
-//! use linecard_tun::{BUFFER_LEN, Device, TapConfig, wait_each};
+//! use linecard_tun::{BUFFER_LEN, Device, DeviceConfig, wait_each};
 //! use std::{io::ErrorKind, net::UdpSocket, os::fd::AsFd, time::Duration};
 //!
-//! let device = Device::open(&TapConfig::tun("tun0"))?;
+//! let device = Device::open(&DeviceConfig::tun("tun0"))?;
 //! let socket = UdpSocket::bind("192.0.2.1:5000")?;
 //! socket.connect("192.0.2.2:5000")?;
 //! let socket = BatchSocket::new(socket)?;
@@ -57,9 +57,10 @@
 //! descriptors. tokio awaits them as `AsyncFd` (`tokio::io::unix`), and `try_io` around
 //! [`Device::read`] or [`Receiver::receive`](udp::Receiver::receive) does the rest: see the example
 //! `tokio`. `AsyncFd::register` is unsafe, because tokio cannot see that the descriptor stays the
-//! same: these types own theirs and never replace it, so what is left to the caller is not to put
-//! another value in their place by `AsyncFd::get_mut`. A task that always finds something to read
-//! should yield after some reads (`tokio::task::yield_now`).
+//! same (its safe constructors are deprecated for this reason): these types own theirs and never
+//! replace it, so what is left to the caller is not to put another value in their place by
+//! `AsyncFd::get_mut`. A task that always finds something to read should yield after some reads
+//! (`tokio::task::yield_now`).
 //!
 //! No timer is needed, since nothing is held. Where packets are to be merged across bursts
 //! ([`Config::holding`](linecard::offload::coalesce::Config::holding)), note that tokio's timers
@@ -97,7 +98,7 @@ pub mod udp;
 
 pub use buffers::Buffers;
 pub use counters::{Counters, Drops};
-pub use device::{Device, Frame, TapConfig, TapKind};
+pub use device::{Device, DeviceConfig, DeviceKind, Frame};
 pub use error::PortError;
 pub use tap::Tap;
 
@@ -114,11 +115,11 @@ pub const BUFFER_LEN: usize = 65_536 + 64;
 ///
 /// ```no_run
 /// use linecard::packet::Pool;
-/// use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
+/// use linecard_tun::{BUFFER_LEN, Tap, DeviceConfig};
 /// use std::os::fd::AsFd;
 /// use std::time::Duration;
 ///
-/// let tap = Tap::open(&TapConfig::new("tap0"), Pool::new(128, BUFFER_LEN))?;
+/// let tap = Tap::open(&DeviceConfig::tap("tap0"), Pool::new(128, BUFFER_LEN))?;
 /// let ready = linecard_tun::wait(&[tap.as_fd()], Duration::from_millis(100))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -6,7 +6,7 @@
 
 use crate::egress::{self, HeaderBytes, Segmenter, Virtio, describe};
 use crate::sys::send::Sender;
-use crate::{BUFFER_LEN, Buffers, Counters, Device, Drops, PortError, TapConfig, ingress, sys};
+use crate::{BUFFER_LEN, Buffers, Counters, Device, DeviceConfig, Drops, PortError, ingress, sys};
 use linecard::offload::virtio::{Endian, Format};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
@@ -20,9 +20,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// use linecard::packet::{Batch, Pool};
 /// use linecard::port::Port;
 /// use linecard::time::Instant;
-/// use linecard_tun::{BUFFER_LEN, Tap, TapConfig, interface};
+/// use linecard_tun::{BUFFER_LEN, Tap, DeviceConfig, interface};
 ///
-/// let mut tap = Tap::open(&TapConfig::new("tap%d"), Pool::new(128, BUFFER_LEN))?;
+/// let mut tap = Tap::open(&DeviceConfig::tap("tap%d"), Pool::new(128, BUFFER_LEN))?;
 /// interface::set_up(tap.name(), true)?;
 /// let mut batch = Batch::new();
 /// tap.receive(&mut batch, Instant::ZERO);
@@ -59,7 +59,7 @@ impl<S: Buffers> Tap<S> {
     /// # Errors
     ///
     /// If a privilege, name or device is missing, or buffers are too short: see [`PortError`].
-    pub fn open(config: &TapConfig, pool: S) -> Result<Self, PortError> {
+    pub fn open(config: &DeviceConfig, pool: S) -> Result<Self, PortError> {
         let needed = BUFFER_LEN;
         if config.offloads && pool.buffer_len() < needed {
             return Err(PortError::ShortBuffers { given: pool.buffer_len(), needed });

@@ -4,7 +4,7 @@
 use linecard::packet::Pool;
 use linecard_testkit::lab::{inside, ip};
 use linecard_tun::interface::{exists, mac, mtu, set_mac, set_mtu};
-use linecard_tun::{BUFFER_LEN, PortError, Tap, TapConfig, TapKind};
+use linecard_tun::{BUFFER_LEN, DeviceConfig, DeviceKind, PortError, Tap};
 
 #[test]
 fn what_is_set_is_there() {
@@ -39,7 +39,7 @@ fn what_cannot_be_is_refused() {
             let error = set_mac("va", address).expect_err("none for an interface");
             assert!(matches!(error, PortError::BadMac { .. }), "{error}");
         }
-        let config = TapConfig { kind: TapKind::Ip, ..TapConfig::new("lc0") };
+        let config = DeviceConfig { kind: DeviceKind::Tun, ..DeviceConfig::tap("lc0") };
         let _tun = Tap::open(&config, Pool::new(1, BUFFER_LEN)).expect("root may");
         for error in [mac("lc0").err(), set_mac("lc0", [2; 6]).err()] {
             assert!(matches!(error, Some(PortError::NoMac { .. })), "{error:?}");

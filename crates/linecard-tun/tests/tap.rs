@@ -10,7 +10,9 @@ use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
 use linecard_testkit::lab::{inside, ip, new_network};
 use linecard_testkit::say;
-use linecard_tun::{BUFFER_LEN, Counters, Device, PortError, Tap, TapConfig, TapKind, interface};
+use linecard_tun::{
+    BUFFER_LEN, Counters, Device, DeviceConfig, DeviceKind, PortError, Tap, interface,
+};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -27,8 +29,8 @@ fn pool() -> Pool {
     Pool::new(256, BUFFER_LEN)
 }
 
-fn open(kind: TapKind, address: &str) -> Tap {
-    let config = TapConfig { kind, ..TapConfig::new("lc%d") };
+fn open(kind: DeviceKind, address: &str) -> Tap {
+    let config = DeviceConfig { kind, ..DeviceConfig::tap("lc%d") };
     let tap = Tap::open(&config, pool()).expect("root may");
     assert_eq!(tap.name(), "lc0");
     ip(&format!("addr add {address}/24 dev lc0"));
@@ -117,7 +119,7 @@ impl Carrier {
 }
 
 /// Carries so many bytes of the kernel's TCP from one namespace to another.
-fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters) {
+fn carry(kind: DeviceKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters) {
     let mut a = open(kind, "10.9.0.1");
     let (start, started) = std::sync::mpsc::channel::<()>();
     // Threads are in the namespace in which they were started.
@@ -139,7 +141,7 @@ fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters
         stream.read_to_end(&mut bytes).expect("it ends");
         bytes
     });
-    let link = if kind == TapKind::Ip { LinkType::Raw } else { LinkType::Ethernet };
+    let link = if kind == DeviceKind::Tun { LinkType::Raw } else { LinkType::Ethernet };
     let (mut carrier, begin) = (Carrier::new(link), std::time::Instant::now());
     while !server.is_finished() {
         assert!(begin.elapsed() < PATIENCE * 3, "{:?} {:?}", a.counters(), b.counters());
@@ -164,7 +166,7 @@ fn carry(kind: TapKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters
 #[test]
 fn large_packets_of_the_kernel_go_whole() {
     inside("TCP through TAP devices", |_| {
-        for kind in [TapKind::Ethernet, TapKind::Ip] {
+        for kind in [DeviceKind::Tap, DeviceKind::Tun] {
             let _near = new_network();
             let (carrier, a, b) = carry(kind, &Way::Whole, BYTES);
             assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
@@ -176,7 +178,7 @@ fn large_packets_of_the_kernel_go_whole() {
 #[test]
 fn large_packets_of_the_kernel_are_cut_right() {
     inside("TCP cut behind a TAP device", |_| {
-        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Cut, BYTES);
+        let (carrier, a, b) = carry(DeviceKind::Tap, &Way::Cut, BYTES);
         assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
         assert!(carrier.longest.1 <= 1_514, "{:?}", carrier.longest);
         assert_eq!((a.dropped.total(), b.dropped.total()), (0, 0), "{a:?} {b:?}");
@@ -187,7 +189,7 @@ fn large_packets_of_the_kernel_are_cut_right() {
 #[test]
 fn merged_packets_are_received_whole() {
     inside("merged packets into a TAP device", |_| {
-        let (carrier, a, b) = carry(TapKind::Ethernet, &Way::Merged, BYTES);
+        let (carrier, a, b) = carry(DeviceKind::Tap, &Way::Merged, BYTES);
         assert!(carrier.longest.1 > 10_000, "{:?}", carrier.longest);
         assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
     });
@@ -200,7 +202,7 @@ fn bits_per_second() {
     inside("bits per second", |_| {
         for way in [Way::Whole, Way::Cut, Way::Merged] {
             let _near = new_network();
-            carry(TapKind::Ethernet, &way, 256 << 20);
+            carry(DeviceKind::Tap, &way, 256 << 20);
         }
     });
 }
@@ -208,7 +210,7 @@ fn bits_per_second() {
 #[test]
 fn queues_share_flows_and_split_none() {
     inside("flows over several queues", |_| {
-        let many = TapConfig { multi_queue: true, ..TapConfig::new("lc0") };
+        let many = DeviceConfig { multi_queue: true, ..DeviceConfig::tap("lc0") };
         let mut queues = [0, 1].map(|_| Tap::open(&many, pool()).expect("root may"));
         ip("addr add 10.9.0.1/24 dev lc0");
         interface::set_up("lc0", true).expect("it was just made");
@@ -244,17 +246,17 @@ fn queues_share_flows_and_split_none() {
 #[test]
 fn queues_of_one_device_share_its_name() {
     inside("several queues of a TAP device", |_| {
-        let many = TapConfig { multi_queue: true, ..TapConfig::new("lcq") };
+        let many = DeviceConfig { multi_queue: true, ..DeviceConfig::tap("lcq") };
         let first = Tap::open(&many, pool()).expect("root may");
         let second = Tap::open(&many, pool()).expect("a second queue");
         assert_eq!((first.name(), second.name()), ("lcq", "lcq"));
         assert_eq!((first.format(), first.offloads()), (second.format(), second.offloads()));
         assert!(matches!(first.format(), Format::V1 | Format::Tunnel));
         say(&format!("TAP: {:?}, offloads {:#x}", first.format(), first.offloads()));
-        let one = Tap::open(&TapConfig::new("lcq"), pool()).expect_err("one of several");
+        let one = Tap::open(&DeviceConfig::tap("lcq"), pool()).expect_err("one of several");
         assert!(matches!(one, PortError::OtherKind { .. }), "{one}");
-        let alone = Tap::open(&TapConfig::new("lcone"), pool()).expect("root may");
-        let again = Tap::open(&TapConfig::new("lcone"), pool()).expect_err("in use");
+        let alone = Tap::open(&DeviceConfig::tap("lcone"), pool()).expect("root may");
+        let again = Tap::open(&DeviceConfig::tap("lcone"), pool()).expect_err("in use");
         assert!(matches!(again, PortError::InUse { .. }), "{again}");
         drop(alone);
         let short = Tap::open(&many, Pool::new(1, 2_048)).expect_err("64 KiB do not fit");
@@ -265,7 +267,7 @@ fn queues_of_one_device_share_its_name() {
 #[test]
 fn a_tap_ends_with_its_device() {
     inside("a TAP device removed", |_| {
-        let mut tap = open(TapKind::Ethernet, "10.9.0.1");
+        let mut tap = open(DeviceKind::Tap, "10.9.0.1");
         // Down is not gone; what is sent then is lost.
         interface::set_up("lc0", false).expect("it is there");
         let pool = pool();
@@ -293,7 +295,7 @@ fn a_tap_ends_with_its_device() {
 #[test]
 fn a_frame_in_more_slices_than_a_call_takes_is_refused() {
     inside("a frame in many slices", |_| {
-        let device = Device::open(&TapConfig::tun("lc%d")).expect("root may");
+        let device = Device::open(&DeviceConfig::tun("lc%d")).expect("root may");
         assert_eq!(device.format(), Format::V1, "tunnels are not asked for");
         interface::set_up(device.name(), true).expect("it was just made");
         let slices = [&[0x45_u8][..]; 1_024];

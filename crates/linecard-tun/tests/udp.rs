@@ -1,14 +1,14 @@
 //! Batches of UDP datagrams, on the loopback interface.
 
 use linecard::offload::burst::{Room, cut};
-use linecard::offload::virtio::Header;
+use linecard::offload::virtio::{Header, flag, gso_type};
 use linecard::packet::LinkType;
 use linecard_testkit::lab::{inside, ip};
 use linecard_tun::udp::{BatchSocket, Batcher, Destination, MAX_RECEIVED, Receiver};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -31,12 +31,30 @@ fn address(socket: &BatchSocket) -> SocketAddr {
     socket.socket().local_addr().expect("it is bound")
 }
 
-/// Adds a frame that is one datagram of `len` bytes, of which the first is `mark`.
+/// Adds a frame that is one datagram of `len` bytes, of which the first is `mark`: by both functions
+/// in turn.
 fn push(batcher: &mut Batcher, to: Destination<'_>, mark: u8, len: usize) -> std::io::Result<()> {
     let mut frame = content(len - 1);
     let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("plain");
-    let room = Room { front: 1, back: 0 };
-    batcher.push(to, &mut segments, room, |datagram| datagram[0] = mark)
+    if mark.is_multiple_of(2) {
+        let room = Room { front: 1, back: 0 };
+        return batcher.push(to, &mut segments, room, |datagram| datagram[0] = mark);
+    }
+    batcher.push_with(to, &mut segments, 1, |packet, datagram| {
+        datagram.copy_from_slice(&[&[mark], packet].concat());
+        datagram.len()
+    })
+}
+
+/// A UDP packet with 20,000 bytes of payload, to be divided by 500.
+fn large(mark: u8) -> (Header, Vec<u8>) {
+    let mut frame = vec![0x45, 0, 0x4E, 0x3C, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    frame.extend([0, 7, 0, mark, 0x4E, 0x28, 1, 2]);
+    frame.extend(content(20_000));
+    let (flags, gso_type) = (flag::NEEDS_CSUM, gso_type::UDP_L4);
+    let (gso_size, csum_start, csum_offset) = (500, 20, 6);
+    let header = Header { flags, gso_type, gso_size, csum_start, csum_offset, ..Header::default() };
+    (header, frame)
 }
 
 /// What a socket receives of datagrams that [`push`] has sent: their marks and lengths.
@@ -203,7 +221,7 @@ fn a_segment_that_no_datagram_can_hold_is_refused_before_it_is_taken() {
 }
 
 /// Promise (Live interfaces): datagrams that a `Batcher` gathers for several addresses arrive at each
-/// complete and in order: 20 rounds of 1 to 1,400 bytes to 2 and to 40 addresses, on the loopback
+/// complete and in order: 20 rounds of 2 to 1,400 bytes to 2 and to 40 addresses, on the loopback
 /// interface.
 #[test]
 fn each_of_many_peers_gets_its_datagrams_in_order() {
@@ -215,7 +233,7 @@ fn each_of_many_peers_gets_its_datagrams_in_order() {
         for round in 0..20 {
             for (at, peer) in peers.iter().enumerate() {
                 // Equal, shorter and longer ones behind each other, and a peer that is left out.
-                let len = [1_400, 1_400, 700, 1_400, 1, 1_001][(round + at / 2) % 6];
+                let len = [1_400, 1_400, 700, 1_400, 2, 1_001][(round + at / 2) % 6];
                 if (round * count + at) % 7 != 0 {
                     let sent = push(&mut batcher, server.to(address(peer)), round as u8, len);
                     sent.expect("there is room");
@@ -251,6 +269,30 @@ fn datagrams_to_interleaved_addresses_leave_by_one_call_each() {
 }
 
 #[test]
+fn segments_of_large_packets_stay_in_order_for_each_address() {
+    let (server, peers) = (open("127.0.0.1"), [open("127.0.0.1"), open("127.0.0.1")]);
+    let (mut batcher, mut expected) = (Batcher::new(), [Vec::new(), Vec::new()]);
+    // 40 segments each: a call ends between two packets, and in the middle of one.
+    for mark in 0..6 {
+        let at = usize::from(mark) % 2;
+        let (header, mut frame) = large(mark);
+        let mut out = vec![0; 1 << 16];
+        let mut whole = cut(LinkType::Raw, &header, &mut frame).expect("it is consistent");
+        let mut run = whole.write(Room::default(), &mut out).expect("room").expect("segments");
+        expected[at].extend(run.segments().map(|segment| segment.to_vec()));
+        let mut segments = cut(LinkType::Raw, &header, &mut frame).expect("it is consistent");
+        let to = server.to(address(&peers[at]));
+        batcher.push(to, &mut segments, Room::default(), |_| {}).expect("there is room");
+    }
+    batcher.flush(&server).expect("there is room");
+    for (peer, expected) in peers.iter().zip(&expected) {
+        assert_eq!(expected.len(), 3 * 40);
+        assert_eq!(receive(peer, expected.len()).0, *expected);
+    }
+    assert_eq!((batcher.sent(), batcher.dropped()), (240, 0));
+}
+
+#[test]
 fn an_error_of_one_address_loses_no_datagram_to_another() {
     let (server, peer) = (open("127.0.0.1"), open("127.0.0.1"));
     // No socket has the port 0.
@@ -283,6 +325,39 @@ fn datagrams_longer_than_the_mtu_are_sent_one_by_one() {
         }
         assert_eq!((batcher.sent(), batcher.dropped()), (8, 0));
         assert!(server.sends_batches(), "only those of this length are not");
+    });
+}
+
+#[test]
+fn datagrams_that_a_full_queue_does_not_take_are_counted() {
+    inside("a full queue of a socket", |_| {
+        ip("link add va type veth peer name vb");
+        ip("addr add 192.0.2.1/24 dev va");
+        for device in ["lo", "va", "vb"] {
+            ip(&format!("link set {device} up"));
+        }
+        let (server, peer) = (open("192.0.2.1"), open("192.0.2.1"));
+        server.set_buffers(1).expect("the least is set");
+        // Nobody answers for this address, so that its datagrams wait in the kernel.
+        let (nobody, mut batcher) = (SocketAddr::from(([192, 0, 2, 2], 9)), Batcher::new());
+        let mut results = (0..20).map(|mark| {
+            push(&mut batcher, server.to(nobody), mark, 1_000).expect("nothing is sent yet");
+            batcher.flush(&server)
+        });
+        let error = results.find_map(Result::err).expect("room for fewer than 20");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        drop(results);
+        assert!(batcher.sent() > 0);
+        assert_eq!(batcher.dropped(), 1);
+        // Now they leave, and there is room for others.
+        ip("neigh replace 192.0.2.2 lladdr 02:00:00:00:00:01 dev va");
+        let deadline = Instant::now() + PATIENCE;
+        while push(&mut batcher, server.to(address(&peer)), 7, 1_000).is_ok()
+            && batcher.flush(&server).is_err()
+        {
+            assert!(Instant::now() < deadline, "the queue is still full");
+        }
+        assert_eq!(marks(&peer, 1), [(7, 1_000)]);
     });
 }
 

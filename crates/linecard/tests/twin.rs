@@ -83,7 +83,7 @@ fn compare_merges(draw: Draw) -> String {
         let scenario = draw(&mut Rng::new(seed), PACKETS);
         let (real, twin) = run(&scenario);
         let outs = real.outs();
-        same_outs(&scenario.arrivals, &outs, &twin.out);
+        same_outs(&scenario.config, &scenario.arrivals, &outs, &twin.out);
         check_counters(&real, &scenario.arrivals);
         check_round_trip(&real, &scenario.arrivals);
         if scenario.punctual {

@@ -7,7 +7,7 @@ use super::{AttachError, Side};
 use crate::port::xdp::{self, Attachment, XdpBuffer, XdpPort};
 use crate::port::{Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket};
 use crate::rights::Account;
-use linecard_tun::{BUFFER_LEN, Buffers, Tap, TapConfig, TapKind};
+use linecard_tun::{BUFFER_LEN, Buffers, DeviceConfig, DeviceKind, Tap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ impl Opening {
         match &self.spec.kind {
             PortKind::Xdp(name) => self.xdp::<S>(name, worker),
             PortKind::Packet(name) => self.packet(name, pool()),
-            PortKind::Tap(name) => self.tap(name, TapKind::Ethernet, pool()),
-            PortKind::Tun(name) => self.tap(name, TapKind::Ip, pool()),
+            PortKind::Tap(name) => self.tap(name, DeviceKind::Tap, pool()),
+            PortKind::Tun(name) => self.tap(name, DeviceKind::Tun, pool()),
             PortKind::File(path) => self.file(path, pool),
         }
     }
@@ -136,14 +136,14 @@ impl Opening {
     fn tap<S: Buffers + 'static>(
         &self,
         name: &str,
-        kind: TapKind,
+        kind: DeviceKind,
         pool: S,
     ) -> Result<Opened<S>, AttachError> {
-        let config = TapConfig {
+        let config = DeviceConfig {
             kind,
             multi_queue: self.shares > 1,
             offloads: self.offloads(),
-            ..TapConfig::new(name)
+            ..DeviceConfig::tap(name)
         };
         let tap = Tap::open(&config, pool)?;
         let large = if tap.offloads() > 0 { "large packets" } else { "packets as on a wire" };

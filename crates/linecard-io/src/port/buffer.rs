@@ -62,10 +62,10 @@ impl From<XdpBuffer> for Buffer {
 /// ```no_run
 /// use linecard::packet::Pool;
 /// use linecard_io::port::{Buffer, LivePort, LocalPool, PacketConfig, PacketSocket};
-/// use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
+/// use linecard_tun::{BUFFER_LEN, Tap, DeviceConfig};
 ///
 /// let pool = LocalPool(Pool::new(256, BUFFER_LEN));
-/// let tap = Tap::open(&TapConfig::new("tap0"), pool.clone())?;
+/// let tap = Tap::open(&DeviceConfig::tap("tap0"), pool.clone())?;
 /// let socket = PacketSocket::open(&PacketConfig::new("eth0"), pool)?;
 /// let ports: [Box<dyn LivePort<Buffer>>; 2] = [Box::new(tap), Box::new(socket)];
 /// # Ok::<(), linecard_tun::PortError>(())

@@ -7,7 +7,7 @@ use crate::sys::socket::PacketFd;
 use linecard::offload::virtio::Format;
 use linecard::packet::Pool;
 use linecard_tun::sys::device;
-use linecard_tun::{BUFFER_LEN, PortError, Tap, TapConfig};
+use linecard_tun::{BUFFER_LEN, DeviceConfig, PortError, Tap};
 use std::os::fd::AsFd;
 
 /// Exists in every network namespace.
@@ -54,7 +54,7 @@ pub struct PacketFeatures {
 /// ```
 #[must_use]
 pub fn tap() -> TapFeatures {
-    let tap = match Tap::open(&TapConfig::new(SCRATCH), Pool::new(0, BUFFER_LEN)) {
+    let tap = match Tap::open(&DeviceConfig::tap(SCRATCH), Pool::new(0, BUFFER_LEN)) {
         Ok(tap) => tap,
         Err(error) => {
             let (multi_queue, tcp, udp, tunnels) = (false, false, false, false);

@@ -8,7 +8,7 @@ use linecard_io::attach::{Attached, Prepared, Settings};
 use linecard_io::port::{
     Buffer, LivePort, LocalPool, PacketConfig, PacketSocket, SharedBuffer, SharedPool,
 };
-use linecard_tun::{Tap, TapConfig, TapKind, interface};
+use linecard_tun::{DeviceConfig, DeviceKind, Tap, interface};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn forward(ports: &mut [Box<dyn LivePort<Buffer>>; 2], count: u64) {
 fn what_a_packet_socket_receives_a_tap_sends() {
     inside("a packet socket joined to a TAP device", || {
         cable();
-        let tap = Tap::open(&TapConfig::new("lc0"), LocalPool(lab::pool())).expect("root may");
+        let tap = Tap::open(&DeviceConfig::tap("lc0"), LocalPool(lab::pool())).expect("root may");
         interface::set_up("lc0", true).expect("it was just made");
         let config = PacketConfig { receive_buffer: 2 << 20, ..PacketConfig::new("vb") };
         let socket = PacketSocket::open(&config, LocalPool(lab::pool())).expect("root may");
@@ -159,7 +159,7 @@ fn large_packets_come_through_a_near_packet_socket() {
 #[test]
 fn a_packet_socket_on_a_tun_gives_and_takes_ip() {
     inside("a packet socket on a TUN device", || {
-        let config = TapConfig { kind: TapKind::Ip, ..TapConfig::new("lc0") };
+        let config = DeviceConfig { kind: DeviceKind::Tun, ..DeviceConfig::tap("lc0") };
         let mut tun = Tap::open(&config, lab::pool()).expect("root may");
         interface::set_up("lc0", true).expect("it was just made");
         let mut port = lab::open("lc0", |_| ());
@@ -180,7 +180,7 @@ fn a_packet_socket_on_a_tun_gives_and_takes_ip() {
 #[test]
 fn without_offloads_large_packets_are_cut() {
     inside("large packets to a TAP device without offloads", || {
-        let config = TapConfig { offloads: false, ..TapConfig::new("lc0") };
+        let config = DeviceConfig { offloads: false, ..DeviceConfig::tap("lc0") };
         let mut tap = Tap::open(&config, lab::pool()).expect("root may");
         interface::set_up("lc0", true).expect("it was just made");
         let mut witness = lab::open("lc0", |config| config.offloads = false);

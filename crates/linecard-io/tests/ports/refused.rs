@@ -3,7 +3,7 @@
 use crate::lab::{self, cable, inside};
 use crate::sys;
 use linecard_io::port::{PacketConfig, PacketSocket};
-use linecard_tun::{PortError, Tap, TapConfig, interface};
+use linecard_tun::{DeviceConfig, PortError, Tap, interface};
 
 fn one_line(error: &PortError, parts: &[&str]) {
     let text = error.to_string();
@@ -20,7 +20,7 @@ fn without_rights_the_error_names_the_capability() {
             &socket.expect_err("no rights"),
             &["packet socket", "needs CAP_NET_RAW", "setcap"],
         );
-        match Tap::open(&TapConfig::new("lc0"), lab::pool()).expect_err("no rights") {
+        match Tap::open(&DeviceConfig::tap("lc0"), lab::pool()).expect_err("no rights") {
             error @ PortError::NoAccess { .. } => one_line(&error, &["/dev/net/tun"]),
             error => one_line(&error, &["TAP device", "needs CAP_NET_ADMIN", "setcap"]),
         }
@@ -41,7 +41,7 @@ fn an_interface_that_is_not_there_is_named() {
     one_line(&mtu, &["no interface `no-such-name`"]);
     let group = PortError::BadMac { mac: [1, 0, 0x5E, 0, 0, 1] };
     one_line(&group, &["[01, 00, 5e, 00, 00, 01] cannot be", "first byte even"]);
-    let long = Tap::open(&TapConfig::new("a-name-too-long-for-it"), lab::pool());
+    let long = Tap::open(&DeviceConfig::tap("a-name-too-long-for-it"), lab::pool());
     one_line(&long.expect_err("too long"), &["22 bytes", "1 to 15"]);
 }
 

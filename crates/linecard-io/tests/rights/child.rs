@@ -5,7 +5,7 @@ use linecard::port::Port;
 use linecard::time::Instant;
 use linecard_io::port::{PacketConfig, PacketSocket};
 use linecard_io::rights::{self, Account, RightsError};
-use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
+use linecard_tun::{BUFFER_LEN, DeviceConfig, Tap};
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::sync::Barrier;
@@ -46,7 +46,7 @@ fn say(what: &dyn std::fmt::Display) {
 
 fn with_a_tap() {
     let pool = Pool::new(8, BUFFER_LEN);
-    let mut tap = Tap::open(&TapConfig::new("tap%d"), pool.clone()).expect("root may");
+    let mut tap = Tap::open(&DeviceConfig::tap("tap%d"), pool.clone()).expect("root may");
     linecard_tun::interface::set_up(tap.name(), true).expect("root may");
     all_give_up();
     transmit(&mut tap, &pool);
@@ -158,6 +158,6 @@ fn rights_are_gone() {
     }
     let pool = Pool::new(2, BUFFER_LEN);
     assert!(matches!(open(&pool), Err(linecard_tun::PortError::NoPermission { .. })));
-    assert!(Tap::open(&TapConfig::new("tap%d"), pool).is_err());
+    assert!(Tap::open(&DeviceConfig::tap("tap%d"), pool).is_err());
     assert!(linecard_tun::interface::set_up("lo", false).is_err());
 }

@@ -7,7 +7,7 @@ use linecard::offload::virtio::{Endian, Format, Header, flag, gso_type};
 use linecard::packet::{Batch, Pool};
 use linecard_io::port::xdp::{Config, Mode};
 use linecard_io::port::{Buffer, LivePort, LocalPool};
-use linecard_tun::{BUFFER_LEN, Tap, TapConfig};
+use linecard_tun::{BUFFER_LEN, DeviceConfig, Tap};
 
 /// Both ports, and what passes between them.
 struct Joined {
@@ -18,7 +18,7 @@ struct Joined {
 impl Joined {
     fn new(cable: &Cable) -> Self {
         let pool = LocalPool(Pool::new(256, BUFFER_LEN));
-        let tap = Tap::open(&TapConfig::new("lc0"), pool).expect("root may");
+        let tap = Tap::open(&DeviceConfig::tap("lc0"), pool).expect("root may");
         linecard_tun::interface::set_up("lc0", true).expect("it was just made");
         let config = Config { tx_slots: 64, ..Config::default() };
         let queue = cable.port(Mode::Native, &config);

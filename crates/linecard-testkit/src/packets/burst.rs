@@ -44,9 +44,9 @@ fn sorted(mut left: Vec<Left>) -> Vec<Left> {
     left
 }
 
-/// What the coalescer merges in one batch, described by a header.
+/// What a coalescer that holds packets merges in one batch, described by a header: it works on a flow table, not on notes.
 fn by_packets(config: &Config, burst: &[Arrival]) -> Vec<Left> {
-    let mut real = Real::new(config.clone());
+    let mut real = Real::new(Config { flush_at_batch_end: false, ..config.clone() });
     let mut batch = Batch::new();
     for (number, arrival) in burst.iter().enumerate() {
         batch.push(packet(number, arrival)).expect("at most 64");
@@ -55,6 +55,7 @@ fn by_packets(config: &Config, burst: &[Arrival]) -> Vec<Left> {
     real.coalescer.push_batch(&mut batch, Instant::ZERO, &mut |packet, exit| {
         out.push((packet, exit));
     });
+    real.stop();
     let identifications = config.device.expect("set").identifications;
     let described = real.out.iter_mut().map(|(packet, _)| {
         let header = if packet.is_merged() {

@@ -167,15 +167,22 @@ pub fn run(scenario: &Scenario) -> (Real, Twin) {
     (real, twin)
 }
 
-/// The same frames in the same order within each flow.
-pub fn same_outs(arrivals: &[Arrival], real: &[Out], twin: &[Out]) {
+/// The same frames in the same order within each flow, for the same reasons. Where nothing is held, packets are examined
+/// only to join each other: why one stays alone, or could not have joined others, is not told.
+pub fn same_outs(config: &Config, arrivals: &[Arrival], real: &[Out], twin: &[Out]) {
+    let told = |out: &Out| match out.flush {
+        flush if !config.flush_at_batch_end => flush,
+        _ if out.packets.len() == 1 => None,
+        Some(Flush::Bypass) => Some(Flush::Displaced),
+        flush => flush,
+    };
     let by_flow = |outs: &[Out]| {
         let mut flows: BTreeMap<Option<Vec<u8>>, Vec<Out>> = BTreeMap::new();
         for out in outs {
             let arrival = &arrivals[out.packets[0]];
             let view = plain::view(arrival.link, &arrival.bytes);
             let key = plain::flow_key(&arrival.bytes, &view, arrival.meta.lane);
-            flows.entry(key).or_default().push(out.clone());
+            flows.entry(key).or_default().push(Out { flush: told(out), ..out.clone() });
         }
         flows
     };

@@ -138,7 +138,7 @@ fn config(rng: &mut Rng) -> Config {
     if rng.chance(0.4) {
         config.idle_floor = Duration::from_nanos(pick(rng, &[0, 1_000, 10_000_000]));
     }
-    config.flush_at_batch_end = rng.chance(0.15);
+    config.flush_at_batch_end = rng.chance(0.3);
     config
 }
 

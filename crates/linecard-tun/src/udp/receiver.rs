@@ -34,10 +34,10 @@ const MAX_CALLS: usize = 64;
 ///
 /// ```no_run
 /// # use linecard_tun::udp::{BatchSocket, Receiver};
-/// # use linecard_tun::{Device, TapConfig};
+/// # use linecard_tun::{Device, DeviceConfig};
 /// # use std::net::{SocketAddr, UdpSocket};
 /// # fn decrypt(from: SocketAddr, datagram: &mut [u8]) -> bool { unimplemented!() }
-/// # let device = Device::open(&TapConfig::tun("tun0"))?;
+/// # let device = Device::open(&DeviceConfig::tun("tun0"))?;
 /// # let socket = BatchSocket::new(UdpSocket::bind("192.0.2.1:5000")?)?;
 /// # let (mut receiver, mut merger, mut packets) = (Receiver::new(4), device.merger(), Vec::new());
 /// let burst = receiver.receive(&socket)?;

@@ -55,6 +55,9 @@ fn traces() -> Vec<(Trace, Config)> {
         (runs("UDP", Kind::Udp4, (4, 16), 1472), let_go.clone()),
         (runs("interleaved", Kind::Tcp4, (16, 1), 1448), let_go.clone()),
         (runs("VXLAN", Kind::Vxlan, (4, 16), 1398), let_go.clone()),
+        (traffic::imix(PACKETS), let_go.clone()),
+        (traffic::web(PACKETS), let_go.clone()),
+        (traffic::spread("many flows, let go", 8_000, 4_096, 4), let_go.clone()),
         (traffic::hostile((50, PACKETS), PACKETS), let_go),
         (traffic::hostile((50, PACKETS), PACKETS).renamed("50 % hostile, held"), held),
         // Less than a hundred thousand, and as far apart.

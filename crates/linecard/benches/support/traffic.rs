@@ -210,6 +210,47 @@ pub(crate) fn hostile((percent, flows): (usize, usize), packets: usize) -> Trace
     trace
 }
 
+/// Datagrams of 40, 576 and 1500 bytes, 7 to 4 to 1, of a thousand flows, a third of them UDP, in short runs.
+pub(crate) fn imix(packets: usize) -> Trace {
+    const LENS: [[usize; 3]; 2] = [[0, 524, 1448], [12, 548, 1472]];
+    let (payload, sums) = payload(&LENS.concat());
+    let mut trace = Trace::new("IMIX", LinkType::Ethernet, payload);
+    let mut rng = Rng::new(11);
+    let kind = |flow: u32| if flow.is_multiple_of(3) { Kind::Udp4 } else { Kind::Tcp4 };
+    let mut senders: Vec<Flow> = (0..1_000).map(|flow| Flow::new(kind(flow), flow)).collect();
+    let mut chosen = 0;
+    while trace.len() < packets {
+        if rng.chance(0.5) {
+            chosen = rng.below(1_000) as usize;
+        }
+        let sender = &mut senders[chosen];
+        let lens = LENS[usize::from(sender.kind == Kind::Udp4)];
+        let len = lens[[0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2][rng.below(12) as usize]];
+        sender.left = SEND;
+        sender.send(&mut trace, &sums, len, false);
+    }
+    trace
+}
+
+/// Requests of 400 clients, their answers of 1 to 12 segments, and an acknowledgment of every second one.
+pub(crate) fn web(packets: usize) -> Trace {
+    const REQUEST: usize = 300;
+    let (payload, sums) = payload(&[0, REQUEST, 1448]);
+    let mut trace = Trace::new("web", LinkType::Ethernet, payload);
+    let mut rng = Rng::new(13);
+    let mut flows: Vec<Flow> = (0..800).map(|flow| Flow::new(Kind::Tcp4, flow)).collect();
+    while trace.len() < packets {
+        let client = 2 * rng.below(400) as usize;
+        let segments = 1 + rng.below(12) as usize;
+        flows[client].send(&mut trace, &sums, REQUEST, true);
+        for number in 1..=segments {
+            flows[client + 1].send(&mut trace, &sums, 1448, number == segments);
+        }
+        (0..segments.div_ceil(2)).for_each(|_| flows[client].send(&mut trace, &sums, 0, false));
+    }
+    trace
+}
+
 /// A frame to be cut: headers of `kind` before `len` bytes of payload, checksum not computed.
 pub(crate) fn large(kind: Kind, number: u32, len: usize) -> Vec<u8> {
     let mut frame = Flow::new(kind, number).header(len, ACK | PSH, 0);

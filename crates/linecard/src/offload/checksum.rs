@@ -1,4 +1,4 @@
-//! Checksum offload: deferring a checksum to hardware, and completing a deferred one.
+//! Checksum offload: deferring a checksum to hardware, completing a deferred one, and verifying one.
 //!
 //! Between a program and a device (a TAP, a virtual machine, a network interface) a packet may
 //! carry only the sum of its pseudo header in the checksum field; the device completes the checksum
@@ -45,13 +45,7 @@ pub fn complete_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -
     if !has_checksum(packet.bytes(), &layout) {
         return false;
     }
-    let (mut payload, mut odd) = (Sum::ZERO, false);
-    for slice in packet.payload() {
-        let sum = Sum::of(slice);
-        payload = payload.plus(if odd { sum.swapped() } else { sum });
-        odd ^= slice.len() % 2 == 1;
-    }
-    let len = packet.payload_len();
+    let (payload, len) = (payload_sum(packet), packet.payload_len());
     let bytes = packet.bytes_mut();
     // From the innermost outwards, because outer checksums cover the inner ones.
     for (layer, field) in summed_layers(bytes, &layout).into_iter().flatten() {
@@ -63,6 +57,43 @@ pub fn complete_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -
     }
     packet.meta.checksum = ChecksumState::Valid;
     true
+}
+
+/// Whether the transport checksum is right; in tunnels, the innermost one. This reads the payload.
+/// None if the packet is not a complete datagram, or carries no checksum (UDP over IPv4).
+///
+/// A deferred checksum ([`ChecksumState::Partial`]) is wrong until it is completed.
+///
+/// ```
+/// use linecard::offload::verify_checksum;
+/// use linecard::packet::{LinkType, Meta, Packet};
+/// let mut bytes = vec![0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// bytes.extend([0, 7, 0, 9, 0, 10, 0xEA, 0xC5, 1, 2]);
+/// let verify = |bytes: &[u8]| verify_checksum(&Packet::new(bytes, LinkType::Raw, Meta::default()));
+/// assert_eq!(verify(&bytes), Some(true));
+/// bytes[29] = 3;
+/// assert_eq!(verify(&bytes), Some(false));
+/// // No checksum (RFC 768).
+/// bytes[26..28].fill(0);
+/// assert_eq!(verify(&bytes), None);
+/// ```
+#[must_use]
+pub fn verify_checksum<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<bool> {
+    let (layout, bytes) = (packet.layout(), packet.bytes());
+    let transport = layout.transport().filter(|_| has_checksum(bytes, layout))?;
+    let pseudo = layout.pseudo_sum(bytes, packet.payload_len())?;
+    let header = Sum::of(&bytes[transport.at()..layout.header_len()]);
+    Some(pseudo.plus(header).plus(payload_sum(packet)).is_valid())
+}
+
+fn payload_sum<B: AsRef<[u8]>>(packet: &Packet<B>) -> Sum {
+    let (mut payload, mut odd) = (Sum::ZERO, false);
+    for slice in packet.payload() {
+        let sum = Sum::of(slice);
+        payload = payload.plus(if odd { sum.swapped() } else { sum });
+        odd ^= slice.len() % 2 == 1;
+    }
+    payload
 }
 
 fn has_checksum(bytes: &[u8], layout: &Layout) -> bool {

@@ -25,7 +25,7 @@ mod tcp;
 mod timer;
 pub mod virtio;
 
-pub use checksum::{complete_checksum, defer_checksum};
+pub use checksum::{complete_checksum, defer_checksum, verify_checksum};
 
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp};

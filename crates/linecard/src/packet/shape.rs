@@ -132,10 +132,21 @@ impl Shape {
         }
     }
 
+    /// For frames that end before the last chunk of their header would.
     #[inline(never)]
     fn mergeable_short(&self, first: &[u8], next: &[u8]) -> bool {
         let len = self.layout.header_len();
         let (Some(first), Some(next)) = (first.get(..len), next.get(..len)) else { return false };
+        let mask = &self.merge.0[..len];
+        if let (Some(a), Some(b), Some(m)) =
+            (first.first_chunk(), next.first_chunk(), mask.first_chunk())
+            && let (Some(x), Some(y), Some(n)) =
+                (first.last_chunk(), next.last_chunk(), mask.last_chunk())
+            && len <= 2 * CHUNK
+        {
+            // The two chunks overlap.
+            return differing([(a, b, m), (x, y, n)]) == NOTHING;
+        }
         first.iter().zip(next).zip(&self.merge.0).all(|((a, b), mask)| (a ^ b) & mask == 0)
     }
 }

@@ -3,6 +3,7 @@
 use super::application::{Workload, flow_number};
 use super::stream::Stream;
 use super::{Port, PortState};
+use crate::offload::verify_checksum;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Tcp};
 use crate::packet::{Batch, Form, LayerKind, Packet};
@@ -171,20 +172,10 @@ fn position(expected: u64, sequence: u32) -> u64 {
 
 /// Verifies checksums over all bytes, whatever the coalescer has done.
 fn checksums_are_right<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
-    let (layout, bytes) = (packet.layout(), packet.bytes());
-    let (Some(network), Some(transport)) = (layout.network(), layout.transport()) else {
-        return false;
-    };
+    let bytes = packet.bytes();
+    let Some(network) = packet.layout().network() else { return false };
     let start = usize::from(network.offset);
     let ip = network.kind != LayerKind::Ipv4
         || Sum::of(&bytes[start..start + header::at::<Ipv4>(bytes, start).header_len()]).is_valid();
-    let header = &bytes[usize::from(transport.offset)..layout.header_len()];
-    let (mut sum, mut odd) = (Sum::of(header), false);
-    for slice in packet.payload() {
-        let part = Sum::of(slice);
-        sum = sum.plus(if odd { part.swapped() } else { part });
-        odd ^= slice.len() % 2 == 1;
-    }
-    let pseudo = layout.pseudo_sum(bytes, packet.payload_len());
-    ip && pseudo.is_some_and(|pseudo| pseudo.plus(sum).is_valid())
+    ip && verify_checksum(packet) == Some(true)
 }

@@ -4,7 +4,7 @@ use boringtun::noise::{Tunn, TunnResult};
 use boringtun::x25519::{PublicKey, StaticSecret};
 use linecard_peers_tunnel::{Arguments, ready, some, wait};
 use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
-use linecard_tun::{BUFFER_LEN, Device, TapConfig};
+use linecard_tun::{BUFFER_LEN, Device, DeviceConfig};
 use std::error::Error;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(250);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { device, socket, local, peer, .. } = Arguments::parse()?;
-    let device = Device::open(&TapConfig::tun(device))?;
+    let device = Device::open(&DeviceConfig::tun(device))?;
     let (socket, mut batcher) = (BatchSocket::new(socket)?, Batcher::new());
     let [own, other] = if local < peer { [1, 2] } else { [2, 1] };
     let [secret, peer] = [own, other].map(|number| StaticSecret::from([number; 32]));

@@ -3,14 +3,14 @@
 use linecard::offload::burst::Room;
 use linecard_peers_tunnel::{Arguments, COUNTER, TAG, ready, some, wait};
 use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
-use linecard_tun::{BUFFER_LEN, Device, TapConfig};
+use linecard_tun::{BUFFER_LEN, Device, DeviceConfig};
 use std::error::Error;
 
 const ROOM: Room = Room { front: COUNTER, back: TAG };
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Arguments { device, socket, mut cipher, .. } = Arguments::parse()?;
-    let device = Device::open(&TapConfig::tun(device))?;
+    let device = Device::open(&DeviceConfig::tun(device))?;
     let (socket, mut batcher, mut merger) =
         (BatchSocket::new(socket)?, Batcher::new(), device.merger());
     let (mut frame, mut receiver, mut packets) =

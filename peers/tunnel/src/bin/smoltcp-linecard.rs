@@ -2,7 +2,7 @@
 //! the device, and takes packets of up to 64 KiB from it.
 
 use linecard_peers_tunnel::tcp;
-use linecard_tun::{BUFFER_LEN, Device, Frame, TapConfig};
+use linecard_tun::{BUFFER_LEN, Device, DeviceConfig, Frame};
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, PacketMeta};
 use smoltcp::time::Instant;
 use std::error::Error;
@@ -77,7 +77,7 @@ impl AsRawFd for Tap {
 
 fn main() -> Result<(), Box<dyn Error>> {
     tcp::run(|name| {
-        let device = Device::open(&TapConfig::new(name))?;
+        let device = Device::open(&DeviceConfig::tap(name))?;
         Ok(Tap { device, received: vec![0; BUFFER_LEN], sent: vec![0; BUFFER_LEN] })
     })
 }

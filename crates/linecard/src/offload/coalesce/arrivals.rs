@@ -159,7 +159,7 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
 impl Source {
     /// What is known of a packet's checksum, if it comes from this source.
     #[inline(always)]
-    fn trust(&self, link: LinkType, meta: &Meta) -> Option<Trust> {
+    pub(super) fn trust(&self, link: LinkType, meta: &Meta) -> Option<Trust> {
         let here = (link, meta.lane, meta.mark) == (self.link, self.lane, self.mark);
         match meta.checksum {
             ChecksumState::Valid => here.then_some(Trust::Vouched),

@@ -4,7 +4,7 @@ use super::candidate::Candidate;
 use super::reason::{Flush, Refusal};
 use super::{Coalescer, Exit, Verdict};
 use crate::packet::header::{self, Ipv4, Tcp, protocol, tcp_flags};
-use crate::packet::{Form, LayerKind, Packet, same_ends};
+use crate::packet::{Form, Layer, LayerKind, Layout, Packet, same_ends};
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Passes the packet that has landed, after all data that it must not overtake.
@@ -16,7 +16,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ) -> Verdict {
         let Some(packet) = self.held.take_landed() else { return Verdict::Passed(refusal) };
         match self.hasher.flow(&packet) {
-            Some(hash) if !has_ip_options(&packet) => {
+            Some(hash) if !has_ip_options(packet.bytes(), packet.layout()) => {
                 if let Some(slot) = self.table.find(hash).and_then(|flow| self.table.held(flow)) {
                     self.flush(slot, Flush::Bypass, out);
                 }
@@ -86,10 +86,17 @@ pub(in crate::offload) fn may_belong_to_a_flow(number: u8) -> bool {
 
 /// Whether its headers differ from those of its flow: with IP options, it may belong to any flow
 /// between its addresses.
-pub(in crate::offload) fn has_ip_options<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
-    let ipv4 = packet.layout().layers().filter(|layer| layer.kind == LayerKind::Ipv4);
-    let lens = ipv4.map(|layer| header::at::<Ipv4>(packet.bytes(), layer.at()).header_len());
-    lens.into_iter().any(|len| len != Ipv4::LEN)
+#[inline]
+pub(in crate::offload) fn has_ip_options(bytes: &[u8], layout: &Layout) -> bool {
+    let has_options = |layer: Layer| {
+        let shows = layer.kind == LayerKind::Ipv4;
+        shows && header::at::<Ipv4>(bytes, layer.at()).header_len() != Ipv4::LEN
+    };
+    match layout.layer(0) {
+        // Most packets have two layers.
+        Some(layer) if layout.layer_count() == 2 => has_options(layer),
+        _ => layout.layers().any(has_options),
+    }
 }
 
 fn tcp_flags_of<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<u16> {

@@ -30,6 +30,7 @@ mod release;
 mod slab;
 mod steady;
 mod table;
+mod whole;
 
 pub(super) use bypass::{has_ip_options, may_belong_to_a_flow};
 pub(crate) use candidate::MIN_FRAME;
@@ -45,6 +46,7 @@ use crate::time::{Instant, ns};
 use ahead::Known;
 use alloc::vec::Vec;
 use arrivals::{Arrivals, Frames, Packets, Upcoming};
+use burst::Burst;
 use candidate::Candidate;
 use fresh::Fresh;
 use ids::SlotId;
@@ -128,6 +130,11 @@ pub struct Coalescer<B> {
     /// Held data by address pair, for packets whose ports are not visible.
     ends: Ends,
     fresh: Fresh,
+    /// Where nothing is held beyond a batch.
+    burst: Burst,
+    /// Empty; kept for their memory.
+    burst_packets: Vec<Option<Packet<B>>>,
+    burst_frames: Vec<Option<B>>,
     chains: Vec<Vec<Piece<B>>>,
     now: Instant,
     counters: Counters,
@@ -155,6 +162,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             ages: Lists::new(1, slots),
             ends: Ends::new(slots),
             fresh: Fresh::new(),
+            burst: Burst::new(config.secret),
+            burst_packets: Vec::new(),
+            burst_frames: Vec::new(),
             chains: Vec::with_capacity(SPARE_CHAINS),
             now: Instant::ZERO,
             counters: Counters::default(),
@@ -203,6 +213,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ) {
         self.advance(now, out);
         let mut packets = batch.take_list();
+        if self.holds_none_of(packets.len()) && !packets.iter().any(Packet::is_merged) {
+            self.merge_packets(packets.drain(..), out);
+            batch.set_list(packets);
+            return;
+        }
         self.push_all(&mut Packets(packets.drain(..)), out);
         batch.set_list(packets);
         self.end_batch(out);
@@ -236,6 +251,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         self.advance(now, out);
+        if self.holds_none_of(frames.len()) {
+            return self.merge_frames(frames.drain(..), (link, meta), out);
+        }
         let mut arrivals = Frames::new(frames.drain(..), link, meta);
         while arrivals.len() > 0 {
             self.settle();

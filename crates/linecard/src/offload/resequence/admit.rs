@@ -34,7 +34,8 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         mut packet: Packet<B>,
         out: &mut F,
     ) -> Verdict {
-        let hash = self.hasher.flow(&packet).filter(|_| !has_ip_options(&packet));
+        let hash =
+            self.hasher.flow(&packet).filter(|_| !has_ip_options(packet.bytes(), packet.layout()));
         let Some(hash) = hash else {
             if may_belong_to_a_flow(packet.layout().protocol()) {
                 self.release_ends(&packet, out);

@@ -117,7 +117,14 @@ impl Run<'_> {
 ///
 /// # Errors
 ///
-/// The header contradicts the frame, or the frame cannot be segmented.
+/// - [`CutError::Header`]: a field of the header contradicts the frame. A header of all zeros never
+///   does.
+/// - [`CutError::Segment`]: the frame is to be segmented, and has bytes behind its datagram
+///   ([`SegmentError::NotADatagram`]), headers of more than
+///   [`MAX_HEADER_LEN`](crate::packet::MAX_HEADER_LEN) bytes, or segments that are too long for one
+///   of their length fields.
+///
+/// The frame is unchanged then.
 pub fn cut<'f>(
     link: LinkType,
     header: &Header,
@@ -127,11 +134,21 @@ pub fn cut<'f>(
 }
 
 /// [`cut`] for a frame whose bytes continue in further pieces, as in the descriptors of a virtual
-/// machine's queue. All headers have to be in `head`.
+/// machine's queue. All headers have to be in `head`;
+/// [`MAX_HEADER_LEN`](crate::packet::MAX_HEADER_LEN) bytes suffice for every frame that can be
+/// segmented.
 ///
 /// # Errors
 ///
-/// As [`cut`]; headers that extend beyond `head` make the frame malformed.
+/// As [`cut`], and [`CutError::Header`] also if `head` is too short:
+///
+/// - Of a frame that is to be segmented, a header extends beyond `head`: it counts as malformed
+///   ([`FieldError::CsumStart`] or [`FieldError::GsoType`]).
+/// - Of another frame, whose checksum is to be completed, the sum starts beyond `head`
+///   ([`FieldError::CsumStart`]), or the checksum field does not lie in `head`
+///   ([`FieldError::CsumOffset`]).
+///
+/// The frame is unchanged then.
 pub fn cut_pieces<'f, P: AsRef<[u8]>>(
     link: LinkType,
     header: &Header,

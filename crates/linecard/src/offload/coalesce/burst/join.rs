@@ -1,132 +1,175 @@
 //! What becomes of each packet of a burst: it continues the last ones, meets an earlier one of its
 //! flow, or is noted.
 
-use super::notes::{Note, State};
-use super::{Lent, Merged, Merger, Open, Place};
+use super::notes::{Note, Notes, State};
+use super::store::{Later, Links, Store};
 use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
-use crate::offload::coalesce::arrivals::{Source, Trust, Upcoming};
+use crate::offload::coalesce::arrivals::{Source, Upcoming};
 use crate::offload::coalesce::bypass::{has_ip_options, may_belong_to_a_flow};
 use crate::offload::coalesce::candidate::{Candidate, END_FLAGS, transport_of};
-use crate::offload::coalesce::config::ChecksumPolicy;
+use crate::offload::coalesce::config::{ChecksumPolicy, Config};
 use crate::offload::coalesce::predict::{Expected, Head, Limits};
 use crate::offload::coalesce::reason::{Flush, Refusal};
-use crate::offload::coalesce::{merge, steady};
+use crate::offload::coalesce::recent::Recent;
+use crate::offload::coalesce::{Exit, merge, steady};
 use crate::packet::header::{self, Tcp};
-use crate::packet::{ChecksumState, Form, LayerKind, Layout, Meta, Packet, same_ends};
+use crate::packet::{FlowHasher, Form, LayerKind, Layout, Packet, prefetch_line, same_ends};
 use crate::time::Instant;
-use core::ops::Range;
+use alloc::vec::Vec;
 
 /// Notes that a packet without visible ports is compared with; with more of them, all packets noted
 /// leave instead.
-const MAX_COMPARED: usize = 32;
+const MAX_COMPARED: usize = crate::packet::BATCH;
+/// Headers are prefetched so many packets ahead.
+const AHEAD: usize = 12;
 /// Nothing but the aggregate limits a run: no data is held beyond the call.
 const UNLIMITED: Limits = Limits { packets: usize::MAX, bytes: usize::MAX };
 
-impl Merger {
+/// What is known of the packets of a burst. Nothing of it but memory outlives the burst.
+#[derive(Debug)]
+pub(in crate::offload::coalesce) struct Burst {
+    hasher: FlowHasher,
+    links: Links,
+    /// Notes in the order of their first packets.
+    notes: Notes,
+    open: Vec<Open>,
+    /// The note that the last packet joined or made.
+    current: Option<u32>,
+    recent: Recent,
+}
+
+/// A packet that has been examined, and those that joined it.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    aggregate: Aggregate,
+    /// The last of its packets.
+    last: u32,
+}
+
+/// A burst under way: what is known of it, the rules, and its packets.
+struct Joining<'a, S> {
+    burst: &'a mut Burst,
+    config: &'a Config,
+    store: &'a mut S,
+}
+
+impl Burst {
+    pub(in crate::offload::coalesce) fn new(secret: u64) -> Self {
+        Self {
+            hasher: FlowHasher::new(secret),
+            links: Links::default(),
+            notes: Notes::default(),
+            open: Vec::new(),
+            current: None,
+            recent: Recent::new(),
+        }
+    }
+
+    /// Merges the packets of a burst; all leave.
+    pub(in crate::offload::coalesce) fn merge<S: Store>(&mut self, config: &Config, store: &mut S) {
+        let packets = store.len();
+        self.links.begin(packets);
+        self.notes.begin(packets);
+        self.open.clear();
+        (self.current, self.recent) = (None, Recent::new());
+        let mut joining = Joining { burst: self, config, store };
+        let mut at = 0;
+        (0..AHEAD.min(packets)).for_each(|at| prefetch_line(joining.store.bytes(at)));
+        while at < packets {
+            if at + AHEAD < packets {
+                prefetch_line(joining.store.bytes(at + AHEAD));
+            }
+            at += match joining.follow(at) {
+                0 => {
+                    joining.take(at);
+                    1
+                }
+                followed => followed,
+            };
+        }
+        for note in joining.burst.notes.here() {
+            joining.leave(note, Flush::BatchEnd);
+        }
+    }
+}
+
+impl<S: Store> Joining<'_, S> {
     /// Merges packets from `at` on into the packet that the last one joined, or into a recent one
     /// with the same ports, as long as they simply continue it; returns their number.
     #[inline(always)]
-    pub(super) fn follow<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        at: usize,
-        lent: &mut Lent<F>,
-    ) -> usize {
-        let bytes = &lent.buffer[self.places[at].range()];
-        let note = match self.current {
-            Some(note) if self.has_ports_of(note, bytes, lent.buffer) => note,
-            _ => match self.recent.guess(bytes) {
-                Some(note) if self.has_ports_of(note, bytes, lent.buffer) => note,
+    fn follow(&mut self, at: usize) -> usize {
+        let bytes = self.store.bytes(at);
+        let note = match self.burst.current {
+            Some(note) if self.burst.notes.get(note).may_continue(bytes) => note,
+            current => match self.burst.recent.guess(bytes) {
+                guess if guess == current => return 0,
+                Some(note) if self.burst.notes.get(note).may_continue(bytes) => note,
                 _ => return 0,
             },
         };
-        self.open(note, lent).map_or(0, |open| self.join_all(note, open, at, lent))
-    }
-
-    /// Whether the packet noted is still here and has the same ports.
-    #[inline(always)]
-    fn has_ports_of(&self, note: u32, bytes: &[u8], buffer: &[u8]) -> bool {
-        let Note { layout, first, state, .. } = self.notes.get(note);
-        let (Some(transport), true) = (layout.transport(), *state != State::Gone) else {
-            return false;
-        };
-        let ports = |bytes: &[u8]| bytes.get(transport.at()..)?.first_chunk::<4>().copied();
-        ports(&buffer[self.places[*first as usize].range()]) == ports(bytes)
+        self.open(note).map_or(0, |open| self.join_all(note, open, at))
     }
 
     /// The aggregate of a packet noted. If it turns out that it cannot be merged, it leaves.
     #[inline(always)]
-    fn open<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        note: u32,
-        lent: &mut Lent<F>,
-    ) -> Option<u32> {
-        match self.notes.get(note).state {
+    fn open(&mut self, note: u32) -> Option<u32> {
+        match self.burst.notes.get(note).state {
             State::Open(open) => Some(open),
             State::Gone => None,
-            State::Alone => match self.examine_noted(note, lent.buffer) {
-                Ok(open) => Some(open),
-                Err(refusal) => {
-                    self.counters.refused.count(refusal);
-                    self.emit(note, Flush::Displaced, lent);
-                    None
-                }
-            },
+            State::Alone => self.examine_noted(note),
         }
     }
 
     #[inline(never)]
-    fn examine_noted(&mut self, note: u32, buffer: &[u8]) -> Result<u32, Refusal> {
-        let Note { layout, first, .. } = *self.notes.get(note);
-        let packet = self.packet(first as usize, layout, buffer);
-        let candidate = Candidate::examine(&packet, &self.config, &[])?;
-        let open = self.add_open(first as usize, &packet, &candidate);
-        self.notes.get_mut(note).state = State::Open(open);
-        Ok(open)
+    fn examine_noted(&mut self, note: u32) -> Option<u32> {
+        let Note { layout, first, .. } = *self.burst.notes.get(note);
+        let packet = self.store.view(first as usize, layout);
+        match Candidate::examine(&packet, self.config, &[]) {
+            Ok(candidate) => {
+                let aggregate = self.aggregate(&packet, &candidate);
+                let open = self.burst.add_open(aggregate, first);
+                self.burst.notes.get_mut(note).state = State::Open(open);
+                Some(open)
+            }
+            Err(refusal) => {
+                self.burst.notes.get_mut(note).state = State::Gone;
+                self.store.leave(first as usize, layout, Exit::Passed(refusal));
+                None
+            }
+        }
     }
 
-    /// Starts an aggregate with an examined packet; returns its place.
-    fn add_open(&mut self, at: usize, packet: &Packet<&[u8]>, candidate: &Candidate) -> u32 {
-        let aggregate = Aggregate::open((0, packet), candidate, &self.config, Instant::ZERO);
-        let open = self.open.len() as u32;
-        self.open.push(Open { aggregate, last: at as u32 });
-        open
-    }
-
-    fn packet<'b>(&self, at: usize, layout: Layout, buffer: &'b [u8]) -> Packet<&'b [u8]> {
-        let trusted = self.config.checksum == ChecksumPolicy::Trust;
-        let checksum = if trusted { ChecksumState::Valid } else { ChecksumState::Unknown };
-        let meta = Meta { checksum, ..Meta::default() };
-        Packet::with_layout(&buffer[self.places[at].range()], self.link, layout, meta)
+    /// An aggregate that begins with an examined packet.
+    fn aggregate(&self, packet: &Packet<&[u8]>, candidate: &Candidate) -> Aggregate {
+        Aggregate::open((0, packet), candidate, self.config, Instant::ZERO)
     }
 
     /// Merges packets from `at` on as long as they continue the aggregate.
-    fn join_all<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        note: u32,
-        open: u32,
-        at: usize,
-        lent: &mut Lent<F>,
-    ) -> usize {
-        let Note { layout, first, .. } = self.notes.get(note);
-        let Open { aggregate, last } = &mut self.open[open as usize];
-        let verifies = self.config.checksum == ChecksumPolicy::Verify;
-        let buffer = &*lent.buffer;
-        let first = &buffer[self.places[*first as usize].range()];
-        let trust = if verifies { Trust::Verify } else { Trust::Vouched };
-        let mut upcoming = Frames { buffer, places: &mut self.places, at, trust };
-        let may_continue = |aggregate: &Aggregate, upcoming: &Frames<'_>| {
-            upcoming.bytes(0).is_some_and(|next| aggregate.may_continue(first, next))
+    fn join_all(&mut self, note: u32, open: u32, at: usize) -> usize {
+        let Burst { hasher, links, notes, open: all_open, current, .. } = &mut *self.burst;
+        let Note { layout, first, .. } = *notes.get(note);
+        let Open { aggregate, last } = &mut all_open[open as usize];
+        let first = first as usize;
+        let bytes = self.store.bytes(first);
+        let mut upcoming = Later { store: &*self.store, links, at };
+        let may_continue = |aggregate: &Aggregate, upcoming: &Later<'_, S>| {
+            upcoming.bytes(0).is_some_and(|next| aggregate.may_continue(bytes, next))
         };
-        let Some(shape) = self.hasher.shape(layout).filter(|_| may_continue(aggregate, &upcoming))
+        let Some(shape) = hasher.shape(&layout).filter(|_| may_continue(aggregate, &upcoming))
         else {
             return 0;
         };
-        let source = Source { link: self.link, lane: 0, mark: 0, verifies };
-        let head = Head { bytes: first, layout, source };
+        let (link, meta) = self.store.origin(first);
+        let verifies = self.config.checksum == ChecksumPolicy::Verify;
+        let source = Source { link, lane: meta.lane, mark: meta.mark, verifies };
+        let head = Head { bytes, layout: &layout, source };
         let expected = Expected::after(head, aggregate, shape, &upcoming);
-        let mut packets = steady::follow(&upcoming, &expected, aggregate, &UNLIMITED);
-        upcoming.take_pieces(packets, 0..0, last);
+        let mut packets = 0;
+        if upcoming.bytes(1).is_some_and(|next| aggregate.may_continue(bytes, next)) {
+            packets = steady::follow(&upcoming, &expected, aggregate, &UNLIMITED);
+            upcoming.take_pieces(packets, 0..bytes.len(), last);
+        }
         let mut ended = None;
         if may_continue(aggregate, &upcoming) {
             let taken = expected.run(aggregate, &UNLIMITED, (&mut upcoming, last));
@@ -134,222 +177,195 @@ impl Merger {
             ended = taken.ended;
         }
         if packets > 0 {
-            self.current = Some(note);
+            *current = Some(note);
+            notes.get_mut(note).expect(aggregate.grown.next_sequence);
         }
         if let Some(reason) = ended {
-            self.emit(note, reason, lent);
+            self.leave(note, reason);
         }
         packets
     }
 
-    /// Handles one packet, which does not simply continue another; returns 1.
+    /// Handles one packet, which does not simply continue another.
     #[inline(never)]
-    pub(super) fn take<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        at: usize,
-        lent: &mut Lent<F>,
-    ) -> usize {
-        let bytes = &lent.buffer[self.places[at].range()];
-        let layout = Layout::parse(self.link, bytes);
+    fn take(&mut self, at: usize) {
+        let layout = self.store.layout(at);
         let is_empty = layout.form() == Form::Datagram && layout.payload().is_empty();
-        if is_empty && self.notes.is_empty() {
+        if is_empty && self.burst.notes.is_empty() {
             // An acknowledgment among acknowledgments: there is nothing that it could overtake.
-            self.counters.refused.count(Refusal::NoPayload);
-            self.emit_alone(at, lent);
-            return 1;
+            return self.store.leave(at, layout, Exit::Passed(Refusal::NoPayload));
         }
-        let hash = self.hasher.flow_of(bytes, &layout, 0);
-        match hash.filter(|_| !has_ip_options(&self.packet(at, layout, lent.buffer))) {
-            None => self.bypass(at, &layout, lent),
-            Some(hash) => match self.notes.find(hash) {
-                Some(note) => self.meet(note, (at, hash, layout), lent),
-                None => self.note(at, hash, layout, lent),
+        let lane = self.store.origin(at).1.lane;
+        let hash = self.burst.hasher.flow_of(self.store.bytes(at), &layout, lane);
+        match hash.filter(|_| !has_ip_options(self.store.bytes(at), &layout)) {
+            None => self.bypass(at, layout),
+            Some(hash) => match self.burst.notes.find(hash) {
+                Some(note) => self.meet(note, (at, hash, layout)),
+                None => self.note(at, hash, layout),
             },
         }
-        1
     }
 
     /// A packet whose flow is not visible: it leaves after all packets between its addresses.
-    fn bypass<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        at: usize,
-        layout: &Layout,
-        lent: &mut Lent<F>,
-    ) {
-        let refusal = match transport_of(layout) {
+    fn bypass(&mut self, at: usize, layout: Layout) {
+        let refusal = match transport_of(&layout) {
             Err(refusal) => refusal,
-            Ok(_) if has_ip_options(&self.packet(at, *layout, lent.buffer)) => Refusal::IpOptions,
+            Ok(_) if has_ip_options(self.store.bytes(at), &layout) => Refusal::IpOptions,
             Ok(_) => Refusal::HeaderTooLong,
         };
-        self.counters.refused.count(refusal);
         let has_ends = layout.layers().any(|layer| layer.kind.is_ip());
         if has_ends && may_belong_to_a_flow(layout.protocol()) {
-            let all = self.notes.here().len() > MAX_COMPARED;
-            for note in self.notes.here() {
-                let Note { layout: noted, first, .. } = *self.notes.get(note);
-                let is_between = all || {
-                    let packet = self.packet(at, *layout, lent.buffer);
-                    same_ends(&self.packet(first as usize, noted, lent.buffer), &packet)
+            let all = self.burst.notes.here().len() > MAX_COMPARED;
+            for note in self.burst.notes.here() {
+                let Note { layout: noted, first, state, .. } = *self.burst.notes.get(note);
+                let is_between = || {
+                    let first = self.store.view(first as usize, noted);
+                    same_ends(&first, &self.store.view(at, layout))
                 };
-                if is_between {
-                    self.emit(note, Flush::Bypass, lent);
+                if state != State::Gone && (all || is_between()) {
+                    self.leave(note, Flush::Bypass);
                 }
             }
             if all {
-                self.notes.all_gone();
+                self.burst.notes.all_gone();
             }
         }
-        self.emit_alone(at, lent);
+        self.store.leave(at, layout, Exit::Passed(refusal));
     }
 
     /// The first packet of a flow: it is noted, unless none could join it.
-    fn note<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        at: usize,
-        hash: u64,
-        layout: Layout,
-        lent: &mut Lent<F>,
-    ) {
-        let bytes = &lent.buffer[self.places[at].range()];
-        let refusal = match layout.form() {
-            Form::Datagram if !layout.payload().is_empty() => None,
-            Form::Datagram => Some(Refusal::NoPayload),
-            _ => Some(Refusal::Trailer),
-        };
-        if refusal.is_some() || ends(bytes, &layout) {
-            match refusal {
-                Some(refusal) => self.counters.refused.count(refusal),
-                None => self.counters.flushed.count(Flush::EndFlag),
+    fn note(&mut self, at: usize, hash: u64, layout: Layout) {
+        let exit = match layout.form() {
+            Form::Datagram if layout.payload().is_empty() => Exit::Passed(Refusal::NoPayload),
+            Form::Datagram if ends(self.store.bytes(at), &layout) => Exit::Flushed(Flush::EndFlag),
+            Form::Datagram => {
+                let note = Note::new(hash, (layout, self.store.bytes(at)), at as u32);
+                return self.add_note(note);
             }
-            return self.emit_alone(at, lent);
-        }
-        self.add_note(Note { hash, layout, first: at as u32, state: State::Alone }, bytes);
+            _ => Exit::Passed(Refusal::Trailer),
+        };
+        self.store.leave(at, layout, exit);
     }
 
-    fn add_note(&mut self, note: Note, bytes: &[u8]) {
+    #[inline]
+    fn add_note(&mut self, note: Note) {
         let ports = note.layout.transport().map_or(0, |transport| transport.at());
-        let number = self.notes.add(note);
-        self.recent.note(bytes, ports, number);
-        self.current = Some(number);
+        let bytes = self.store.bytes(note.first as usize);
+        let number = self.burst.notes.add(note);
+        self.burst.recent.note(bytes, ports, number);
+        self.burst.current = Some(number);
     }
 
     /// A packet whose flow has an earlier one here: it joins that one, or takes its place.
-    fn meet<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        note: u32,
-        (at, hash, layout): (usize, u64, Layout),
-        lent: &mut Lent<F>,
-    ) {
-        let Some(open) = self.open(note, lent) else {
-            return self.note(at, hash, layout, lent);
-        };
-        let packet = self.packet(at, layout, lent.buffer);
-        let candidate = match Candidate::examine(&packet, &self.config, &[]) {
+    fn meet(&mut self, note: u32, (at, hash, layout): (usize, u64, Layout)) {
+        if let Some(refusal) = self.obstacle(note, at, layout) {
+            self.store.refuse(refusal);
+            self.leave(note, flush_of(refusal));
+            return self.note(at, hash, layout);
+        }
+        let Some(open) = self.open(note) else { return self.note(at, hash, layout) };
+        let packet = self.store.view(at, layout);
+        let candidate = match Candidate::examine(&packet, self.config, &[]) {
             Ok(candidate) => candidate,
             Err(refusal) => {
-                self.counters.refused.count(refusal);
-                self.emit(note, Flush::Bypass, lent);
-                return self.emit_alone(at, lent);
+                self.leave(note, Flush::Bypass);
+                return self.store.leave(at, layout, Exit::Passed(refusal));
             }
         };
-        let Note { layout: noted, first, .. } = *self.notes.get(note);
-        let first = self.packet(first as usize, noted, lent.buffer);
-        match self.fits(open, (&first, &packet), &candidate) {
-            Ok(candidate) => self.join(note, open, (at, &candidate), lent),
-            Err(refusal) => {
-                self.counters.refused.count(refusal);
-                self.emit(note, flush_of(refusal), lent);
-                if candidate.ends() {
-                    self.counters.flushed.count(Flush::EndFlag);
-                    return self.emit_alone(at, lent);
+        let Open { aggregate, last } = &mut self.burst.open[open as usize];
+        match aggregate.fits(&candidate, packet.meta.mark) {
+            Ok(step) => {
+                aggregate.grown.fixed_ids = step.fixed_ids;
+                let bytes = packet.bytes().len();
+                let candidate = Candidate { padding: step.padding, ..candidate };
+                let ended = aggregate.append(&candidate, bytes);
+                self.burst.links.append(last, at, layout.end());
+                self.burst.notes.get_mut(note).expect(aggregate.grown.next_sequence);
+                self.burst.current = Some(note);
+                if let Some(reason) = ended {
+                    self.leave(note, reason);
                 }
+            }
+            Err(refusal) => {
                 // It has been examined already.
-                let packet = self.packet(at, layout, lent.buffer);
-                let state = State::Open(self.add_open(at, &packet, &candidate));
-                let bytes = &lent.buffer[self.places[at].range()];
-                self.add_note(Note { hash, layout, first: at as u32, state }, bytes);
+                let aggregate = self.aggregate(&packet, &candidate);
+                self.store.refuse(refusal);
+                self.leave(note, flush_of(refusal));
+                if candidate.ends() {
+                    return self.store.leave(at, layout, Exit::Flushed(Flush::EndFlag));
+                }
+                let open = self.burst.add_open(aggregate, at as u32);
+                let note = Note::new(hash, (layout, self.store.bytes(at)), at as u32);
+                self.add_note(note.with(State::Open(open)));
             }
         }
     }
 
-    /// Whether a packet may join the first; the candidate with the padding that the whole has then.
-    fn fits(
-        &mut self,
-        open: u32,
-        (first, next): (&Packet<&[u8]>, &Packet<&[u8]>),
-        candidate: &Candidate,
-    ) -> Result<Candidate, Refusal> {
-        let layout = first.layout();
-        let shape = self.hasher.shape(layout).filter(|_| layout.same_headers(next.layout()));
-        if !shape.is_some_and(|shape| shape.mergeable(first.bytes(), next.bytes())) {
-            return Err(merge::difference(first, next).unwrap_or(Refusal::Envelope));
+    /// What prevents a packet from joining an earlier one of its flow, as far as a look at both
+    /// headers shows: neither has to be examined then.
+    #[inline]
+    fn obstacle(&mut self, note: u32, at: usize, layout: Layout) -> Option<Refusal> {
+        let Note { layout: noted, first, .. } = *self.burst.notes.get(note);
+        if layout.form() != Form::Datagram {
+            return Some(Refusal::Trailer);
         }
-        let aggregate = &mut self.open[open as usize].aggregate;
-        let step = aggregate.fits(candidate, 0)?;
-        aggregate.grown.fixed_ids = step.fixed_ids;
-        Ok(Candidate { padding: step.padding, ..*candidate })
+        let payload_len = layout.payload().len();
+        if payload_len == 0 {
+            return Some(Refusal::NoPayload);
+        }
+        let (before, bytes) = (self.store.bytes(first as usize), self.store.bytes(at));
+        if payload_len > noted.payload().len() {
+            return Some(Refusal::Longer);
+        }
+        let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp);
+        if let (Some(expected), Some(tcp)) = (self.burst.notes.get(note).next_sequence(), tcp) {
+            match header::at::<Tcp>(bytes, tcp.at()).sequence.wrapping_sub(expected) {
+                0 => {}
+                1..0x8000_0000 => return Some(Refusal::SequenceGap),
+                _ => return Some(Refusal::SequenceOld),
+            }
+        }
+        let shape = self.burst.hasher.shape(&noted).filter(|_| noted.same_headers(&layout));
+        if !shape.is_some_and(|shape| shape.mergeable(before, bytes)) {
+            let (first, next) =
+                (self.store.view(first as usize, noted), self.store.view(at, layout));
+            return Some(merge::difference(&first, &next).unwrap_or(Refusal::Envelope));
+        }
+        None
     }
 
-    /// Adds a packet that fits.
-    fn join<F: FnMut(Merged<'_>) + ?Sized>(
-        &mut self,
-        note: u32,
-        open: u32,
-        (at, candidate): (usize, &Candidate),
-        lent: &mut Lent<F>,
-    ) {
-        let Open { aggregate, last } = &mut self.open[open as usize];
-        let ended = aggregate.append(candidate, self.places[at].len as usize);
-        self.places[*last as usize].next = at as u32;
-        *last = at as u32;
-        self.current = Some(note);
-        if let Some(reason) = ended {
-            self.emit(note, reason, lent);
+    /// The packet noted leaves, with those that joined it, if it has not yet.
+    fn leave(&mut self, note: u32, reason: Flush) {
+        let noted = self.burst.notes.get_mut(note);
+        let (first, layout) = (noted.first as usize, noted.layout);
+        match core::mem::replace(&mut noted.state, State::Gone) {
+            State::Gone => {}
+            State::Open(open) if self.burst.open[open as usize].aggregate.grown.count > 1 => {
+                let chain = self.burst.links.chain(first, layout);
+                let aggregate = &mut self.burst.open[open as usize].aggregate;
+                self.store.leave_merged(chain, aggregate, reason);
+            }
+            State::Open(_) | State::Alone => {
+                self.store.leave(first, layout, Exit::Flushed(reason));
+            }
         }
     }
 }
 
+impl Burst {
+    /// Adds an aggregate that begins with the packet `first`; returns its place.
+    fn add_open(&mut self, aggregate: Aggregate, first: u32) -> u32 {
+        let open = self.open.len() as u32;
+        self.open.push(Open { aggregate, last: first });
+        open
+    }
+}
+
 /// Whether no packet may be merged after this one.
+#[inline(always)]
 fn ends(bytes: &[u8], layout: &Layout) -> bool {
     layout.transport().is_some_and(|layer| {
         layer.kind == LayerKind::Tcp
             && header::at::<Tcp>(bytes, layer.at()).offset_flags & END_FLAGS != 0
     })
-}
-
-/// The frames of a burst from one on.
-struct Frames<'a> {
-    buffer: &'a [u8],
-    places: &'a mut [Place],
-    at: usize,
-    trust: Trust,
-}
-
-impl Upcoming for Frames<'_> {
-    /// The last frame of a merged packet.
-    type Chain = u32;
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.places.len() - self.at
-    }
-
-    #[inline(always)]
-    fn bytes(&self, index: usize) -> Option<&[u8]> {
-        self.buffer.get(self.places.get(self.at + index)?.range())
-    }
-
-    #[inline(always)]
-    fn trust(&self, _: usize, _: &Source) -> Option<Trust> {
-        Some(self.trust)
-    }
-
-    #[inline(always)]
-    fn take_pieces(&mut self, count: usize, _: Range<usize>, last: &mut u32) {
-        for at in self.at..self.at + count {
-            self.places[*last as usize].next = at as u32;
-            *last = at as u32;
-        }
-        self.at += count;
-    }
 }

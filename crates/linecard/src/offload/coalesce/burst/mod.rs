@@ -3,24 +3,25 @@
 //! A packet that stays alone costs little: it is parsed and hashed, and a note of it is made. It is
 //! examined, and its checksum verified, only when a second packet of its flow arrives.
 
-mod emit;
 mod join;
+mod lent;
 mod notes;
+mod owned;
+mod store;
 
-use super::aggregate::Aggregate;
-use super::config::Config;
-use super::reason::{Flush, Flushes, Refusals};
-use super::recent::Recent;
+use super::arrivals::Trust;
+use super::config::{ChecksumPolicy, Config};
+use super::reason::{Flushes, Refusals};
 use crate::offload::virtio::{Device, Header};
-use crate::packet::{FlowHasher, LinkType};
+use crate::packet::LinkType;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 use core::ops::Range;
-use notes::Notes;
+pub(super) use join::Burst;
+use lent::{Lent, Place};
+pub(super) use owned::{OwnedFrames, OwnedPackets, Way};
 
-/// The end of a chain.
-const NONE: u32 = u32::MAX;
 /// A range that does not lie inside of the buffer, ends before it starts, or starts beyond 4 GiB. Nothing
 /// was merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,28 +88,6 @@ pub struct BurstCounters {
     pub flushed: Flushes,
 }
 
-/// Where a frame is in the buffer, and the next one of its merged packet.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    start: u32,
-    len: u32,
-    next: u32,
-}
-
-impl Place {
-    #[inline(always)]
-    fn range(self) -> Range<usize> {
-        self.start as usize..self.start as usize + self.len as usize
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    aggregate: Aggregate,
-    /// The last of its frames.
-    last: u32,
-}
-
 /// Merges the packets of bursts; nothing of a burst outlives the call.
 ///
 /// Frames stay where they were received: a merged packet is a virtio header and a list of slices of
@@ -123,8 +102,10 @@ struct Open {
 /// guest of a virtual machine, set [`Header::num_buffers`] to the number of buffers used. Where
 /// peers are not trusted, set [`Config::secret`] to a random number.
 ///
-/// Memory is allocated as bursts grow, and kept: 12 bytes a frame and about 60 a flow of the
-/// largest burst, and about 250 for each merged packet of it.
+/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 50
+/// bytes for each frame, 130 for each packet that results, 300 more if another packet of its flow
+/// was compared with it, and 32 for each slice of the longest one. So the caller limits it by the
+/// number of frames in a call.
 ///
 /// ```
 /// use linecard::offload::burst::{Merger, stride};
@@ -156,14 +137,8 @@ pub struct Merger {
     link: LinkType,
     config: Config,
     device: Device,
-    hasher: FlowHasher,
+    burst: Burst,
     places: Vec<Place>,
-    /// Notes in the order of their first packets.
-    notes: Notes,
-    open: Vec<Open>,
-    /// The note that the last packet joined or made.
-    current: Option<u32>,
-    recent: Recent,
     counters: BurstCounters,
     /// Empty; kept for its memory.
     slices: Vec<&'static [u8]>,
@@ -184,29 +159,24 @@ pub fn stride(total: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// What one call works on.
-struct Lent<'a, F: ?Sized> {
-    buffer: &'a mut [u8],
-    out: &'a mut F,
-}
-
 impl Merger {
-    /// For frames with this link header: [`LinkType::Raw`] for a TUN device. Of the configuration,
-    /// what concerns held packets and the creation of flows is not used.
+    /// For frames with this link header: [`LinkType::Raw`] for a TUN device.
+    ///
+    /// Of the configuration, these fields are used: `checksum`, `device` (none counts as the
+    /// default one), `max_bytes` (at most 65,535), `max_segments`, `max_datagrams`, `max_tunnels` and
+    /// `secret`. The others are ignored, because nothing is held and there is no table of flows:
+    /// `creation`, `hold_budget`, `idle_floor`, `flush_at_batch_end`, `flush_quiet_at_batch_end`,
+    /// `max_flows`, `max_held_packets` and `max_held_bytes`.
     #[must_use]
     pub fn new(link: LinkType, mut config: Config) -> Self {
         let device = *config.device.get_or_insert_default();
         config.max_held_bytes = usize::MAX;
         Self {
             link,
-            hasher: FlowHasher::new(config.secret),
+            burst: Burst::new(config.secret),
             config,
             device,
             places: Vec::new(),
-            notes: Notes::default(),
-            open: Vec::new(),
-            current: None,
-            recent: Recent::new(),
             counters: BurstCounters::default(),
             slices: Vec::new(),
         }
@@ -234,22 +204,24 @@ impl Merger {
         frames: impl IntoIterator<Item = Range<usize>>,
         out: &mut F,
     ) -> Result<(), OutsideBuffer> {
-        self.begin(buffer.len(), frames)?;
-        let lent = &mut Lent { buffer, out };
-        let mut at = 0;
-        while at < self.places.len() {
-            at += match self.follow(at, lent) {
-                0 => self.take(at, lent),
-                taken => taken,
-            };
-        }
-        for note in self.notes.here() {
-            self.emit(note, Flush::BatchEnd, lent);
-        }
+        self.place(buffer.len(), frames)?;
+        let trusts = self.config.checksum == ChecksumPolicy::Trust;
+        let mut lent = Lent {
+            buffer,
+            places: &self.places,
+            link: self.link,
+            trust: if trusts { Trust::Vouched } else { Trust::Verify },
+            identifications: self.device.identifications,
+            counters: &mut self.counters,
+            slices: &mut self.slices,
+            out,
+        };
+        self.burst.merge(&self.config, &mut lent);
         Ok(())
     }
 
-    fn begin(
+    /// Where the frames are.
+    fn place(
         &mut self,
         len: usize,
         frames: impl IntoIterator<Item = Range<usize>>,
@@ -260,11 +232,8 @@ impl Merger {
             let (Ok(first), Some(size), true) = (u32::try_from(start), size, end <= len) else {
                 return Err(OutsideBuffer { index, start, end, len });
             };
-            self.places.push(Place { start: first, len: size, next: NONE });
+            self.places.push(Place { start: first, len: size });
         }
-        self.notes.begin(self.places.len());
-        self.open.clear();
-        (self.current, self.recent) = (None, Recent::new());
         self.counters.packets_in += self.places.len() as u64;
         Ok(())
     }

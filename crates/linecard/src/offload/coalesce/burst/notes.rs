@@ -1,6 +1,6 @@
 //! Notes of the packets of a burst that later ones may join, by flow.
 
-use crate::packet::Layout;
+use crate::packet::{LayerKind, Layout};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -14,6 +14,61 @@ pub(super) struct Note {
     pub(super) layout: Layout,
     pub(super) first: u32,
     pub(super) state: State,
+    /// Ports of the next packet, and its sequence number; of UDP, the ports only.
+    expected: u64,
+    /// Bytes of the frame: the next one is not longer.
+    len: u32,
+    /// Offset of the transport header.
+    transport: u16,
+    is_tcp: bool,
+}
+
+impl Note {
+    /// A note of the packet `first`, whose ports are visible.
+    #[inline(always)]
+    pub(super) fn new(hash: u64, (layout, bytes): (Layout, &[u8]), first: u32) -> Self {
+        let transport = layout.transport();
+        let at = transport.map_or(0, |layer| layer.offset);
+        let is_tcp = transport.is_some_and(|layer| layer.kind == LayerKind::Tcp);
+        let start = start(bytes, at).unwrap_or_default();
+        let len = bytes.len() as u32;
+        let state = State::Alone;
+        let mut note =
+            Self { hash, layout, first, state, expected: start, len, transport: at, is_tcp };
+        note.expect((start as u32).wrapping_add(layout.payload().len() as u32));
+        note
+    }
+
+    pub(super) fn with(self, state: State) -> Self {
+        Self { state, ..self }
+    }
+
+    /// Expects this sequence number next.
+    #[inline(always)]
+    pub(super) fn expect(&mut self, sequence: u32) {
+        self.expected = self.expected >> 32 << 32 | u64::from(sequence);
+    }
+
+    /// The sequence number expected next; none of UDP.
+    #[inline(always)]
+    pub(super) fn next_sequence(&self) -> Option<u32> {
+        self.is_tcp.then_some(self.expected as u32)
+    }
+
+    /// Whether the packet is still here, and one with these bytes may continue it, as far as ports, sequence
+    /// number and length tell.
+    #[inline(always)]
+    pub(super) fn may_continue(&self, next: &[u8]) -> bool {
+        let Some(start) = start(next, self.transport) else { return false };
+        let unlike = (start ^ self.expected) >> if self.is_tcp { 0 } else { 32 };
+        unlike == 0 && next.len() <= self.len as usize && self.state != State::Gone
+    }
+}
+
+/// The ports, and what follows them.
+#[inline(always)]
+fn start(bytes: &[u8], transport: u16) -> Option<u64> {
+    bytes.get(transport.into()..)?.first_chunk().map(|start| u64::from_be_bytes(*start))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

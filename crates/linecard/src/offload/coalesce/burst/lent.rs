@@ -1,0 +1,119 @@
+//! The frames of a burst in memory that the caller lends.
+
+use super::store::{Chain, Store};
+use super::{BurstCounters, Merged};
+use crate::offload::coalesce::Exit;
+use crate::offload::coalesce::aggregate::Aggregate;
+use crate::offload::coalesce::arrivals::{Source, Trust};
+use crate::offload::coalesce::candidate::ChecksumKind;
+use crate::offload::coalesce::reason::{Flush, Refusal};
+use crate::offload::virtio::{Frame, Header, Identifications};
+use crate::packet::{ChecksumState, Layout, LinkType, Meta, Packet};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Where a frame is in the buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
+    }
+}
+
+/// What one call works on.
+pub(super) struct Lent<'a, F: ?Sized> {
+    pub(super) buffer: &'a mut [u8],
+    pub(super) places: &'a [Place],
+    pub(super) link: LinkType,
+    pub(super) trust: Trust,
+    pub(super) identifications: Identifications,
+    pub(super) counters: &'a mut BurstCounters,
+    /// Empty; kept for its memory.
+    pub(super) slices: &'a mut Vec<&'static [u8]>,
+    pub(super) out: &'a mut F,
+}
+
+impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    #[inline(always)]
+    fn bytes(&self, at: usize) -> &[u8] {
+        &self.buffer[self.places[at].range()]
+    }
+
+    #[inline(always)]
+    fn origin(&self, _: usize) -> (LinkType, Meta) {
+        let checksum = match self.trust {
+            Trust::Vouched => ChecksumState::Valid,
+            Trust::Verify => ChecksumState::Unknown,
+        };
+        (self.link, Meta { checksum, ..Meta::default() })
+    }
+
+    #[inline(always)]
+    fn layout(&self, at: usize) -> Layout {
+        Layout::parse(self.link, self.bytes(at))
+    }
+
+    #[inline(always)]
+    fn trust(&self, _: usize, _: &Source) -> Option<Trust> {
+        Some(self.trust)
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.counters.refused.count(refusal);
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize, _: Layout, exit: Exit) {
+        self.counters.packets_out += 1;
+        match exit {
+            Exit::Passed(refusal) => self.counters.refused.count(refusal),
+            Exit::Flushed(reason) => self.counters.flushed.count(reason),
+        }
+        let bytes = &self.buffer[self.places[at].range()];
+        let header = Header::default();
+        (self.out)(Merged { header, slices: &[bytes], first: at, packets: 1 });
+    }
+
+    #[inline(never)]
+    fn leave_merged(&mut self, chain: Chain<'_>, aggregate: &mut Aggregate, reason: Flush) {
+        let (first, layout) = (chain.first, chain.layout);
+        let packets = usize::from(aggregate.grown.count);
+        self.counters.packets_out += 1;
+        self.counters.merged += packets as u64 - 1;
+        self.counters.flushed.count(reason);
+        // A device requires that the checksum is left to it.
+        aggregate.checksum = ChecksumKind::Partial;
+        let bytes = &mut self.buffer[self.places[first].range()];
+        let mut packet = Packet::with_layout(bytes, self.link, layout, Meta::default());
+        aggregate.patch(&mut packet);
+        let gso = packet.meta.gso;
+        let bytes = &self.buffer[self.places[first].range()];
+        let frame = Frame {
+            bytes,
+            layout: &layout,
+            payload_len: aggregate.grown.payload_len as usize,
+            checksum: ChecksumState::Partial,
+        };
+        // What cannot be described has been refused.
+        let header = Header::of_frame(&frame, gso, self.identifications).unwrap_or_default();
+        let mut slices: Vec<&[u8]> = core::mem::take(self.slices);
+        slices.push(bytes);
+        let rest = chain.rest();
+        slices.extend(rest.map(|(at, payload)| &self.buffer[self.places[at].range()][payload]));
+        (self.out)(Merged { header, slices: &slices, first, packets });
+        slices.clear();
+        // Of an empty list, this keeps only the memory.
+        *self.slices = slices.into_iter().map(|_| &[][..]).collect();
+    }
+}

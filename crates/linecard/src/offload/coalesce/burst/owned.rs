@@ -1,0 +1,194 @@
+//! The packets of a burst that the coalescer owns: packets, or frames that share their metadata.
+
+use super::store::{Chain, Store};
+use crate::offload::coalesce::aggregate::Aggregate;
+use crate::offload::coalesce::arrivals::{Source, Trust};
+use crate::offload::coalesce::reason::{Flush, Refusal};
+use crate::offload::coalesce::{CHAIN_ROOM, Counters, Exit};
+use crate::packet::{Layout, LinkType, Meta, Packet, Piece};
+use alloc::vec::Vec;
+
+/// What packets leave by.
+pub(in crate::offload::coalesce) struct Way<'a, B, F> {
+    pub(in crate::offload::coalesce) counters: &'a mut Counters,
+    /// Emptied lists for merged packets.
+    pub(in crate::offload::coalesce) chains: &'a mut Vec<Vec<Piece<B>>>,
+    pub(in crate::offload::coalesce) out: &'a mut F,
+    /// Packets that have left alone and were not refused.
+    pub(in crate::offload::coalesce) alone: u64,
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
+    /// Counts the packets of a burst, all at once.
+    pub(in crate::offload::coalesce) fn receive<'p>(
+        &mut self,
+        all: impl Iterator<Item = &'p [u8]>,
+    ) {
+        let (packets, bytes) =
+            all.fold((0, 0), |(packets, sum), bytes| (packets + 1, sum + bytes.len() as u64));
+        self.counters.packets_in += packets;
+        self.counters.bytes_in += bytes;
+    }
+
+    /// Counts what has left, all at once.
+    pub(in crate::offload::coalesce) fn finish(self) {
+        // Nothing was held.
+        self.counters.segments.record_n(1, self.alone);
+        self.counters.hold_ns.record_n(0, self.alone);
+    }
+
+    #[inline(always)]
+    fn leave(&mut self, packet: Packet<B>, exit: Exit) {
+        self.counters.sent(packet.bytes().len());
+        match exit {
+            Exit::Passed(refusal) => {
+                self.counters.refused.count(refusal);
+                self.counters.passed += 1;
+            }
+            Exit::Flushed(reason) => {
+                self.counters.flushed.count(reason);
+                self.alone += 1;
+            }
+        }
+        (self.out)(packet, exit);
+    }
+
+    #[inline(always)]
+    fn leave_merged(
+        &mut self,
+        mut first: Packet<B>,
+        pieces: impl Iterator<Item = Piece<B>>,
+        (aggregate, reason): (&Aggregate, Flush),
+    ) {
+        aggregate.patch(&mut first);
+        let mut chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
+        chain.reserve(usize::from(aggregate.grown.count));
+        chain.extend(pieces);
+        first.set_chain(chain);
+        self.counters.sent(first.bytes().len() + aggregate.behind_first());
+        self.counters.flushed(reason, aggregate.grown.count, 0);
+        (self.out)(first, Exit::Flushed(reason));
+    }
+}
+
+/// Packets with metadata of their own; none where one has left.
+pub(in crate::offload::coalesce) struct OwnedPackets<'a, B, F> {
+    pub(in crate::offload::coalesce) packets: &'a mut [Option<Packet<B>>],
+    pub(in crate::offload::coalesce) way: Way<'a, B, F>,
+}
+
+impl<B, F> Store for OwnedPackets<'_, B, F>
+where
+    B: AsRef<[u8]> + AsMut<[u8]>,
+    F: FnMut(Packet<B>, Exit),
+{
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    #[inline(always)]
+    fn bytes(&self, at: usize) -> &[u8] {
+        self.packets[at].as_ref().map_or(&[], Packet::bytes)
+    }
+
+    #[inline(always)]
+    fn origin(&self, at: usize) -> (LinkType, Meta) {
+        self.packets[at].as_ref().map(|packet| (packet.link(), packet.meta)).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn layout(&self, at: usize) -> Layout {
+        self.packets[at].as_ref().map(|packet| *packet.layout()).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn trust(&self, at: usize, source: &Source) -> Option<Trust> {
+        let packet = self.packets[at].as_ref().filter(|packet| packet.meta.gso.is_none())?;
+        source.trust(packet.link(), &packet.meta)
+    }
+
+    #[inline]
+    fn refuse(&mut self, refusal: Refusal) {
+        self.way.counters.refused.count(refusal);
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize, _: Layout, exit: Exit) {
+        if let Some(packet) = self.packets[at].take() {
+            self.way.leave(packet, exit);
+        }
+    }
+
+    #[inline]
+    fn leave_merged(&mut self, chain: Chain<'_>, aggregate: &mut Aggregate, reason: Flush) {
+        let Some(first) = self.packets[chain.first].take() else { return };
+        let pieces = chain.rest().filter_map(|(at, payload)| {
+            self.packets[at].take().map(|packet| packet.into_piece_of(payload))
+        });
+        self.way.leave_merged(first, pieces, (aggregate, reason));
+    }
+}
+
+/// Frames, and the metadata that they share; none where one has left.
+pub(in crate::offload::coalesce) struct OwnedFrames<'a, B, F> {
+    pub(in crate::offload::coalesce) frames: &'a mut [Option<B>],
+    pub(in crate::offload::coalesce) link: LinkType,
+    pub(in crate::offload::coalesce) meta: Meta,
+    pub(in crate::offload::coalesce) way: Way<'a, B, F>,
+}
+
+impl<B, F> Store for OwnedFrames<'_, B, F>
+where
+    B: AsRef<[u8]> + AsMut<[u8]>,
+    F: FnMut(Packet<B>, Exit),
+{
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    #[inline(always)]
+    fn bytes(&self, at: usize) -> &[u8] {
+        self.frames[at].as_ref().map_or(&[], B::as_ref)
+    }
+
+    #[inline(always)]
+    fn origin(&self, _: usize) -> (LinkType, Meta) {
+        (self.link, self.meta)
+    }
+
+    #[inline(always)]
+    fn layout(&self, at: usize) -> Layout {
+        Layout::parse(self.link, self.bytes(at))
+    }
+
+    #[inline(always)]
+    fn trust(&self, _: usize, source: &Source) -> Option<Trust> {
+        source.trust(self.link, &self.meta).filter(|_| self.meta.gso.is_none())
+    }
+
+    #[inline]
+    fn refuse(&mut self, refusal: Refusal) {
+        self.way.counters.refused.count(refusal);
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize, layout: Layout, exit: Exit) {
+        if let Some(frame) = self.frames[at].take() {
+            let packet = Packet::with_layout(frame, self.link, layout, self.meta);
+            self.way.leave(packet, exit);
+        }
+    }
+
+    #[inline]
+    fn leave_merged(&mut self, chain: Chain<'_>, aggregate: &mut Aggregate, reason: Flush) {
+        let Some(first) = self.frames[chain.first].take() else { return };
+        let first = Packet::with_layout(first, self.link, chain.layout, self.meta);
+        let timestamp = self.meta.timestamp;
+        let pieces = chain.rest().filter_map(|(at, payload)| {
+            self.frames[at].take().map(|frame| Piece::of(frame, payload, timestamp))
+        });
+        self.way.leave_merged(first, pieces, (aggregate, reason));
+    }
+}

@@ -1,0 +1,142 @@
+//! Where the packets of a burst lie, and how they leave it.
+
+use crate::offload::coalesce::Exit;
+use crate::offload::coalesce::aggregate::Aggregate;
+use crate::offload::coalesce::arrivals::{Source, Trust, Upcoming};
+use crate::offload::coalesce::reason::{Flush, Refusal};
+use crate::packet::{Layout, LinkType, Meta, Packet};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+
+/// The packets of a burst, in the order of their arrival, and the way out.
+pub(in crate::offload::coalesce) trait Store {
+    fn len(&self) -> usize;
+
+    /// The bytes of a packet; none of one that has left.
+    fn bytes(&self, at: usize) -> &[u8];
+
+    /// The link and the metadata of a packet.
+    fn origin(&self, at: usize) -> (LinkType, Meta);
+
+    fn layout(&self, at: usize) -> Layout;
+
+    /// What is known of a packet's checksum; none if the packet is not a plain one of this source.
+    fn trust(&self, at: usize, source: &Source) -> Option<Trust>;
+
+    /// A packet does not join an earlier one of its flow.
+    fn refuse(&mut self, refusal: Refusal);
+
+    /// A packet leaves as it came.
+    fn leave(&mut self, at: usize, layout: Layout, exit: Exit);
+
+    /// The packets of `chain` leave as one.
+    fn leave_merged(&mut self, chain: Chain<'_>, aggregate: &mut Aggregate, reason: Flush);
+
+    /// A packet, to be looked at.
+    fn view(&self, at: usize, layout: Layout) -> Packet<&[u8]> {
+        let (link, meta) = self.origin(at);
+        Packet::with_layout(self.bytes(at), link, layout, meta)
+    }
+}
+
+/// The next packet of the same merged one, and the end of this one's payload.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    next: u32,
+    end: u32,
+}
+
+/// The packets merged into one.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::offload::coalesce) struct Chain<'a> {
+    pub(super) first: usize,
+    /// Of the first.
+    pub(super) layout: Layout,
+    links: &'a [Link],
+}
+
+impl Chain<'_> {
+    /// Each packet but the first, with the range of its payload.
+    pub(super) fn rest(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let (links, start) = (self.links, self.layout.header_len());
+        let mut next = links[self.first].next;
+        core::iter::from_fn(move || {
+            let at = next as usize;
+            let Link { next: after, end } = *links.get(at)?;
+            next = after;
+            Some((at, start..end as usize))
+        })
+    }
+}
+
+/// Which packets of a burst are merged.
+#[derive(Debug, Default)]
+pub(super) struct Links(Vec<Link>);
+
+impl Links {
+    /// Forgets all, and makes room for a burst of so many packets.
+    pub(super) fn begin(&mut self, packets: usize) {
+        self.0.clear();
+        self.0.resize(packets, Link { next: NONE, end: 0 });
+    }
+
+    /// Appends a packet, whose payload ends at `end`, to the merged one that ends with `last`.
+    #[inline(always)]
+    pub(super) fn append(&mut self, last: &mut u32, at: usize, end: usize) {
+        self.append_run(last, at..at + 1, end);
+    }
+
+    /// The same for packets one behind the other.
+    #[inline(always)]
+    fn append_run(&mut self, last: &mut u32, run: Range<usize>, end: usize) {
+        self.0[*last as usize].next = run.start as u32;
+        *last = run.end as u32 - 1;
+        for (link, next) in self.0[run.clone()].iter_mut().zip(run.start as u32 + 1..) {
+            *link = Link { next, end: end as u32 };
+        }
+        self.0[run.end - 1].next = NONE;
+    }
+
+    pub(super) fn chain(&self, first: usize, layout: Layout) -> Chain<'_> {
+        Chain { first, layout, links: &self.0 }
+    }
+}
+
+/// The packets of a burst from one on.
+pub(super) struct Later<'a, S> {
+    pub(super) store: &'a S,
+    pub(super) links: &'a mut Links,
+    pub(super) at: usize,
+}
+
+impl<S: Store> Upcoming for Later<'_, S> {
+    /// The last packet of a merged one.
+    type Chain = u32;
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.store.len() - self.at
+    }
+
+    #[inline(always)]
+    fn bytes(&self, index: usize) -> Option<&[u8]> {
+        let at = self.at + index;
+        (at < self.store.len()).then(|| self.store.bytes(at))
+    }
+
+    #[inline(always)]
+    fn trust(&self, index: usize, source: &Source) -> Option<Trust> {
+        self.store.trust(self.at + index, source)
+    }
+
+    #[inline(always)]
+    fn take_pieces(&mut self, count: usize, bytes: Range<usize>, last: &mut u32) {
+        if count > 0 {
+            self.links.append_run(last, self.at..self.at + count, bytes.end);
+            self.at += count;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Batches of which nothing is held: they are merged as bursts are, without the flow table, the places and the
+//! timers of held data.
+
+use super::burst::{OwnedFrames, OwnedPackets, Way};
+use super::config::Creation;
+use super::{Coalescer, Exit};
+use crate::packet::{LinkType, Meta, Packet};
+
+/// Bytes of a packet at most, as far as limits of held bytes go.
+const LARGEST: usize = 1 << 16;
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
+    /// Whether nothing of a batch of so many packets is held, nothing is held before it, and no limit could be
+    /// reached within it.
+    #[inline]
+    pub(super) fn holds_none_of(&self, packets: usize) -> bool {
+        let config = &self.config;
+        config.flush_at_batch_end
+            && self.held_packets == 0
+            && self.patient
+            && config.creation == Creation::OnData
+            && config.max_held_packets >= packets
+            && config.max_held_bytes / LARGEST >= packets
+    }
+
+    pub(super) fn merge_packets<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        packets: impl Iterator<Item = Packet<B>>,
+        out: &mut F,
+    ) {
+        let Self { burst, burst_packets, config, counters, chains, .. } = self;
+        burst_packets.extend(packets.map(Some));
+        let way = Way { counters, chains, out, alone: 0 };
+        let mut store = OwnedPackets { packets: burst_packets, way };
+        store.way.receive(store.packets.iter().flatten().map(Packet::bytes));
+        burst.merge(config, &mut store);
+        store.way.finish();
+        burst_packets.clear();
+    }
+
+    pub(super) fn merge_frames<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        frames: impl Iterator<Item = B>,
+        (link, meta): (LinkType, Meta),
+        out: &mut F,
+    ) {
+        let Self { burst, burst_frames, config, counters, chains, .. } = self;
+        burst_frames.extend(frames.map(Some));
+        let way = Way { counters, chains, out, alone: 0 };
+        let mut store = OwnedFrames { frames: burst_frames, link, meta, way };
+        store.way.receive(store.frames.iter().flatten().map(B::as_ref));
+        burst.merge(config, &mut store);
+        store.way.finish();
+        burst_frames.clear();
+    }
+}
