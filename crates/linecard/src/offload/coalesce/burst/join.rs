@@ -212,12 +212,14 @@ impl<S: Store> Joining<'_, S> {
         match hash.filter(|_| !has_ip_options(self.store.bytes(at), &layout)) {
             None => self.bypass(at, layout),
             Some(hash) => {
-                while let Some(note) = self.burst.notes.find(hash)
-                    && let Some((early, layout)) = self.missing_before(note, at, layout)
+                let mut note = self.burst.notes.find(hash);
+                while let Some(before) = note
+                    && let Some((early, layout)) = self.missing_before(before, at, layout)
                 {
-                    self.meet(note, (early, hash, layout));
+                    self.meet(before, (early, hash, layout));
+                    note = self.burst.notes.find(hash);
                 }
-                match self.burst.notes.find(hash) {
+                match note {
                     Some(note) => self.meet(note, (at, hash, layout)),
                     None => self.note(at, hash, layout),
                 }

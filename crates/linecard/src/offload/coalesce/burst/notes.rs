@@ -67,9 +67,9 @@ impl Note {
     /// number and length tell.
     #[inline(always)]
     pub(super) fn may_continue(&self, next: &[u8]) -> bool {
-        self.compare(next) == (true, true)
-            && next.len() <= self.len as usize
-            && self.state != State::Gone
+        let Some(start) = start(next, self.transport) else { return false };
+        let unlike = (start ^ self.expected) >> if self.is_tcp { 0 } else { 32 };
+        unlike == 0 && next.len() <= self.len as usize && self.state != State::Gone
     }
 }
 
