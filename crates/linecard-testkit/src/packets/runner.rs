@@ -266,7 +266,8 @@ fn check_layout(packet: &Packet<Buffer>) {
 }
 
 /// Packets that left in this order are in order in their flow, and no packet without visible ports
-/// overtook one between its ends. Where the order is restored, data of TCP may overtake what follows it.
+/// overtook one between its ends. Where the order is restored, data of TCP may overtake what follows
+/// them, and what has no data.
 pub fn check_order(left: impl Iterator<Item = usize>, arrivals: &[Arrival], restored: bool) {
     let mut last: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut waiting: HashMap<Vec<Vec<u8>>, BTreeSet<usize>> = HashMap::new();
@@ -294,11 +295,13 @@ pub fn check_order(left: impl Iterator<Item = usize>, arrivals: &[Arrival], rest
             let sequence = |number: usize| {
                 let (bytes, view) = (&arrivals[number].bytes, &views[number]);
                 let has_data = view.is_tcp() && view.payload_len() > 0;
-                has_data.then(|| be32(bytes, view.transport + 4)).expect("only data overtake")
+                has_data.then(|| be32(bytes, view.transport + 4))
             };
             let before = last.insert(key, number);
             let follows = |before: usize| {
-                restored && (sequence(number).wrapping_sub(sequence(before)) as i32) > 0
+                let earlier = sequence(before).expect("only data overtake");
+                let is_later = |own: u32| (own.wrapping_sub(earlier) as i32) > 0;
+                restored && sequence(number).is_none_or(is_later)
             };
             let right = before.is_none_or(|before| before < number || follows(before));
             assert!(right, "{number} came after {before:?}");

@@ -51,8 +51,9 @@ pub struct Config {
     pub flush_at_batch_end: bool,
     /// Whether TCP packets of one flow that lie in one batch in another order are put in the order of
     /// their sequence numbers, so that one that comes late does not end what merges. Packets wait for
-    /// nothing: a packet that is missing is looked for among the next 32 of the batch. Only where
-    /// nothing is held beyond a batch, and flows are created at their first data. Default: yes.
+    /// nothing: a packet that is missing is looked for among the next 32 of the batch. It may overtake
+    /// packets of its flow that have no data. Only where nothing is held beyond a batch, and flows are
+    /// created at their first data. Default: yes.
     pub restore_order: bool,
     /// Whether flows of which no packet is expected soon are flushed at the end of a batch: those
     /// whose average interval exceeds half of [`idle_floor`](Self::idle_floor), and those with one

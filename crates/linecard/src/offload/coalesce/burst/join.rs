@@ -266,20 +266,14 @@ impl<S: Store> Joining<'_, S> {
         let noted = *self.burst.notes.get(note);
         for later in at + 1..self.store.len().min(at + 1 + WINDOW) {
             let bytes = self.store.bytes(later);
-            let (same_ports, is_expected) = noted.compare(bytes);
-            if !same_ports || self.burst.early.contains(&later) {
+            // Nothing else of the packets is looked at: a hostile flow could make all of them be parsed for each.
+            if !noted.is_expected(bytes) || self.burst.early.contains(&later) {
                 continue;
             }
             let layout = self.store.layout(later);
             let lane = self.store.origin(later).1.lane;
-            if self.burst.hasher.flow_of(bytes, &layout, lane) != Some(noted.hash) {
-                continue;
-            }
-            // What has no data stays where it is.
-            if !has_data(&layout) {
-                return None;
-            }
-            if is_expected {
+            let hash = self.burst.hasher.flow_of(bytes, &layout, lane);
+            if hash == Some(noted.hash) && has_data(&layout) {
                 self.open(note)?;
                 self.burst.early.push(later);
                 self.limit();

@@ -55,12 +55,10 @@ impl Note {
         self.is_tcp.then_some(self.expected as u32)
     }
 
-    /// Whether a packet with these bytes has the same ports, and whether it has the sequence number expected; of UDP
-    /// always.
+    /// Whether a packet with these bytes has the same ports and the sequence number expected, if it is of TCP.
     #[inline(always)]
-    pub(super) fn compare(&self, next: &[u8]) -> (bool, bool) {
-        let unlike = start(next, self.transport).map_or(u64::MAX, |start| start ^ self.expected);
-        (unlike >> 32 == 0, !self.is_tcp || unlike as u32 == 0)
+    pub(super) fn is_expected(&self, next: &[u8]) -> bool {
+        start(next, self.transport) == Some(self.expected)
     }
 
     /// Whether the packet is still here, and one with these bytes may continue it, as far as ports, sequence
