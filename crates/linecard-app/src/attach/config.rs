@@ -352,6 +352,8 @@ impl Config {
             hold_budget: self.hold.into(),
             idle_floor: self.idle_timeout.into(),
             flush_at_batch_end: self.flush_batches,
+            // Only where it is asked for: `--reorder`.
+            restore_order: false,
             flush_quiet_at_batch_end: true,
             // At most 65,535.
             max_bytes: self.max_size.get() as usize,

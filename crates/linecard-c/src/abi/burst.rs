@@ -102,7 +102,7 @@ pub unsafe extern "C" fn linecard_merger_free(merger: *mut MergerHandle) {
 
 /// Merges `count` frames in `buffer`, at most 1,048,576, in the order of their arrival, and calls
 /// `callback` for each packet that results: merged ones, and all others as they are. Packets of a
-/// flow leave in the order in which they arrived. Nothing is held when the function returns, and the
+/// flow leave in the order in which they arrived (see `as_arrived`). Nothing is held when the function returns, and the
 /// buffer may be used again.
 ///
 /// The first header of each merged packet is changed in place, so frames should not overlap. If a

@@ -7,6 +7,7 @@ use super::traffic::Arrival;
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Creation, Flush};
 use linecard::packet::{ChecksumState, Form, Gso, LayerKind, LinkType, Meta};
 use linecard::time::ns;
+use std::ops::Range;
 
 /// What leaves: the packets in it by their number of arrival, and the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,8 +59,8 @@ impl Twin {
         Self { config, flows: Vec::new(), now: 0, out: Vec::new() }
     }
 
-    /// Which of these packets comes next: the first; or, where the order is restored, a later one of its flow that
-    /// begins where the data held end.
+    /// Which of these packets comes next: the first; or, where the order is restored and it is ahead of the data that its
+    /// flow holds, a later one with the same headers that begins where they end.
     pub fn next_of(&self, left: &[usize], arrivals: &[Arrival]) -> usize {
         const WINDOW: usize = 32;
         let restores = self.config.flush_at_batch_end
@@ -87,9 +88,11 @@ impl Twin {
         }
         let later = left.iter().enumerate().skip(1);
         for (place, number) in later.take_while(|(_, number)| **number <= left[0] + WINDOW) {
-            match show(*number).filter(|(other, _)| *other == key) {
-                Some((_, Some(sequence))) if sequence == expected => return place,
-                _ => {}
+            let Arrival { link, bytes, .. } = &arrivals[*number];
+            let continues = show(*number) == Some((key.clone(), Some(expected)));
+            let len = first.frame.len();
+            if continues && bytes.len() <= len && alike(first, bytes, &plain::view(*link, bytes)) {
+                return place;
             }
         }
         0
@@ -352,6 +355,28 @@ fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<K
     (!view.is_tcp() || field != 0xFFFF).then_some(Kind::Full)
 }
 
+/// Whether two packets of one flow of TCP have the same headers, but for what segmenting derives.
+fn alike(first: &Held, b: &[u8], view: &View) -> bool {
+    let (a, at) = (&first.frame, first.view.transport);
+    let network = |(kind, at): &(LayerKind, usize)| match kind {
+        LayerKind::Ipv4 => a[at + 1] == b[at + 1] && a[at + 6..at + 9] == b[at + 6..at + 9],
+        LayerKind::Ipv6 => a[*at..at + 4] == b[*at..at + 4] && a[at + 7] == b[at + 7],
+        _ => true,
+    };
+    (&first.view.layers, first.view.payload) == (&view.layers, view.payload)
+        && first.view.layers.iter().all(network)
+        && same_tcp(a, b, at..view.payload)
+}
+
+/// The flag word outside FIN and PSH, acknowledgment, window, urgent pointer, options.
+fn same_tcp(a: &[u8], b: &[u8], header: Range<usize>) -> bool {
+    let at = header.start;
+    (be16(a, at + 12) ^ be16(b, at + 12)) & !(FIN | PSH) == 0
+        && a[at + 8..at + 12] == b[at + 8..at + 12]
+        && a[at + 14..at + 16] == b[at + 14..at + 16]
+        && a[at + 18..header.end] == b[at + 18..header.end]
+}
+
 /// Whether `next` merges into what is held; if not, why the held data is let go.
 fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let first = &held[0];
@@ -366,11 +391,7 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     }
     let at = first.view.transport;
     if first.view.is_tcp() {
-        // The flag word outside FIN and PSH, acknowledgment, window, urgent pointer, options.
-        let equal = (be16(a, at + 12) ^ be16(b, at + 12)) & !(FIN | PSH) == 0
-            && a[at + 8..at + 12] == b[at + 8..at + 12]
-            && a[at + 14..at + 16] == b[at + 14..at + 16]
-            && a[at + 18..first.view.payload] == b[at + 18..first.view.payload];
+        let equal = same_tcp(a, b, at..first.view.payload);
         let expected = (u64::from(be32(a, at + 4)) + total as u64) % (1 << 32);
         if !equal || u64::from(be32(b, at + 4)) != expected {
             return Err(Flush::Displaced);

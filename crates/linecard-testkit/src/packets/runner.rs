@@ -4,7 +4,7 @@ use super::coalescer::{Out, Twin};
 use super::frame::{Frame, be32};
 use super::plain;
 use super::traffic::{Arrival, Scenario};
-use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush};
+use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush, Refusal};
 use linecard::offload::segment::segment;
 use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet};
 use linecard::time::Instant;
@@ -220,6 +220,11 @@ pub fn check_counters(real: &Real, arrivals: &[Arrival]) {
     assert_eq!(counters.flushed.total(), flushed);
     assert_eq!((counters.segments.count(), counters.hold_ns.count()), (flushed, flushed));
     assert_eq!(counters.merged, counters.packets_in - counters.packets_out - held);
+    // Packets without data are refused once, and leave for that reason.
+    for reason in [Refusal::NoPayload, Refusal::Fragment, Refusal::NotIp] {
+        let times = real.out.iter().filter(|(_, exit)| *exit == Exit::Passed(reason)).count();
+        assert_eq!(counters.refused.of(reason), times as u64, "{reason:?}");
+    }
     for reason in Flush::ALL {
         let times = real.out.iter().filter(|(_, exit)| *exit == Exit::Flushed(*reason)).count();
         assert_eq!(counters.flushed.of(*reason), times as u64, "{reason:?}");

@@ -46,14 +46,16 @@ pub struct Config {
     /// Whether everything is flushed at the end of a batch, as at the end of a NAPI poll. Packets are
     /// then examined only to join each other: one that meets no other packet of its flow leaves as it
     /// came, whatever its checksum, with [`Flush::BatchEnd`](super::Flush::BatchEnd) as the reason;
-    /// and no flow is remembered. (With flows created at their SYN, a budget or floor of 0, or less
-    /// room than a batch needs, packets are examined and held as otherwise.) Default: no.
+    /// and no flow is remembered. Packets are examined and held as otherwise where they are pushed one
+    /// by one, where some are merged already, where flows are created at their SYN, with a budget or
+    /// floor of 0, and where the limits of held packets and bytes leave less room than 64 KiB for each
+    /// packet of the batch (by default, for 512 packets). Default: no.
     pub flush_at_batch_end: bool,
-    /// Whether TCP packets of one flow that lie in one batch in another order are put in the order of
-    /// their sequence numbers, so that one that comes late does not end what merges. Packets wait for
-    /// nothing: a packet that is missing is looked for among the next 32 of the batch. It may overtake
-    /// packets of its flow that have no data. Only where nothing is held beyond a batch, and flows are
-    /// created at their first data. Default: yes.
+    /// Whether a late packet of TCP is put in its place if it lies in the same batch: when a packet is
+    /// ahead of what its flow has merged so far, the one that joins it is looked for among the next 32
+    /// of the batch, and handled first. It has to have the same headers, timestamp option included, and
+    /// may overtake packets of its flow that have no data. No packet is held for another. Only where
+    /// nothing of a batch is held; see [`flush_at_batch_end`](Self::flush_at_batch_end). Default: yes.
     pub restore_order: bool,
     /// Whether flows of which no packet is expected soon are flushed at the end of a batch: those
     /// whose average interval exceeds half of [`idle_floor`](Self::idle_floor), and those with one

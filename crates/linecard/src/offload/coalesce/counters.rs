@@ -16,9 +16,10 @@ pub struct Counters {
     pub packets_out: u64,
     /// Bytes of frames that left.
     pub bytes_out: u64,
-    /// Packets never held.
+    /// Packets that left by [`Exit::Passed`](super::Exit::Passed).
     pub passed: u64,
-    /// Why packets passed, or did not join the held data of their flow.
+    /// Why packets passed, or did not join the held data of their flow. Where nothing of a batch is
+    /// held, one packet may count for both.
     pub refused: Refusals,
     /// Why held packets were flushed.
     pub flushed: Flushes,
@@ -28,7 +29,7 @@ pub struct Counters {
     pub segments: Histogram,
     /// How long flushed packets were held, in nanoseconds, counted from their first packet.
     pub hold_ns: Histogram,
-    /// Flows created at their first data.
+    /// Flows created at their first data; none where nothing of a batch is held.
     pub flows_on_data: u64,
     /// Flows created at their SYN.
     pub flows_on_syn: u64,

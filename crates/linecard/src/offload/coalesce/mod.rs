@@ -8,7 +8,8 @@
 //!
 //! No packet overtakes held data of its flow, and nothing is held beyond its budget. Memory is
 //! allocated at construction, except for the lists of merged packets, which are reused when they
-//! are given back; see [`Config`] for every bound.
+//! are given back, and for batches of which nothing is held, where it grows with the largest; see
+//! [`Config`] for every bound.
 
 mod admit;
 mod aggregate;
@@ -74,9 +75,10 @@ pub enum Verdict {
 /// Why a packet leaves the coalescer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It was never held.
+    /// It cannot merge, and was never held.
     Passed(Refusal),
-    /// It was held, alone or merged with others.
+    /// It was held, alone or merged with others; or it is part of a batch of which nothing is held, and
+    /// was merged, or not examined because it met no packet that it could join.
     Flushed(Flush),
 }
 
@@ -141,7 +143,8 @@ pub struct Coalescer<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Allocates all memory but packet buffers and the lists of merged packets.
+    /// Allocates all memory but packet buffers, the lists of merged packets, and what batches take of
+    /// which nothing is held.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let table = Table::new(config.max_flows);

@@ -29,6 +29,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         let Self { burst, burst_packets, config, counters, chains, .. } = self;
+        // Packets are left where the caller's function has panicked.
+        burst_packets.clear();
         burst_packets.extend(packets.map(Some));
         let way = Way { counters, chains, out, alone: 0 };
         let mut store = OwnedPackets { packets: burst_packets, way };
@@ -45,6 +47,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         let Self { burst, burst_frames, config, counters, chains, .. } = self;
+        burst_frames.clear();
         burst_frames.extend(frames.map(Some));
         let way = Way { counters, chains, out, alone: 0 };
         let mut store = OwnedFrames { frames: burst_frames, link, meta, way };

@@ -219,7 +219,7 @@ impl<S: Store> Joining<'_, S> {
                     self.meet(before, (early, hash, layout));
                     note = self.burst.notes.find(hash);
                 }
-                match note {
+                match note.filter(|note| self.burst.notes.get(*note).state != State::Gone) {
                     Some(note) => self.meet(note, (at, hash, layout)),
                     None => self.note(at, hash, layout),
                 }
@@ -261,13 +261,20 @@ impl<S: Store> Joining<'_, S> {
         self.find_missing(note, at)
     }
 
+    /// Only a packet that could join is found: others gain nothing by their order, and one with a newer timestamp in
+    /// front would make the receiver take those behind it for old ones (PAWS, RFC 7323, section 5.3).
     #[inline(never)]
     fn find_missing(&mut self, note: u32, at: usize) -> Option<(usize, Layout)> {
         let noted = *self.burst.notes.get(note);
+        let first = noted.first as usize;
         for later in at + 1..self.store.len().min(at + 1 + WINDOW) {
             let bytes = self.store.bytes(later);
             // Nothing else of the packets is looked at: a hostile flow could make all of them be parsed for each.
-            if !noted.is_expected(bytes) || self.burst.early.contains(&later) {
+            if !noted.may_continue(bytes) || self.burst.early.contains(&later) {
+                continue;
+            }
+            let shape = self.burst.hasher.shape(&noted.layout)?;
+            if !shape.mergeable(self.store.bytes(first), bytes) {
                 continue;
             }
             let layout = self.store.layout(later);
@@ -335,6 +342,10 @@ impl<S: Store> Joining<'_, S> {
 
     /// A packet whose flow has an earlier one here: it joins that one, or takes its place.
     fn meet(&mut self, note: u32, (at, hash, layout): (usize, u64, Layout)) {
+        if !has_data(&layout) {
+            self.leave(note, Flush::Bypass);
+            return self.note(at, hash, layout);
+        }
         if let Some(refusal) = self.obstacle(note, at, layout) {
             self.store.refuse(refusal);
             self.leave(note, flush_of(refusal));
@@ -383,14 +394,7 @@ impl<S: Store> Joining<'_, S> {
     #[inline]
     fn obstacle(&mut self, note: u32, at: usize, layout: Layout) -> Option<Refusal> {
         let Note { layout: noted, first, .. } = *self.burst.notes.get(note);
-        if layout.form() != Form::Datagram {
-            return Some(Refusal::Trailer);
-        }
-        let payload_len = layout.payload().len();
-        if payload_len == 0 {
-            return Some(Refusal::NoPayload);
-        }
-        if payload_len > noted.payload().len() {
+        if layout.payload().len() > noted.payload().len() {
             return Some(Refusal::Longer);
         }
         let (before, bytes) = (self.store.bytes(first as usize), self.store.bytes(at));
@@ -402,7 +406,9 @@ impl<S: Store> Joining<'_, S> {
                 _ => return Some(Refusal::SequenceOld),
             }
         }
-        let shape = self.burst.hasher.shape(&noted).filter(|_| noted.same_headers(&layout));
+        let lane = |at: usize| self.store.origin(at).1.lane;
+        let alike = noted.same_headers(&layout) && lane(first as usize) == lane(at);
+        let shape = self.burst.hasher.shape(&noted).filter(|_| alike);
         if !shape.is_some_and(|shape| shape.mergeable(before, bytes)) {
             let (first, next) =
                 (self.store.view(first as usize, noted), self.store.view(at, layout));

@@ -1,4 +1,5 @@
-//! Merges the packets of a burst where they lie, in memory that the caller lends for one call.
+//! Merges the packets of a burst, of which nothing is held: in memory that the caller lends for one call, or as packets
+//! and frames that the coalescer owns.
 //!
 //! A packet that stays alone costs little: it is parsed and hashed, and a note of it is made. It is
 //! examined, and its checksum verified, only when a second packet of its flow arrives.
@@ -94,8 +95,8 @@ pub struct BurstCounters {
 /// the buffer, of which only the headers of the first packet are changed. So one buffer can be used
 /// for all bursts. The rules are those of [`Coalescer`](super::Coalescer); packets that no virtio
 /// header could describe to the [`Config::device`] do not merge. Packets of a flow leave in the
-/// order in which they arrived; the IPv6 flow label, VLAN tags and all outer headers are part of what
-/// makes a flow.
+/// order in which they arrived, unless [`Config::restore_order`] puts a late one in its place; the IPv6
+/// flow label, VLAN tags and all outer headers are part of what makes a flow.
 ///
 /// A merged packet leaves its checksum to the device: with
 /// [`ChecksumPolicy::Trust`](super::ChecksumPolicy::Trust), corrupt data gets a valid one. Towards a
@@ -163,8 +164,8 @@ impl Merger {
     /// For frames with this link header: [`LinkType::Raw`] for a TUN device.
     ///
     /// Of the configuration, these fields are used: `checksum`, `device` (none counts as the
-    /// default one), `max_bytes` (at most 65,535), `max_segments`, `max_datagrams`, `max_tunnels` and
-    /// `secret`. The others are ignored, because nothing is held and there is no table of flows:
+    /// default one), `max_bytes` (at most 65,535), `max_segments`, `max_datagrams`, `max_tunnels`,
+    /// `restore_order` and `secret`. The others are ignored, because nothing is held and there is no table of flows:
     /// `creation`, `hold_budget`, `idle_floor`, `flush_at_batch_end`, `flush_quiet_at_batch_end`,
     /// `max_flows`, `max_held_packets` and `max_held_bytes`.
     #[must_use]

@@ -55,12 +55,6 @@ impl Note {
         self.is_tcp.then_some(self.expected as u32)
     }
 
-    /// Whether a packet with these bytes has the same ports and the sequence number expected, if it is of TCP.
-    #[inline(always)]
-    pub(super) fn is_expected(&self, next: &[u8]) -> bool {
-        start(next, self.transport) == Some(self.expected)
-    }
-
     /// Whether the packet is still here, and one with these bytes may continue it, as far as ports, sequence
     /// number and length tell.
     #[inline(always)]
