@@ -3,7 +3,7 @@
 use core::time::Duration;
 use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Refusal};
 use linecard::offload::segment::segment;
-use linecard::packet::{BATCH, Batch, ChecksumState, Meta, Packet};
+use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet};
 use linecard::rng::Rng;
 use linecard::time::Instant;
 use linecard_testkit::packets::frame::{ACK, FIN, Field, Frame, RST, SYN, UDP};
@@ -305,6 +305,59 @@ fn batch_at(real: &mut Real, at: u64, frames: &[Frame]) {
         assert!(batch.push(packet(index, &arrival(frame, at))).is_ok());
     }
     real.push_batch(&mut batch, at_us(at));
+}
+
+/// The packets in each that left of one batch of which nothing is held.
+fn whole_batch(restore_order: bool, frames: &[Frame]) -> Vec<Vec<usize>> {
+    let config = Config { flush_at_batch_end: true, restore_order, ..Config::default() };
+    let mut real = Real::new(config);
+    batch_at(&mut real, 0, frames);
+    check_counters(&real, &arrivals(frames));
+    check_round_trip(&real, &arrivals(frames));
+    left(&real).into_iter().map(|(packets, _)| packets).collect()
+}
+
+#[test]
+fn a_late_packet_of_the_same_batch_is_put_in_its_place() {
+    let frames = [0, 2, 3, 1, 4].map(|index| of(1, index));
+    assert_eq!(whole_batch(true, &frames), [[0, 3, 1, 2, 4]]);
+    assert_eq!(whole_batch(false, &frames), [vec![0], vec![1, 2], vec![3], vec![4]]);
+    // Not over more than 32 packets, whatever they are.
+    for (between, found) in [(31, true), (32, false)] {
+        let others = (0..between).map(|port| of(100 + port, 0));
+        let frames: Vec<Frame> =
+            [of(1, 0), of(1, 2)].into_iter().chain(others).chain([of(1, 1)]).collect();
+        assert_eq!(whole_batch(true, &frames)[0].len() == 3, found, "{between} between");
+    }
+}
+
+/// With a newer timestamp in front, a receiver discards those behind it as old (RFC 7323, section 5.3).
+#[test]
+fn a_late_packet_with_other_options_stays_where_it_is() {
+    let stamped = |index, stamp: u8| {
+        let options = vec![1, 1, 8, 10, 0, 0, 0, stamp, 0, 0, 0, 1];
+        Frame { options, ..of(1, index) }
+    };
+    let frames = [stamped(0, 1), stamped(2, 1), stamped(1, 4)];
+    assert_eq!(whole_batch(true, &frames), [[0], [1], [2]]);
+    let reset = Frame { flags: RST | ACK, ..of(1, 1) };
+    assert_eq!(whole_batch(true, &[of(1, 0), of(1, 2), reset])[1], [1]);
+}
+
+#[test]
+fn packets_left_by_a_panic_do_not_enter_the_next_batch() {
+    let config = Config { flush_at_batch_end: true, ..Config::default() };
+    let mut coalescer = linecard::offload::coalesce::Coalescer::new(config);
+    let mut frames: Vec<Vec<u8>> = (1..=3).map(|port| of(port, 0).bytes()).collect();
+    let common = (LinkType::Ethernet, Meta::default());
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        coalescer.push_frames(&mut frames, common, Instant::ZERO, &mut |_, _| panic!("meant"));
+    }));
+    assert!(panicked.is_err());
+    let mut left = 0;
+    let mut frames = vec![of(4, 0).bytes()];
+    coalescer.push_frames(&mut frames, common, Instant::ZERO, &mut |_, _| left += 1);
+    assert_eq!(left, 1);
 }
 
 #[test]
