@@ -178,8 +178,8 @@ typedef struct linecard_config {
      * leave without a virtio header. Default: 0.
      */
     uint8_t exact_ids;
-    /* Not 0: the packets of a burst leave as they arrived. 0: TCP packets of one flow that lie in one
-     * burst in another order are put in the order of their sequence numbers first. Default: 0.
+    /* Not 0: the packets of a burst keep their order within a flow. 0: a late packet of TCP that lies in
+     * the same burst is put in its place, if it merges there. Default: 0.
      */
     uint8_t as_arrived;
 } linecard_config;
