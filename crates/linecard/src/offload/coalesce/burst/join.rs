@@ -250,9 +250,9 @@ impl<S: Store> Joining<'_, S> {
     /// to be handled now.
     #[inline]
     fn missing_before(&mut self, note: u32, at: usize, layout: Layout) -> Option<(usize, Layout)> {
-        let noted = *self.burst.notes.get(note);
+        let expected = self.burst.notes.get(note).next_sequence();
+        let expected = expected.filter(|_| self.config.restore_order)?;
         let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp)?;
-        let expected = noted.next_sequence().filter(|_| self.config.restore_order)?;
         let ahead =
             header::at::<Tcp>(self.store.bytes(at), tcp.at()).sequence.wrapping_sub(expected);
         if !(1..1 << 31).contains(&ahead) || !has_data(&layout) {

@@ -4,7 +4,7 @@ use super::store::{Chain, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust};
 use crate::offload::coalesce::reason::{Flush, Refusal};
-use crate::offload::coalesce::{CHAIN_ROOM, Counters, Exit};
+use crate::offload::coalesce::{Coalescer, Counters, Exit};
 use crate::packet::{Layout, LinkType, Meta, Packet, Piece};
 use alloc::vec::Vec;
 
@@ -61,7 +61,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
         (aggregate, reason): (&Aggregate, Flush),
     ) {
         aggregate.patch(&mut first);
-        let mut chain = self.chains.pop().unwrap_or_else(|| Vec::with_capacity(CHAIN_ROOM));
+        let mut chain = Coalescer::spare_chain(self.chains);
         chain.reserve(usize::from(aggregate.grown.count));
         chain.extend(pieces);
         first.set_chain(chain);
