@@ -82,6 +82,26 @@ fn what_is_not_one_datagram_is_refused() {
     assert!(Piece::new(&frame[..], 0..frame.len() + 1, Instant::ZERO).is_none());
 }
 
+/// Whether a datagram to a tunnel's port is one is seen in the 8 bytes behind its header.
+#[test]
+fn the_port_of_a_tunnel_alone_makes_none() {
+    let mut frame = Frame::udp(0, 40).bytes();
+    let layout = Layout::parse(LinkType::Ethernet, &frame);
+    let destination = layout.transport().expect("UDP").at() + 2;
+    frame[layout.header_len()..].fill(0x6E);
+    for port in [4789_u16, 8472, 6081, 53] {
+        frame[destination..destination + 2].copy_from_slice(&port.to_be_bytes());
+        let whole = Layout::parse(LinkType::Ethernet, &frame);
+        assert_eq!(whole.form(), Form::Datagram, "{port}");
+        for head in whole.header_len()..frame.len() {
+            let seen = Layout::parse_head(LinkType::Ethernet, &frame[..head], frame.len());
+            let enough = port == 53 || head >= whole.header_len() + 8;
+            assert_eq!(seen == whole, enough, "{port}, {head} bytes");
+            assert!(seen == whole || seen.form() == Form::OtherTransport);
+        }
+    }
+}
+
 /// A packet beyond 65,535 bytes, whose length field is 0, in pieces.
 #[test]
 fn big_tcp_is_gathered() {

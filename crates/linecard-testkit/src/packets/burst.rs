@@ -150,9 +150,9 @@ fn cut_again(rng: &mut Rng, (left, config): (&Left, &Config), burst: &[Arrival])
     assert_eq!(segments.len(), left.packets.len());
 }
 
-/// The frame in pieces, the first with all headers.
+/// The frame in pieces, the first with all headers and what might be one more.
 fn in_pieces(rng: &mut Rng, left: &Left) -> Vec<Vec<u8>> {
-    let headers = usize::from(left.header.hdr_len).max(left.frame.len().min(64));
+    let headers = (usize::from(left.header.hdr_len) + 8).max(64).min(left.frame.len());
     let mut at = headers + rng.below((left.frame.len() - headers) as u64 + 1) as usize;
     let mut pieces = vec![left.frame[..at].to_vec()];
     while at < left.frame.len() {

@@ -40,7 +40,8 @@ impl Layout {
 
     /// [`Layout::parse`] for a frame of `frame_len` bytes that starts with `head` and continues
     /// elsewhere. All headers have to be in `head`; a header that exceeds it makes the frame
-    /// [`Form::Malformed`] or [`Form::CutShort`].
+    /// [`Form::Malformed`] or [`Form::CutShort`]. Of a datagram to the UDP port of a tunnel, also the 8
+    /// bytes behind its header, which may be the tunnel's; otherwise it is [`Form::OtherTransport`].
     #[must_use]
     pub fn parse_head(link: LinkType, head: &[u8], frame_len: usize) -> Self {
         Parser::parse_head(link, head, frame_len.max(head.len()))
@@ -318,11 +319,7 @@ impl<'a> Parser<'a> {
         if form != Form::Datagram || !is_tunnel(port) {
             return End(form);
         }
-        // Bytes that are not visible may be a header, and then this is not a datagram that can be
-        // segmented.
-        let shown = self.bound <= self.bytes.len();
-        let otherwise = if shown { form } else { Form::Malformed };
-        self.udp_tunnel(port, offset + Udp::LEN).unwrap_or(End(otherwise))
+        self.udp_tunnel(port, offset + Udp::LEN).unwrap_or(End(form))
     }
 
     fn datagram(&mut self, kind: LayerKind, offset: usize, payload: usize) -> Form {
@@ -368,9 +365,9 @@ impl<'a> Parser<'a> {
         self.inner(kind, end)
     }
 
-    /// The contents of a UDP tunnel; none if the datagram does not match its port. A datagram that
-    /// ends within the tunnel's header is not followed: merged with another, it would look
-    /// complete.
+    /// The contents of a UDP tunnel; none if the datagram does not match its port. A datagram, or the
+    /// head of one, that ends within the tunnel's header is not followed: merged with another, it
+    /// would look complete.
     fn udp_tunnel(&mut self, port: u16, offset: usize) -> Option<Next> {
         if port == MPLS_PORT {
             return Some(Header(ethertype::MPLS, offset));
