@@ -4,6 +4,7 @@
 //! A packet that stays alone costs little: it is parsed and hashed, and a note of it is made. It is
 //! examined, and its checksum verified, only when a second packet of its flow arrives.
 
+mod flows;
 mod join;
 mod lent;
 mod notes;
