@@ -64,7 +64,7 @@ impl Flows {
     pub(super) fn find<S: Store>(&mut self, store: &S, hasher: &mut FlowHasher) {
         let packets = store.len();
         self.table.clear();
-        self.table.resize((4 * packets).next_power_of_two(), Flow::default());
+        self.table.resize((2 * packets).next_power_of_two(), Flow::default());
         self.members.resize(packets, Member::default());
         let mask = self.table.len() - 1;
         for (at, member) in self.members.iter_mut().enumerate().rev() {
