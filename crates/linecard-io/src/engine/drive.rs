@@ -1,6 +1,7 @@
 //! Threads, each of which runs a task until it has ended.
 
 use super::idle::{Idle, Idler, PollHint, Wakeup};
+use super::scheduling::Scheduling;
 use linecard::pipeline::{NoMeter, Pipeline, Turn};
 use linecard::port::Port;
 use linecard::stage::Stage;
@@ -79,6 +80,17 @@ pub enum Failure {
         /// The system's error.
         error: io::Error,
     },
+    /// It is not permitted to run in real time.
+    #[error(
+        "thread {name} cannot have real-time scheduling: {error}; run as root, grant cap_sys_nice, \
+         or choose normal scheduling"
+    )]
+    Schedule {
+        /// Its name.
+        name: String,
+        /// The system's error.
+        error: io::Error,
+    },
     /// It panicked: a bug. Packets that it held are lost; the other threads continue.
     #[error("thread {name} panicked: {message}; please report this")]
     Panicked {
@@ -89,13 +101,15 @@ pub enum Failure {
     },
 }
 
-/// Name, core and idle policy of a thread.
+/// Name, core, scheduling class and idle policy of a thread.
 #[derive(Debug, Clone)]
 pub struct Thread {
     /// Its name, of which the system shows at most 15 bytes.
     pub name: String,
     /// The core that it is pinned to; none to run anywhere.
     pub core: Option<usize>,
+    /// Its scheduling class.
+    pub scheduling: Scheduling,
     /// Its idle policy.
     pub idle: Idle,
     /// Whether [`Engine::stop`] stops its task. Tasks fed by rings end with those.
@@ -125,10 +139,16 @@ impl StopHandle {
 /// use linecard::pipeline::Pipeline;
 /// use linecard::port::link;
 /// use linecard::stages::Forward;
-/// use linecard_io::engine::{Engine, Idle, Thread};
+/// use linecard_io::engine::{Engine, Idle, Scheduling, Thread};
 ///
 /// let mut engine = Engine::new();
-/// let thread = Thread { name: "worker 0".into(), core: None, idle: Idle::Yield, stops: true };
+/// let thread = Thread {
+///     name: "worker 0".into(),
+///     core: None,
+///     scheduling: Scheduling::Normal,
+///     idle: Idle::Yield,
+///     stops: true,
+/// };
 /// engine.spawn(
 ///     thread,
 ///     || {
@@ -169,7 +189,8 @@ impl<R: Send + 'static> Engine<R> {
     ///
     /// # Errors
     ///
-    /// If the system cannot create a thread. Failure to pin it is part of its result.
+    /// If the system cannot create a thread. Failure to pin it, or to have it run in real time, is
+    /// part of its result.
     pub fn spawn<P: Task>(
         &mut self,
         thread: Thread,
@@ -191,8 +212,12 @@ impl<R: Send + 'static> Engine<R> {
         let (stop, epoch, name) = (self.stop.clone(), self.epoch, thread.name.clone());
         let run = move || {
             pin(&thread)?;
+            let is_realtime = schedule(&thread)?;
             let Some(body) = make() else { return Ok(finish(None)) };
-            let idler = Idler::new(thread.idle, wakeup, body.descriptors());
+            let mut idler = Idler::new(thread.idle, wakeup, body.descriptors());
+            if is_realtime {
+                idler = idler.with_rests();
+            }
             let stop = if thread.stops { stop } else { StopHandle::default() };
             Ok(finish(Some(drive(body, idler, &stop, epoch))))
         };
@@ -286,6 +311,12 @@ fn pin(thread: &Thread) -> Result<(), Failure> {
         Err(io::ErrorKind::InvalidInput.into())
     };
     result.map_err(|error| Failure::Pin { name: thread.name.clone(), core, error })
+}
+
+/// Gives the calling thread its scheduling class; returns whether that is a real-time one.
+fn schedule(thread: &Thread) -> Result<bool, Failure> {
+    let result = thread.scheduling.enter();
+    result.map_err(|error| Failure::Schedule { name: thread.name.clone(), error })
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {
