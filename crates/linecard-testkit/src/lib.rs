@@ -63,3 +63,16 @@ pub fn root() -> PathBuf {
 pub fn is_long() -> bool {
     std::env::var_os("LINECARD_LONG").is_some_and(|value| value == "1")
 }
+
+/// One of so many cases is tried by tests of many: 1, or what `LINECARD_PART` says where all would take too long, as
+/// on an emulated processor. A prime number shares no factor with what cases are made of, such as the bits of a byte.
+///
+/// # Panics
+///
+/// When `LINECARD_PART` is not a number, or 0.
+#[must_use]
+pub fn part() -> usize {
+    let Some(text) = std::env::var_os("LINECARD_PART") else { return 1 };
+    let part = text.to_str().and_then(|text| text.parse().ok()).filter(|part| *part > 0);
+    part.unwrap_or_else(|| panic!("LINECARD_PART is {text:?}: make it a number from 1 on, say, 7"))
+}

@@ -9,7 +9,7 @@ use linecard::offload::virtio::{Device, Format, Header, Identifications, flag, g
 use linecard::packet::{ChecksumState, LinkType, Meta};
 use linecard::rng::Rng;
 use linecard_testkit::packets::traffic::{Arrival, Scenario, scenario, tunnelled};
-use linecard_testkit::packets::{between, burst, for_seeds, pick};
+use linecard_testkit::packets::{between, burst, for_seeds, is_whole, pick};
 
 const PACKETS: usize = 500;
 
@@ -60,7 +60,7 @@ fn compare(draw: fn(&mut Rng, usize) -> Scenario) -> String {
             assert_eq!(counters.packets_in, counters.packets_out + counters.merged);
         }
     });
-    assert!(merged > packets / 20, "{merged} of {packets} packets merged");
+    assert!(merged > packets / 20 || !is_whole(), "{merged} of {packets} packets merged");
     format!("{packets} packets, {merged} merged into others")
 }
 

@@ -6,7 +6,7 @@ use linecard::rng::Rng;
 use linecard::time::Instant;
 use linecard_testkit::packets::frame::Frame;
 use linecard_testkit::packets::traffic::scenario;
-use linecard_testkit::packets::{between, for_seeds, vxlan};
+use linecard_testkit::packets::{between, for_seeds, is_whole, vxlan};
 
 /// `frame` with all behind `head_len` bytes in pieces of at most `piece_len`.
 fn gather(
@@ -65,7 +65,7 @@ fn pieces_are_cut_as_one_buffer_is() {
         }
     });
     println!("{cut} packets cut");
-    assert!(cut > 500);
+    assert!(cut > 500 || !is_whole());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use linecard::packet::{Form, Gso, LayerKind, Layout, LinkType, Meta, Packet, Pie
 use linecard::rng::Rng;
 use linecard_testkit::packets::frame::{Frame, TCP, UDP};
 use linecard_testkit::packets::tunnel::each_kind;
-use linecard_testkit::packets::{between, for_seeds, pick};
+use linecard_testkit::packets::{between, for_seeds, is_whole, pick};
 
 const MAX: usize = 65_535;
 
@@ -105,7 +105,7 @@ fn no_segment_is_longer_than_its_length_fields_say() {
         }
     });
     println!("{whole} cut, {refused} refused");
-    assert!(whole > 300 && refused > 100, "{whole} cut, {refused} refused");
+    assert!(whole > 300 && refused > 100 || !is_whole(), "{whole} cut, {refused} refused");
 }
 
 #[test]

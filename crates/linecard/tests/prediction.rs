@@ -11,6 +11,7 @@ use linecard_testkit::packets::plain;
 use linecard_testkit::packets::runner::{Buffer, Real, packet};
 use linecard_testkit::packets::traffic::Arrival;
 use linecard_testkit::packets::tunnel::each_kind;
+use linecard_testkit::part;
 
 const FRAMES: usize = 6;
 
@@ -74,7 +75,7 @@ fn change_every_bit(name: &str, frames: &[Frame], changed: &[usize]) {
     let headers = (whole[0].len() - view.payload_len() + 1).min(whole[0].len());
     let (mut apart, mut together) = (0, 0);
     for &changed in changed {
-        for bit in 0..headers * 8 {
+        for bit in (0..headers * 8).step_by(part()) {
             for sealed in [false, true] {
                 let mut frames = whole.clone();
                 frames[changed][bit / 8] ^= 1 << (bit % 8);

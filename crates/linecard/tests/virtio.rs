@@ -12,7 +12,8 @@ use linecard::rng::Rng;
 use linecard_testkit::packets::frame::{CWR, Field, Frame};
 use linecard_testkit::packets::runner::{Buffer, Real, numbers, whole};
 use linecard_testkit::packets::traffic::{Arrival, scenario};
-use linecard_testkit::packets::{between, for_seeds, pick, runner, vxlan};
+use linecard_testkit::packets::{between, for_seeds, is_whole, pick, runner, vxlan};
+use linecard_testkit::part;
 
 const FORMATS: [Format; 3] = [Format::Legacy, Format::V1, Format::Tunnel];
 const ENDIANS: [Endian; 2] = [Endian::Little, Endian::Big];
@@ -169,10 +170,7 @@ fn what_is_described_is_read_back_and_cut_into_what_came() {
         }
     });
     println!("{described} merged packets described, {tunnels} in tunnels; {refused} refused");
-    assert!(
-        described > 2000 && tunnels > 50 && refused > 50
-            || std::env::var_os("LINECARD_SEED").is_some()
-    );
+    assert!(described > 2000 && tunnels > 50 && refused > 50 || !is_whole());
 }
 
 /// Packets that were not merged: checksum complete, verified, left to the device.
@@ -250,7 +248,7 @@ fn a_field_that_is_changed_is_refused_or_does_no_harm() {
     for one in samples() {
         let right = one.cut().expect("it is true");
         let payload = content(one.link, &right);
-        for (changed, field) in changed(&one) {
+        for (changed, field) in changed(&one).into_iter().step_by(part()) {
             match changed.cut() {
                 Err(error) => {
                     // A sum that is left to a device has to fit the tunnel, too.

@@ -31,7 +31,7 @@ const DEFAULT_PACKETS: u64 = 3_000_000;
 
 /// The seeds of a run: those kept from former failures and `count` more. `LINECARD_SEED` replays
 /// one alone; `LINECARD_LONG=1` multiplies the number by 20, and `LINECARD_LONG=10M` makes it as
-/// many as it takes for ten million random packets.
+/// many as it takes for ten million random packets. `LINECARD_PART` divides it.
 pub fn seeds(kept: &[u64], start: u64, count: u64) -> Vec<u64> {
     if let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|text| text.parse().ok()) {
         return vec![seed];
@@ -41,7 +41,13 @@ pub fn seeds(kept: &[u64], start: u64, count: u64) -> Vec<u64> {
         Ok(None) => count * 20,
         Ok(Some(millions)) => (count * millions * 1_000_000).div_ceil(DEFAULT_PACKETS),
     };
-    kept.iter().copied().chain(start..start + count).collect()
+    kept.iter().copied().chain(start..start + count.div_ceil(crate::part() as u64)).collect()
+}
+
+/// Whether no variable made the run shorter: only then does the number of cases of a kind say something about the
+/// random traffic.
+pub fn is_whole() -> bool {
+    std::env::var_os("LINECARD_SEED").is_none() && crate::part() == 1
 }
 
 /// The number of "10M".

@@ -61,9 +61,9 @@ pub enum SchemeError {
     )]
     TooMany {
         /// Data packets asked for.
-        data: usize,
+        data: u64,
         /// Repair packets asked for.
-        repair: usize,
+        repair: u64,
     },
 }
 
@@ -80,7 +80,7 @@ impl Scheme {
     ///
     /// [`SchemeError::NoData`], [`SchemeError::TooMany`].
     pub fn xor(data: usize) -> Result<Self, SchemeError> {
-        Self::group(Kind::Xor, data, 1)
+        Self::group(Kind::Xor, data as u64, 1)
     }
 
     /// `repair` packets (at least 1) for `data` packets (at least 1), together at most
@@ -90,10 +90,10 @@ impl Scheme {
     ///
     /// [`SchemeError::NoData`], [`SchemeError::NoRepair`], [`SchemeError::TooMany`].
     pub fn reed_solomon(data: usize, repair: usize) -> Result<Self, SchemeError> {
-        Self::group(Kind::ReedSolomon, data, repair)
+        Self::group(Kind::ReedSolomon, data as u64, repair as u64)
     }
 
-    fn group(kind: Kind, data: usize, repair: usize) -> Result<Self, SchemeError> {
+    fn group(kind: Kind, data: u64, repair: u64) -> Result<Self, SchemeError> {
         if data == 0 {
             return Err(SchemeError::NoData);
         }
@@ -101,7 +101,7 @@ impl Scheme {
             return Err(SchemeError::NoRepair);
         }
         let too_many = SchemeError::TooMany { data, repair };
-        if data.saturating_add(repair) > MAX_GROUP {
+        if data.saturating_add(repair) > MAX_GROUP as u64 {
             return Err(too_many);
         }
         let bytes = (u8::try_from(data).ok().and_then(NonZeroU8::new), u8::try_from(repair));
@@ -152,19 +152,20 @@ impl FromStr for Scheme {
         match text.split_once(':') {
             None if text == "none" => Ok(Self::NONE),
             None if text == "duplicate" => Ok(Self::DUPLICATE),
-            Some(("xor", data)) => Self::xor(number(data)?),
+            Some(("xor", data)) => Self::group(Kind::Xor, number(data)?, 1),
             Some(("rs", counts)) => {
                 let (data, repair) = counts
                     .split_once(',')
                     .ok_or_else(|| SchemeError::NotANumber(counts.to_owned()))?;
-                Self::reed_solomon(number(data)?, number(repair)?)
+                Self::group(Kind::ReedSolomon, number(data)?, number(repair)?)
             }
             _ => Err(SchemeError::Unknown(text.to_owned())),
         }
     }
 }
 
-fn number(text: &str) -> Result<usize, SchemeError> {
+// 64 bits on every processor, and so the same answers.
+fn number(text: &str) -> Result<u64, SchemeError> {
     text.parse().map_err(|_| SchemeError::NotANumber(text.to_owned()))
 }
 

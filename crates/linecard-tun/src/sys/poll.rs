@@ -13,12 +13,11 @@ pub(crate) fn readable(fd: BorrowedFd<'_>) -> libc::pollfd {
 
 /// Waits until one of the descriptors can be read, for at most `time`; a signal ends the wait.
 pub(crate) fn wait(entries: &mut [libc::pollfd], time: Duration) -> io::Result<bool> {
+    // Below 10⁹, and so an `i32`, which C's `long` holds on 32-bit systems too.
+    let nanoseconds = time.subsec_nanos() as i32;
     // A time too long for the system's clock means forever.
-    let time = time
-        .as_secs()
-        .try_into()
-        .ok()
-        .map(|tv_sec| libc::timespec { tv_sec, tv_nsec: time.subsec_nanos().into() });
+    let seconds = time.as_secs().try_into().ok();
+    let time = seconds.map(|tv_sec| libc::timespec { tv_sec, tv_nsec: nanoseconds.into() });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     let (list, len) = (entries.as_mut_ptr(), entries.len() as libc::nfds_t);
     // SAFETY: `list` has `len` entries, and `time` is null or points to a time; both live during the

@@ -1,9 +1,11 @@
 //! A keyed hash that identifies the flow of a packet.
 
-use super::header::{self, Ipv4, Ipv6};
+use super::header::{self, Ipv4, Ipv6, protocol};
 use super::layout::{Form, Layer, LayerKind, MAX_HEADER_LEN, MAX_TUNNELS};
+use super::link::ethertype;
+use super::parse::is_tunnel;
 use super::shape::{Shape, Shapes};
-use super::{Layout, Packet};
+use super::{Layout, LinkType, Packet};
 use crate::rng::Rng;
 
 /// IP headers in one packet.
@@ -68,6 +70,71 @@ impl FlowHasher {
         }
         let shape = shapes.of(layout)?;
         Some(hash((keys, last), shape, bytes, lane))
+    }
+
+    /// A hash of the flow of a plain packet, whose layout is not known yet: TCP or UDP over IP without
+    /// options, tags or tunnels. None for all others; which these are is seen in what identifies a flow,
+    /// and in no other bytes of a packet that has one. Differs from [`FlowHasher::flow_of`].
+    #[inline(always)]
+    pub(crate) fn plain_flow(&self, link: LinkType, bytes: &[u8], lane: u32) -> Option<u64> {
+        const ETHERNET: usize = 14;
+        match link {
+            LinkType::Ethernet => match u16::from_be_bytes([*bytes.get(12)?, *bytes.get(13)?]) {
+                ethertype::IPV4 => self.plain_ipv4::<ETHERNET>(bytes.first_chunk::<38>()?, lane),
+                ethertype::IPV6 => self.plain_ipv6::<ETHERNET>(bytes.first_chunk::<58>()?, lane),
+                _ => None,
+            },
+            LinkType::Raw => match bytes.first()? >> 4 {
+                4 => self.plain_ipv4::<0>(bytes.first_chunk::<24>()?, lane),
+                6 => self.plain_ipv6::<0>(bytes.first_chunk::<44>()?, lane),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn plain_ipv4<const AT: usize>(&self, bytes: &[u8], lane: u32) -> Option<u64> {
+        let ports = four(bytes, AT + 20);
+        let transport = bytes[AT + 9];
+        let fragment = u16::from_be_bytes([bytes[AT + 6], bytes[AT + 7]]) & 0x3FFF;
+        let plain = bytes[AT] == 0x45 && fragment == 0 && is_plain(transport, ports);
+        let ends = [eight(bytes, AT + 12), u64::from(transport) << 32 | u64::from(ports)];
+        plain.then(|| self.plain_hash::<AT>(bytes, lane, &[ends]))
+    }
+
+    #[inline(always)]
+    fn plain_ipv6<const AT: usize>(&self, bytes: &[u8], lane: u32) -> Option<u64> {
+        let ports = four(bytes, AT + 40);
+        let transport = bytes[AT + 6];
+        // Version and flow label, without the traffic class between them.
+        let label = u32::from_be(four(bytes, AT)) & 0xF00F_FFFF;
+        let plain = label >> 28 == 6 && is_plain(transport, ports);
+        let label = u64::from(transport) << 32 | u64::from(label);
+        let words = [
+            [eight(bytes, AT + 8), eight(bytes, AT + 16)],
+            [eight(bytes, AT + 24), eight(bytes, AT + 32)],
+            [label, u64::from(ports)],
+        ];
+        plain.then(|| self.plain_hash::<AT>(bytes, lane, &words))
+    }
+
+    /// NH as in [`hash`], over the link header, if there is one, and these words.
+    #[inline(always)]
+    fn plain_hash<const AT: usize>(&self, bytes: &[u8], lane: u32, words: &[[u64; 2]]) -> u64 {
+        let pair = |[a, b]: [u64; 2], [c, d]: [u64; 2]| {
+            u128::from(a.wrapping_add(c)) * u128::from(b.wrapping_add(d))
+        };
+        let (keys, last) = (self.keys.as_chunks().0, &self.last);
+        let mut sum = 0_u128;
+        if AT > 0 {
+            sum = pair([eight(bytes, 0), eight(bytes, AT - 8)], keys[0]);
+        }
+        for (words, keys) in words.iter().zip(&keys[1..]) {
+            sum = sum.wrapping_add(pair(*words, *keys));
+        }
+        let place = u64::from(lane) << 32 | words.len() as u64;
+        fold(sum as u64 ^ last[1], (sum >> 64) as u64 ^ place ^ last[2])
     }
 
     /// The shape of a packet.
@@ -172,6 +239,25 @@ fn addresses(bytes: &[u8], network: Layer) -> [u64; 4] {
     }
 }
 
+/// Whether TCP or UDP with these ports carries no tunnel.
+#[inline(always)]
+fn is_plain(transport: u8, ports: u32) -> bool {
+    transport == protocol::TCP
+        || transport == protocol::UDP && !is_tunnel(u32::from_be(ports) as u16)
+}
+
+#[inline(always)]
+fn four(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u32::from_ne_bytes(*word))
+}
+
+#[inline(always)]
+fn eight(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
 #[inline(always)]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -205,6 +291,69 @@ mod tests {
             hashes.iter().for_each(|h| buckets[(h >> shift & 63) as usize] += 1);
             // 64 expected in each; five standard deviations.
             assert!(buckets.iter().all(|n| (24..104).contains(n)), "{buckets:?}");
+        }
+    }
+
+    /// A frame of few possible flows, which may have options, a tag, a tunnel's port, or be a fragment.
+    fn any(rng: &mut Rng) -> (LinkType, Vec<u8>) {
+        let mut below = |limit: u64| rng.below(limit) as u8;
+        let ethernet = below(2) == 0;
+        let (ipv4, transport) = (below(2) == 0, if below(2) == 0 { 6 } else { 17 });
+        let mut bytes = Vec::new();
+        if ethernet {
+            bytes.extend([2, 0, 0, 0, 0, below(2), 2, 0, 0, 0, 0, 9]);
+            if below(5) == 0 {
+                bytes.extend([0x81, 0, 0, below(2)]);
+            }
+            bytes.extend(if ipv4 { [8, 0] } else { [0x86, 0xDD] });
+        }
+        let len = 20 + below(4);
+        if ipv4 {
+            let options = 4 * u8::from(below(5) == 0);
+            let fragment = u8::from(below(5) == 0);
+            bytes.extend([0x45 + options / 4, below(2), 0, 20 + options + len, 0, below(9)]);
+            bytes.extend([0x40 * below(2), fragment, 60 + below(2), transport, 0, 0]);
+            bytes.extend([10, 0, 0, below(2), 10, 0, 0, 7]);
+            bytes.extend(core::iter::repeat_n(1, options.into()));
+        } else {
+            bytes.extend([0x60, 0x10 * below(2), 0, below(2), 0, len, transport, 60 + below(2)]);
+            bytes.extend([0; 15]);
+            bytes.push(below(2));
+            bytes.extend([1; 16]);
+        }
+        let port: u16 = [7, 8, 4789, 8472][usize::from(below(4))];
+        bytes.extend([0, below(2)]);
+        bytes.extend(port.to_be_bytes());
+        let rest: &[u8] = if transport == 6 { &[0, 0, 0, 9, 0, 0, 0, 0, 0x50] } else { &[0, len] };
+        bytes.extend(rest);
+        bytes.resize(bytes.len() + usize::from(len) - 4 - rest.len(), 0x66);
+        (if ethernet { LinkType::Ethernet } else { LinkType::Raw }, bytes)
+    }
+
+    /// Without a layout, flows are told apart as with one, and which packets are plain is the same for all of a flow.
+    #[test]
+    fn plain_packets_have_the_flows_that_their_layouts_tell() {
+        let (mut rng, mut hasher) = (Rng::new(3), FlowHasher::new(4));
+        let mut plain_ones = 0;
+        let all: Vec<_> = (0..3_000)
+            .map(|_| {
+                let (link, bytes) = any(&mut rng);
+                let lane = rng.below(2) as u32;
+                let layout = Layout::parse(link, &bytes);
+                let flow = hasher.flow_of(&bytes, &layout, lane);
+                let plain = hasher.plain_flow(link, &bytes, lane);
+                plain_ones += usize::from(plain.is_some());
+                (link, flow, plain)
+            })
+            .collect();
+        assert!((500..2_500).contains(&plain_ones), "{plain_ones}");
+        for (link, flow, plain) in all.iter().filter(|(_, flow, _)| flow.is_some()) {
+            for (_, other, also) in
+                all.iter().filter(|(of, other, _)| of == link && other.is_some())
+            {
+                assert!(flow != other || plain.is_some() == also.is_some());
+                assert!(plain.is_none() || also.is_none() || (flow == other) == (plain == also));
+            }
         }
     }
 

@@ -295,6 +295,15 @@ impl Layout {
         layout
     }
 
+    /// Whether the layout alone shows that the only IP header has no options, as that of most packets: the
+    /// transport header begins where it ends.
+    #[inline(always)]
+    pub(crate) fn has_no_ip_options(&self) -> bool {
+        let offset = |layer: usize| self.outer >> (layer * LAYER_BITS) & MAX_OFFSET as u64;
+        let is_ipv6 = self.outer >> 13 & 7 == LayerKind::Ipv6 as u64;
+        self.layer_count() == 2 && (is_ipv6 || offset(1) - offset(0) == header::Ipv4::LEN as u64)
+    }
+
     /// The layer with `index` before it.
     #[inline(always)]
     pub(crate) fn layer(&self, index: usize) -> Option<Layer> {

@@ -138,16 +138,13 @@ impl Shape {
         let len = self.layout.header_len();
         let (Some(first), Some(next)) = (first.get(..len), next.get(..len)) else { return false };
         let mask = &self.merge.0[..len];
-        if let (Some(a), Some(b), Some(m)) =
-            (first.first_chunk(), next.first_chunk(), mask.first_chunk())
-            && let (Some(x), Some(y), Some(n)) =
-                (first.last_chunk(), next.last_chunk(), mask.last_chunk())
-            && len <= 2 * CHUNK
-        {
-            // The two chunks overlap.
-            return differing([(a, b, m), (x, y, n)]) == NOTHING;
-        }
-        first.iter().zip(next).zip(&self.merge.0).all(|((a, b), mask)| (a ^ b) & mask == 0)
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        let differing = |a: &[u8; 8], b: &[u8; 8], mask: &[u8; 8]| (word(a) ^ word(b)) & word(mask);
+        let words = first.as_chunks().0.iter().zip(next.as_chunks().0).zip(mask.as_chunks().0);
+        let all = words.fold(0, |all, ((a, b), mask)| all | differing(a, b, mask));
+        // The last word overlaps the one before it.
+        let last = first.last_chunk().zip(next.last_chunk()).zip(mask.last_chunk());
+        all | last.map_or(0, |((a, b), mask)| differing(a, b, mask)) == 0
     }
 }
 

@@ -14,6 +14,7 @@ mod traffic;
 
 use linecard::offload::coalesce::Config;
 use linecard::packet::{BATCH, FlowHasher};
+use linecard_testkit::part;
 use run::{Fate, Run, mean};
 use traffic::{Attack, FLOWS, SEND, bucket_of_flow};
 
@@ -36,12 +37,14 @@ fn total(fates: &[Fate], of: impl Fn(&Fate) -> usize) -> usize {
 #[test]
 fn a_million_hostile_flows_cost_the_others_table_pressure_and_no_more() {
     let (attack, config) = (Attack::Mixed, Config::default());
-    let alone = Run::of(&attack, config.clone(), 1_000_000, false);
-    let attacked = Run::of(&attack, config.clone(), 1_000_000, true);
+    let hostile = 1_000_000 / part();
+    let alone = Run::of(&attack, config.clone(), hostile, false);
+    let attacked = Run::of(&attack, config.clone(), hostile, true);
     let made = attacked.coalescer.counters().flows_on_data;
     // Full sends alone, but for the last of each flow.
-    assert!(mean(&alone.fates) > SEND as f64 * 0.99, "{}", mean(&alone.fates));
-    assert!(made > 700_000, "only {made} flows were made");
+    let full = |fate: &Fate| fate.aggregates <= fate.packets.div_ceil(SEND);
+    assert!(alone.fates.iter().all(full), "{}", mean(&alone.fates));
+    assert!(made > hostile as u64 / 10 * 7, "only {made} flows were made");
 
     assert!(attacked.taken <= LISTS, "memory was taken {} times", attacked.taken);
     for (flow, (before, after)) in alone.fates.iter().zip(&attacked.fates).enumerate() {
@@ -77,8 +80,8 @@ fn flows_chosen_to_collide_hurt_one_bucket() {
     let config = Config::default();
     let buckets = (config.max_flows / WAYS) as u64;
     let attack = Attack::on(0, 1_024, config.secret, buckets);
-    let alone = Run::of(&attack, config.clone(), 200_000, false);
-    let attacked = Run::of(&attack, config.clone(), 200_000, true);
+    let alone = Run::of(&attack, config.clone(), 200_000 / part(), false);
+    let attacked = Run::of(&attack, config.clone(), 200_000 / part(), true);
     assert!(attacked.taken <= LISTS, "memory was taken {} times", attacked.taken);
     let mut hasher = FlowHasher::new(config.secret);
     let target = bucket_of_flow(&mut hasher, 0, buckets);

@@ -2,7 +2,8 @@
 //! with both halves of a byte are looked up, as with AVX2. What it wins is not measured.
 #![expect(unsafe_code, reason = "vector loads and stores")]
 
-use super::{Product, Vectors, by_vectors};
+use super::Product;
+use super::vectors::{Vectors, by_vectors};
 use crate::fec::field::HALVES;
 use core::arch::aarch64::{
     uint8x16_t, vandq_u8, vdupq_n_u8, veorq_u8, vld1q_u8, vqtbl1q_u8, vshrq_n_u8, vst1q_u8,

@@ -6,7 +6,8 @@
 //! plain code is in docs/results/fec.md.
 #![expect(unsafe_code, reason = "vector loads and stores, and calls of code for newer CPUs")]
 
-use super::{Product, Vectors, by_vectors};
+use super::Product;
+use super::vectors::{Vectors, by_vectors};
 use crate::fec::field::{HALVES, MATRICES};
 use core::arch::x86_64::{
     __m256i, __m512i, _mm_load_si128, _mm256_and_si256, _mm256_broadcastsi128_si256,

@@ -92,11 +92,7 @@ pub(in crate::offload) fn has_ip_options(bytes: &[u8], layout: &Layout) -> bool 
         let shows = layer.kind == LayerKind::Ipv4;
         shows && header::at::<Ipv4>(bytes, layer.at()).header_len() != Ipv4::LEN
     };
-    match layout.layer(0) {
-        // Most packets have two layers.
-        Some(layer) if layout.layer_count() == 2 => has_options(layer),
-        _ => layout.layers().any(has_options),
-    }
+    !layout.has_no_ip_options() && layout.layers().any(has_options)
 }
 
 fn tcp_flags_of<B: AsRef<[u8]>>(packet: &Packet<B>) -> Option<u16> {

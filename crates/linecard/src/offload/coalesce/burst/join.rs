@@ -1,7 +1,8 @@
 //! What becomes of each packet of a burst: it continues the last ones, meets an earlier one of its
 //! flow, or is noted.
 
-use super::notes::{Note, Notes, State};
+use super::flows::{Flows, hash_of};
+use super::notes::{FEW, Note, Notes, State};
 use super::store::{Later, Links, Store};
 use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
@@ -11,7 +12,6 @@ use crate::offload::coalesce::candidate::{Candidate, END_FLAGS, transport_of};
 use crate::offload::coalesce::config::{ChecksumPolicy, Config};
 use crate::offload::coalesce::predict::{Expected, Head, Limits};
 use crate::offload::coalesce::reason::{Flush, Refusal};
-use crate::offload::coalesce::recent::Recent;
 use crate::offload::coalesce::{Exit, merge, steady};
 use crate::packet::header::{self, Tcp};
 use crate::packet::{FlowHasher, Form, LayerKind, Layout, Packet, prefetch_line, same_ends};
@@ -33,12 +33,12 @@ const UNLIMITED: Limits = Limits { packets: usize::MAX, bytes: usize::MAX };
 pub(in crate::offload::coalesce) struct Burst {
     hasher: FlowHasher,
     links: Links,
+    flows: Flows,
     /// Notes in the order of their first packets.
     notes: Notes,
     open: Vec<Open>,
     /// The note that the last packet joined or made.
     current: Option<u32>,
-    recent: Recent,
     /// Packets that were handled before their turn, at most [`WINDOW`].
     early: Vec<usize>,
 }
@@ -65,10 +65,10 @@ impl Burst {
         Self {
             hasher: FlowHasher::new(secret),
             links: Links::default(),
+            flows: Flows::default(),
             notes: Notes::default(),
             open: Vec::new(),
             current: None,
-            recent: Recent::new(),
             early: Vec::new(),
         }
     }
@@ -77,9 +77,10 @@ impl Burst {
     pub(in crate::offload::coalesce) fn merge<S: Store>(&mut self, config: &Config, store: &mut S) {
         let packets = store.len();
         self.links.begin(packets);
-        self.notes.begin(packets);
+        self.flows.begin();
+        self.notes.begin();
         self.open.clear();
-        (self.current, self.recent) = (None, Recent::new());
+        self.current = None;
         self.early.clear();
         let mut joining = Joining { burst: self, config, store, end: packets };
         let mut at = 0;
@@ -93,10 +94,7 @@ impl Burst {
                 continue;
             }
             at += match joining.follow(at) {
-                0 => {
-                    joining.take(at);
-                    1
-                }
+                0 => joining.take(at),
                 followed => followed,
             };
         }
@@ -107,19 +105,21 @@ impl Burst {
 }
 
 impl<S: Store> Joining<'_, S> {
-    /// Merges packets from `at` on into the packet that the last one joined, or into a recent one
-    /// with the same ports, as long as they simply continue it; returns their number.
+    /// Merges packets from `at` on into the packet that the last one joined, or that the first of them belongs to, as
+    /// long as they simply continue it; returns their number.
     #[inline(always)]
     fn follow(&mut self, at: usize) -> usize {
-        let bytes = self.store.bytes(at);
-        let note = match self.burst.current {
-            Some(note) if self.burst.notes.get(note).may_continue(bytes) => note,
-            current => match self.burst.recent.guess(bytes) {
-                guess if guess == current => return 0,
-                Some(note) if self.burst.notes.get(note).may_continue(bytes) => note,
-                _ => return 0,
-            },
-        };
+        let Burst { flows, notes, current, .. } = &*self.burst;
+        let note = if flows.are_known() { flows.note_of(at) } else { *current };
+        match note.filter(|note| notes.get(*note).may_continue(self.store.bytes(at))) {
+            Some(note) => self.join(note, at),
+            None => 0,
+        }
+    }
+
+    /// Merges packets from `at` on into one that is here, as long as they simply continue it.
+    #[inline(always)]
+    fn join(&mut self, note: u32, at: usize) -> usize {
         self.open(note).map_or(0, |open| self.join_all(note, open, at))
     }
 
@@ -198,33 +198,102 @@ impl<S: Store> Joining<'_, S> {
         packets
     }
 
-    /// Handles one packet, which does not simply continue another.
+    /// Handles a packet that does not simply continue the last ones, and possibly further ones; returns their
+    /// number.
     #[inline(never)]
-    fn take(&mut self, at: usize) {
+    fn take(&mut self, at: usize) -> usize {
         let layout = self.store.layout(at);
-        let is_empty = layout.form() == Form::Datagram && layout.payload().is_empty();
-        if is_empty && self.burst.notes.is_empty() {
-            // An acknowledgment among acknowledgments: there is nothing that it could overtake.
-            return self.store.leave(at, layout, Exit::Passed(Refusal::NoPayload));
+        let is_plain = layout.form() == Form::Datagram && layout.has_no_ip_options();
+        if is_plain && self.burst.flows.has(at) && self.note_of(at).is_none() {
+            self.note(at, layout);
+            return 1;
         }
-        let lane = self.store.origin(at).1.lane;
-        let hash = self.burst.hasher.flow_of(self.store.bytes(at), &layout, lane);
-        match hash.filter(|_| !has_ip_options(self.store.bytes(at), &layout)) {
-            None => self.bypass(at, layout),
-            Some(hash) => {
-                let mut note = self.burst.notes.find(hash);
-                while let Some(before) = note
-                    && let Some((early, layout)) = self.missing_before(before, at, layout)
-                {
-                    self.meet(before, (early, hash, layout));
-                    note = self.burst.notes.find(hash);
-                }
-                match note.filter(|note| self.burst.notes.get(*note).state != State::Gone) {
-                    Some(note) => self.meet(note, (at, hash, layout)),
-                    None => self.note(at, hash, layout),
-                }
+        self.take_any(at, layout)
+    }
+
+    #[inline(never)]
+    fn take_any(&mut self, at: usize, layout: Layout) -> usize {
+        let is_visible = matches!(layout.form(), Form::Datagram | Form::Padded)
+            && !has_ip_options(self.store.bytes(at), &layout);
+        if !self.burst.flows.are_known() {
+            let is_empty = is_visible && !has_data(&layout);
+            if is_empty && layout.form() == Form::Datagram && self.burst.notes.is_empty() {
+                // An acknowledgment among acknowledgments: there is nothing that it could overtake.
+                self.store.leave(at, layout, Exit::Passed(Refusal::NoPayload));
+                return 1;
+            }
+            let packets = if is_visible { self.take_of_few(at, layout) } else { 0 };
+            if packets > 0 {
+                return packets;
+            }
+            self.find_flows();
+        }
+        if is_visible && self.burst.flows.has(at) {
+            self.take_visible(at, layout);
+        } else {
+            self.bypass(at, layout);
+        }
+        1
+    }
+
+    /// Packets from `at` on as long as there are few flows, of which each comes in runs; returns their number, 0 if it
+    /// takes more to handle the first.
+    fn take_of_few(&mut self, at: usize, layout: Layout) -> usize {
+        let Burst { hasher, notes, .. } = &mut *self.burst;
+        if notes.here().len() >= FEW {
+            return 0;
+        }
+        let Some(hash) = hash_of((&*self.store, at), || layout, hasher) else { return 0 };
+        let bytes = self.store.bytes(at);
+        if let Some(note) = notes.find(hash) {
+            return if notes.get(note).may_continue(bytes) { self.join(note, at) } else { 0 };
+        }
+        if !has_data(&layout) || ends(bytes, &layout) {
+            return 0;
+        }
+        let note = Note::new((layout, bytes), at as u32);
+        if at + 1 < self.end && !note.may_continue(self.store.bytes(at + 1)) {
+            return 0;
+        }
+        notes.add_of_few(hash);
+        self.add_note(note);
+        1
+    }
+
+    /// Finds the flows of all packets, and those of the packets noted so far.
+    #[inline(never)]
+    fn find_flows(&mut self) {
+        let Burst { hasher, flows, notes, .. } = &mut *self.burst;
+        flows.find(self.store, hasher);
+        for note in notes.here() {
+            let Note { first, state, .. } = *notes.get(note);
+            if state != State::Gone {
+                flows.set_note(first as usize, note);
             }
         }
+    }
+
+    /// A packet whose flow is visible.
+    #[inline]
+    fn take_visible(&mut self, at: usize, layout: Layout) {
+        let mut note = self.note_of(at);
+        while let Some(before) = note
+            && let Some((early, layout)) = self.missing_before(before, at, layout)
+        {
+            self.meet(before, (early, layout));
+            note = self.note_of(at);
+        }
+        match note {
+            Some(note) => self.meet(note, (at, layout)),
+            None => self.note_again(at, layout),
+        }
+    }
+
+    /// The note that is here of the flow of a packet.
+    #[inline(always)]
+    fn note_of(&self, at: usize) -> Option<u32> {
+        let note = self.burst.flows.note_of(at)?;
+        (self.burst.notes.get(note).state != State::Gone).then_some(note)
     }
 
     /// Whether a packet was handled before its turn, which is over then.
@@ -267,7 +336,9 @@ impl<S: Store> Joining<'_, S> {
     fn find_missing(&mut self, note: u32, at: usize) -> Option<(usize, Layout)> {
         let noted = *self.burst.notes.get(note);
         let first = noted.first as usize;
-        for later in at + 1..self.store.len().min(at + 1 + WINDOW) {
+        let mut next = self.burst.flows.next_of(at);
+        while let Some(later) = next.filter(|later| *later <= at + WINDOW) {
+            next = self.burst.flows.next_of(later);
             let bytes = self.store.bytes(later);
             // Nothing else of the packets is looked at: a hostile flow could make all of them be parsed for each.
             if !noted.may_continue(bytes) || self.burst.early.contains(&later) {
@@ -278,9 +349,7 @@ impl<S: Store> Joining<'_, S> {
                 continue;
             }
             let layout = self.store.layout(later);
-            let lane = self.store.origin(later).1.lane;
-            let hash = self.burst.hasher.flow_of(bytes, &layout, lane);
-            if hash == Some(noted.hash) && has_data(&layout) {
+            if has_data(&layout) {
                 self.open(note)?;
                 self.burst.early.push(later);
                 self.limit();
@@ -317,41 +386,72 @@ impl<S: Store> Joining<'_, S> {
         self.store.leave(at, layout, Exit::Passed(refusal));
     }
 
+    #[inline(never)]
+    fn note_again(&mut self, at: usize, layout: Layout) {
+        self.note(at, layout);
+    }
+
     /// The first packet of a flow: it is noted, unless none could join it.
-    fn note(&mut self, at: usize, hash: u64, layout: Layout) {
+    #[inline(always)]
+    fn note(&mut self, at: usize, layout: Layout) {
         let exit = match layout.form() {
             Form::Datagram if layout.payload().is_empty() => Exit::Passed(Refusal::NoPayload),
             Form::Datagram if ends(self.store.bytes(at), &layout) => Exit::Flushed(Flush::EndFlag),
-            Form::Datagram => {
-                let note = Note::new(hash, (layout, self.store.bytes(at)), at as u32);
-                return self.add_note(note);
-            }
+            Form::Datagram => match self.alone_or_noted(at, layout) {
+                Ok(reason) => Exit::Flushed(reason),
+                Err(note) => return self.add_note(note),
+            },
             _ => Exit::Passed(Refusal::Trailer),
         };
         self.store.leave(at, layout, exit);
     }
 
+    /// Why no packet will join this one, if the next of its flow shows it; otherwise its note.
+    #[inline(always)]
+    fn alone_or_noted(&mut self, at: usize, layout: Layout) -> Result<Flush, Note> {
+        let is_shown = self.burst.flows.are_known() && self.burst.early.is_empty();
+        let next = self.burst.flows.next_of(at);
+        if is_shown && next.is_none() {
+            return Ok(Flush::BatchEnd);
+        }
+        let note = Note::new((layout, self.store.bytes(at)), at as u32);
+        let Some(next) = next.filter(|_| is_shown) else { return Err(note) };
+        let bytes = self.store.bytes(next);
+        if note.may_continue(bytes) {
+            return Err(note);
+        }
+        let layout = self.store.layout(next);
+        if !has_data(&layout) {
+            return Ok(Flush::Bypass);
+        }
+        // A packet that is missing between the two may come.
+        let is_next = !self.config.restore_order || note.is_followed_by(bytes);
+        if is_next && layout.payload().len() > note.layout.payload().len() {
+            self.store.refuse(Refusal::Longer);
+            return Ok(flush_of(Refusal::Longer));
+        }
+        Err(note)
+    }
+
     #[inline]
     fn add_note(&mut self, note: Note) {
-        let ports = note.layout.transport().map_or(0, |transport| transport.at());
-        let bytes = self.store.bytes(note.first as usize);
         let number = self.burst.notes.add(note);
-        self.burst.recent.note(bytes, ports, number);
+        self.burst.flows.set_note(note.first as usize, number);
         self.burst.current = Some(number);
     }
 
     /// A packet whose flow has an earlier one here: it joins that one, or takes its place.
-    fn meet(&mut self, note: u32, (at, hash, layout): (usize, u64, Layout)) {
+    fn meet(&mut self, note: u32, (at, layout): (usize, Layout)) {
         if !has_data(&layout) {
             self.leave(note, Flush::Bypass);
-            return self.note(at, hash, layout);
+            return self.note_again(at, layout);
         }
         if let Some(refusal) = self.obstacle(note, at, layout) {
             self.store.refuse(refusal);
             self.leave(note, flush_of(refusal));
-            return self.note(at, hash, layout);
+            return self.note_again(at, layout);
         }
-        let Some(open) = self.open(note) else { return self.note(at, hash, layout) };
+        let Some(open) = self.open(note) else { return self.note_again(at, layout) };
         let packet = self.store.view(at, layout);
         let candidate = match Candidate::examine(&packet, self.config, &[]) {
             Ok(candidate) => candidate,
@@ -383,7 +483,7 @@ impl<S: Store> Joining<'_, S> {
                     return self.store.leave(at, layout, Exit::Flushed(Flush::EndFlag));
                 }
                 let open = self.burst.add_open(aggregate, at as u32);
-                let note = Note::new(hash, (layout, self.store.bytes(at)), at as u32);
+                let note = Note::new((layout, self.store.bytes(at)), at as u32);
                 self.add_note(note.with(State::Open(open)));
             }
         }

@@ -1,9 +1,10 @@
 //! Merges the packets of a burst, of which nothing is held: in memory that the caller lends for one call, or as packets
 //! and frames that the coalescer owns.
 //!
-//! A packet that stays alone costs little: it is parsed and hashed, and a note of it is made. It is
-//! examined, and its checksum verified, only when a second packet of its flow arrives.
+//! A packet that stays alone costs little: it is parsed and hashed, and leaves. It is noted only if the next packet
+//! of its flow may join it, and examined, its checksum verified, only when that one is found to fit.
 
+mod flows;
 mod join;
 mod lent;
 mod notes;
@@ -103,7 +104,7 @@ pub struct BurstCounters {
 /// guest of a virtual machine, set [`Header::num_buffers`] to the number of buffers used. Where
 /// peers are not trusted, set [`Config::secret`] to a random number.
 ///
-/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 50
+/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 100
 /// bytes for each frame, 130 for each packet that results, 300 more if another packet of its flow
 /// was compared with it, and 32 for each slice of the longest one. So the caller limits it by the
 /// number of frames in a call.

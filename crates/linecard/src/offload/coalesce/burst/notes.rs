@@ -1,23 +1,24 @@
-//! Notes of the packets of a burst that later ones may join, by flow.
+//! Notes of the packets of a burst that later ones may join.
 
 use crate::packet::{LayerKind, Layout};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Marks a free place of the table.
-const NONE: u32 = u32::MAX;
+/// The flow of a packet is looked for among so many notes one by one, before all flows of a burst are found.
+pub(super) const FEW: usize = 16;
 
 /// The packet that the next packet of a flow may join.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Note {
-    pub(super) hash: u64,
     pub(super) layout: Layout,
     pub(super) first: u32,
     pub(super) state: State,
     /// Ports of the next packet, and its sequence number; of UDP, the ports only.
     expected: u64,
-    /// Bytes of the frame: the next one is not longer.
-    len: u32,
+    /// Bytes of the next frame at least: it has the same headers and data.
+    least: u32,
+    /// Bytes of the next frame at most, beyond the least: it is not longer than this one.
+    slack: u32,
     /// Offset of the transport header.
     transport: u16,
     is_tcp: bool,
@@ -26,15 +27,16 @@ pub(super) struct Note {
 impl Note {
     /// A note of the packet `first`, whose ports are visible.
     #[inline(always)]
-    pub(super) fn new(hash: u64, (layout, bytes): (Layout, &[u8]), first: u32) -> Self {
+    pub(super) fn new((layout, bytes): (Layout, &[u8]), first: u32) -> Self {
         let transport = layout.transport();
         let at = transport.map_or(0, |layer| layer.offset);
         let is_tcp = transport.is_some_and(|layer| layer.kind == LayerKind::Tcp);
         let start = start(bytes, at).unwrap_or_default();
-        let len = bytes.len() as u32;
+        let least = layout.header_len() as u32 + 1;
+        let slack = (bytes.len() as u32).saturating_sub(least);
         let state = State::Alone;
         let mut note =
-            Self { hash, layout, first, state, expected: start, len, transport: at, is_tcp };
+            Self { layout, first, state, expected: start, least, slack, transport: at, is_tcp };
         note.expect((start as u32).wrapping_add(layout.payload().len() as u32));
         note
     }
@@ -59,9 +61,15 @@ impl Note {
     /// number and length tell.
     #[inline(always)]
     pub(super) fn may_continue(&self, next: &[u8]) -> bool {
+        let fits = next.len().wrapping_sub(self.least as usize) <= self.slack as usize;
+        fits && self.is_followed_by(next) && self.state != State::Gone
+    }
+
+    /// Whether one with these bytes has the ports and the sequence number expected.
+    #[inline(always)]
+    pub(super) fn is_followed_by(&self, next: &[u8]) -> bool {
         let Some(start) = start(next, self.transport) else { return false };
-        let unlike = (start ^ self.expected) >> if self.is_tcp { 0 } else { 32 };
-        unlike == 0 && next.len() <= self.len as usize && self.state != State::Gone
+        (start ^ self.expected) >> if self.is_tcp { 0 } else { 32 } == 0
     }
 }
 
@@ -87,27 +95,36 @@ pub(super) struct Notes {
     notes: Vec<Note>,
     /// The first note that may not be gone.
     oldest: usize,
-    /// The latest note of each flow, by hash, with open addressing.
-    table: Vec<u32>,
+    /// Hashes of the flows of the first notes.
+    few: Vec<u64>,
 }
 
 impl Notes {
-    /// Forgets all, and makes room for a burst of so many packets.
-    pub(super) fn begin(&mut self, packets: usize) {
+    /// Forgets all.
+    pub(super) fn begin(&mut self) {
         self.notes.clear();
+        self.few.clear();
         self.oldest = 0;
-        self.table.clear();
-        self.table.resize((2 * packets).next_power_of_two(), NONE);
     }
 
     /// Adds a note; returns its number.
     #[inline]
     pub(super) fn add(&mut self, note: Note) -> u32 {
         let number = self.notes.len() as u32;
-        let place = self.place_of(note.hash);
-        self.table[place] = number;
         self.notes.push(note);
         number
+    }
+
+    /// The flow of the next note has this hash, and is looked for by it.
+    pub(super) fn add_of_few(&mut self, hash: u64) {
+        self.few.push(hash);
+    }
+
+    /// The latest note of a flow among those added so, if its packet has not left.
+    pub(super) fn find(&self, hash: u64) -> Option<u32> {
+        let latest = self.few.iter().rposition(|of| *of == hash)?;
+        let note = self.notes.get(latest)?;
+        (note.state != State::Gone).then_some(latest as u32)
     }
 
     #[inline(always)]
@@ -133,25 +150,5 @@ impl Notes {
     /// All notes so far are gone.
     pub(super) fn all_gone(&mut self) {
         self.oldest = self.notes.len();
-    }
-
-    /// The note of a flow whose packet has not left.
-    #[inline]
-    pub(super) fn find(&self, hash: u64) -> Option<u32> {
-        let number = self.table[self.place_of(hash)];
-        self.notes.get(number as usize).filter(|note| note.state != State::Gone).map(|_| number)
-    }
-
-    /// The place of a flow in the table, or a free one for it: at least half of the table is free.
-    #[inline]
-    fn place_of(&self, hash: u64) -> usize {
-        let mask = self.table.len() - 1;
-        let mut place = hash as usize & mask;
-        while let Some(note) = self.notes.get(self.table[place] as usize)
-            && note.hash != hash
-        {
-            place = (place + 1) & mask;
-        }
-        place
     }
 }

@@ -113,7 +113,7 @@ where
         self.way.counters.refused.count(refusal);
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, at: usize, _: Layout, exit: Exit) {
         if let Some(packet) = self.packets[at].take() {
             self.way.leave(packet, exit);
@@ -173,7 +173,7 @@ where
         self.way.counters.refused.count(refusal);
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, at: usize, layout: Layout, exit: Exit) {
         if let Some(frame) = self.frames[at].take() {
             let packet = Packet::with_layout(frame, self.link, layout, self.meta);
