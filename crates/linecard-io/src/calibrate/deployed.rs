@@ -7,7 +7,7 @@
 use super::clock::{Pauses, lower_priority};
 use super::measure::median;
 use super::offload::{self, Discard, Replay, Wire};
-use crate::engine::{Engine, Failure, Idle, Scheduling, Task, Thread};
+use crate::engine::{Engine, Failure, Idle, Task, Thread};
 use linecard::packet::{Batch, PoolBuffer};
 use linecard::pipeline::{Pipeline, Turn};
 use linecard::port::{Application, Port, PortState};
@@ -333,8 +333,7 @@ fn applications(deployment: &Deployment) -> Box<dyn Port<PoolBuffer>> {
 }
 
 fn thread(name: &str, core: usize, stops: bool) -> Thread {
-    let (name, scheduling) = (name.to_owned(), Scheduling::Normal);
-    Thread { name, core: Some(core), scheduling, idle: Idle::Spin, stops }
+    Thread { name: name.to_owned(), core: Some(core), idle: Idle::Spin, stops }
 }
 
 fn spawn_replica(

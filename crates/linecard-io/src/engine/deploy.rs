@@ -62,8 +62,7 @@ impl Default for Config {
 impl Config {
     fn thread(&self, index: usize, name: String, stops: bool) -> Thread {
         let core = self.cores.get(index % self.cores.len().max(1)).copied();
-        let scheduling = self.scheduling;
-        Thread { name, core, scheduling, idle: self.idle, stops }
+        Thread { name, core, idle: self.idle, stops }
     }
 
     fn workers(&self) -> std::ops::Range<usize> {
@@ -125,7 +124,8 @@ pub fn inline<B: 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
-    let (mut engine, config) = (Engine::new(), config.scheduled(0));
+    let config = config.scheduled(0);
+    let mut engine = Engine::new().with_scheduling(config.scheduling);
     for worker in config.workers() {
         let (join, stopper, batch) = (Arc::clone(join), engine.stop_handle(), config.batch);
         let make = move || {
@@ -231,7 +231,8 @@ fn workers<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Workers<B>, Failure> {
-    let (mut engine, outer) = (Engine::new(), wakeup("ports", config.idle)?);
+    let outer = wakeup("ports", config.idle)?;
+    let mut engine = Engine::new().with_scheduling(config.scheduling);
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for worker in config.workers() {
         let thread = config.thread(worker, format!("worker {worker}"), false);

@@ -101,15 +101,13 @@ pub enum Failure {
     },
 }
 
-/// Name, core, scheduling class and idle policy of a thread.
+/// Name, core and idle policy of a thread.
 #[derive(Debug, Clone)]
 pub struct Thread {
     /// Its name, of which the system shows at most 15 bytes.
     pub name: String,
     /// The core that it is pinned to; none to run anywhere.
     pub core: Option<usize>,
-    /// Its scheduling class.
-    pub scheduling: Scheduling,
     /// Its idle policy.
     pub idle: Idle,
     /// Whether [`Engine::stop`] stops its task. Tasks fed by rings end with those.
@@ -139,16 +137,10 @@ impl StopHandle {
 /// use linecard::pipeline::Pipeline;
 /// use linecard::port::link;
 /// use linecard::stages::Forward;
-/// use linecard_io::engine::{Engine, Idle, Scheduling, Thread};
+/// use linecard_io::engine::{Engine, Idle, Thread};
 ///
 /// let mut engine = Engine::new();
-/// let thread = Thread {
-///     name: "worker 0".into(),
-///     core: None,
-///     scheduling: Scheduling::Normal,
-///     idle: Idle::Yield,
-///     stops: true,
-/// };
+/// let thread = Thread { name: "worker 0".into(), core: None, idle: Idle::Yield, stops: true };
 /// engine.spawn(
 ///     thread,
 ///     || {
@@ -168,6 +160,8 @@ pub struct Engine<R> {
     stop: StopHandle,
     /// Time zero of all threads.
     epoch: Clock,
+    /// The scheduling class of threads that are started.
+    scheduling: Scheduling,
 }
 
 impl<R: Send + 'static> Default for Engine<R> {
@@ -180,7 +174,14 @@ impl<R: Send + 'static> Engine<R> {
     /// An engine without threads. Its clock starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self { threads: Vec::new(), stop: StopHandle::default(), epoch: Clock::now() }
+        let (stop, epoch) = (StopHandle::default(), Clock::now());
+        Self { threads: Vec::new(), stop, epoch, scheduling: Scheduling::Normal }
+    }
+
+    /// Starts threads in this scheduling class.
+    #[must_use]
+    pub fn with_scheduling(self, scheduling: Scheduling) -> Self {
+        Self { scheduling, ..self }
     }
 
     /// Starts a thread, which creates its task itself by `make`, so that tasks need not be `Send`.
@@ -210,9 +211,10 @@ impl<R: Send + 'static> Engine<R> {
         finish: impl FnOnce(Option<P>) -> R + Send + 'static,
     ) -> Result<(), Failure> {
         let (stop, epoch, name) = (self.stop.clone(), self.epoch, thread.name.clone());
+        let scheduling = self.scheduling;
         let run = move || {
             pin(&thread)?;
-            let is_realtime = schedule(&thread)?;
+            let is_realtime = schedule(&thread.name, scheduling)?;
             let Some(body) = make() else { return Ok(finish(None)) };
             let mut idler = Idler::new(thread.idle, wakeup, body.descriptors());
             if is_realtime {
@@ -314,9 +316,9 @@ fn pin(thread: &Thread) -> Result<(), Failure> {
 }
 
 /// Gives the calling thread its scheduling class; returns whether that is a real-time one.
-fn schedule(thread: &Thread) -> Result<bool, Failure> {
-    let result = thread.scheduling.enter();
-    result.map_err(|error| Failure::Schedule { name: thread.name.clone(), error })
+fn schedule(name: &str, scheduling: Scheduling) -> Result<bool, Failure> {
+    let result = scheduling.enter();
+    result.map_err(|error| Failure::Schedule { name: name.to_owned(), error })
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {
