@@ -88,6 +88,9 @@ pub struct Config {
     /// the threads and what each does
     #[schemars(extend("x-flag" = "deployment", "x-value" = "HOW"))]
     pub deployment: Deployment,
+    /// how threads compete for their cores with other threads
+    #[schemars(extend("x-flag" = "scheduling", "x-value" = "CLASS"))]
+    pub scheduling: Scheduling,
     /// what a thread does when there is nothing to do
     #[schemars(extend("x-flag" = "idle", "x-value" = "POLICY"))]
     pub idle: Idle,
@@ -177,6 +180,20 @@ pub enum Deployment {
     Shared,
     /// each port has a thread, workers merge
     Dedicated,
+}
+
+/// How threads compete for their cores with other threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduling {
+    /// realtime if it is permitted, --idle lets threads sleep, and there are fewer threads than cores; otherwise normal
+    #[default]
+    Auto,
+    /// as all others: a thread that waits for its core while packets come loses them
+    Normal,
+    /// before ordinary threads (`SCHED_FIFO`, priority 1; root or `cap_sys_nice`); a thread that has not slept for 10ms
+    /// leaves its core to others for 0.5ms
+    Realtime,
 }
 
 /// What a thread does when there is nothing to do.
@@ -325,6 +342,11 @@ impl Config {
         engine::Config {
             workers: self.workers,
             cores: self.cores.0.0.clone(),
+            scheduling: match self.scheduling {
+                Scheduling::Auto => engine::Scheduling::Automatic,
+                Scheduling::Normal => engine::Scheduling::Normal,
+                Scheduling::Realtime => engine::Scheduling::Realtime,
+            },
             idle: match self.idle {
                 Idle::Spin => engine::Idle::Spin,
                 Idle::Yield => engine::Idle::Yield,

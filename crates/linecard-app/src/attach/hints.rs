@@ -1,7 +1,8 @@
 //! What figures call for, in plain words.
 
 use linecard::offload::coalesce::{Counters as Merging, Refusal};
-use linecard_io::attach::{AttachStats, PortKind, PortSpec, Settings};
+use linecard_io::attach::{AttachStats, Deployment, PortKind, PortSpec, Settings};
+use linecard_io::engine::ThreadTime;
 use linecard_tun::{Counters, interface};
 
 /// Packets from which on a share of them says something.
@@ -16,10 +17,15 @@ pub(super) fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
     let (near, far) = (AttachStats::total(&account.near), AttachStats::total(&account.far));
     let ingress = AttachStats::merged(&account.ingress);
     let ports = [(&settings.near, &near), (&settings.far, &far)];
+    let of_near =
+        account.near_threads.iter().fold(ThreadTime::default(), |sum, time| sum.plus(*time));
+    // The far port has a thread of its own only there.
+    let is_near = |spec| settings.deployment != Deployment::Dedicated || spec == &settings.near;
+    let thread = |spec| if is_near(spec) { of_near } else { ThreadTime::default() };
     let mut hints: Vec<String> = ports
         .into_iter()
         .zip(ports.into_iter().rev())
-        .flat_map(|(port, other)| [full(port.0, port.1), no_buffer(port, other)])
+        .flat_map(|(port, other)| [full(port.0, port.1, thread(port.0)), no_buffer(port, other)])
         .flatten()
         .collect();
     hints.extend(other_link(&settings.far, &far));
@@ -31,18 +37,22 @@ pub(super) fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
     hints
 }
 
-fn full(spec: &PortSpec, counters: &Counters) -> Option<String> {
+/// More buffers would not help: the size of the ring is fixed.
+fn full(spec: &PortSpec, counters: &Counters, thread: ThreadTime) -> Option<String> {
     let lost = counters.dropped.ring_full;
-    let most = match spec.kind {
-        PortKind::Xdp(_) => ", or more `--buffers`",
-        _ => "",
-    };
-    (lost > 0).then(|| {
-        format!(
-            "{spec} had no room for {lost} packets that the kernel had received: they came faster \
-             than they were taken. Another worker (`--workers`) with a core of its own \
-             (`--cores`){most} helps."
-        )
+    let what = format!("{spec} had no room for {lost} packets that the kernel had received");
+    let seconds = |ns| ns as f64 / 1e9;
+    let (waited, busy) = (seconds(thread.wait_ns), seconds(thread.wait_ns + thread.run_ns));
+    (lost > 0).then(|| match thread.is_waiting() {
+        true => format!(
+            "{what}: in {waited:.1} of the {busy:.1} s in which its thread had work, others had its core. \
+             Give it a core of its own (`--cores`), or real-time scheduling (`--scheduling realtime`)."
+        ),
+        false => format!(
+            "{what}: they came in bursts, or faster than its thread took them. If that is always busy, \
+             another worker (`--workers`) with a core of its own (`--cores`) helps; more `--buffers` does \
+             not."
+        ),
     })
 }
 
@@ -171,6 +181,18 @@ mod tests {
         assert_eq!(hints.len(), parts.len(), "{hints:#?}");
         for (hint, part) in hints.iter().zip(parts) {
             assert!(hint.contains(part), "{part}: {hint}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waited_for_its_core_needs_one() {
+        let mut account = AttachStats { near: vec![port(1_000, 10, 7)], ..AttachStats::default() };
+        for (wait_ns, remedy) in
+            [(0, "--workers"), (2_000_000_000, "of the 3.0 s"), (10, "--workers")]
+        {
+            account.near_threads = vec![ThreadTime { run_ns: 1_000_000_000, wait_ns }];
+            let hints = of(&account, &settings("xdp:a"));
+            assert!(hints.len() == 1 && hints[0].contains(remedy), "{wait_ns}: {hints:?}");
         }
     }
 

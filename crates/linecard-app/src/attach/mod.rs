@@ -14,7 +14,8 @@ mod rates;
 mod ready;
 
 pub use config::{
-    ActiveAck, Config, Cores, Deployment, Idle, LearnOn, Merge, Metrics, OutputOrder, TextError,
+    ActiveAck, Config, Cores, Deployment, Idle, LearnOn, Merge, Metrics, OutputOrder, Scheduling,
+    TextError,
 };
 pub use outcome::{
     Acknowledged, AttachOutcome, Check, Events, PortOutcome, Resequencing, Summary, WorkerOutcome,
@@ -217,6 +218,9 @@ fn refused(error: AttachError) -> Error {
         AttachError::Capture { path, error } => Error::of_capture(&path, error),
         AttachError::Engine(error @ engine::Failure::Pin { .. }) => {
             Error::Usage(format!("--cores: {error}"))
+        }
+        AttachError::Engine(error @ engine::Failure::Schedule { .. }) => {
+            Error::Attach(format!("--scheduling: {error}"))
         }
         AttachError::Engine(error @ engine::Failure::Panicked { .. }) => {
             Error::Thread(error.to_string())

@@ -6,6 +6,7 @@ use crate::offload::Merging;
 use linecard::offload::active_ack::{Answer, Silence};
 use linecard::offload::coalesce::{Counters as Merges, Flush, Refusal};
 use linecard::offload::resequence::{self, Pass, Release};
+use linecard::stats::Histogram;
 use linecard_io::attach::{AttachStats, MergeStats, Settings};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Reasons, Seconds, Value};
 use linecard_tun::Counters;
@@ -79,6 +80,10 @@ pub struct PortOutcome {
     pub transmitted_rate: BitRate,
     /// of them cut (LSO)
     pub cut: u64,
+    /// time inside, median
+    pub delay_ns_p50: Option<Nanoseconds>,
+    /// time inside, 99 %
+    pub delay_ns_p99: Option<Nanoseconds>,
     /// Waits and losses.
     #[serde(flatten)]
     pub events: Events,
@@ -179,8 +184,8 @@ impl AttachOutcome {
         let acks = &account.active_ack;
         Self {
             summary: Summary { seconds: Seconds(elapsed.as_secs_f64()) },
-            near: PortOutcome::new(&AttachStats::total(&account.near), elapsed),
-            far: PortOutcome::new(&AttachStats::total(&account.far), elapsed),
+            near: PortOutcome::new(&account.near, &account.near_delay_ns, elapsed),
+            far: PortOutcome::new(&account.far, &account.far_delay_ns, elapsed),
             workers: workers(account),
             merging: merging(&ingress),
             flushed: (&ingress.flushed).into(),
@@ -205,7 +210,10 @@ impl AttachOutcome {
 }
 
 impl PortOutcome {
-    fn new(counters: &Counters, elapsed: Duration) -> Self {
+    fn new(ports: &[Counters], delay_ns: &Histogram, elapsed: Duration) -> Self {
+        let counters = AttachStats::total(ports);
+        let delay =
+            |share| (delay_ns.count() > 0).then(|| Nanoseconds(delay_ns.quantile(share) as f64));
         let rate = |bytes: u64| BitRate(bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9));
         Self {
             received: counters.received,
@@ -215,7 +223,9 @@ impl PortOutcome {
             transmitted_bytes: ByteCount(counters.transmitted_bytes),
             transmitted_rate: rate(counters.transmitted_bytes),
             cut: counters.cut,
-            events: Events(*counters),
+            delay_ns_p50: delay(0.5),
+            delay_ns_p99: delay(0.99),
+            events: Events(counters),
         }
     }
 }

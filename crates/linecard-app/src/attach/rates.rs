@@ -42,6 +42,10 @@ pub struct PortRates {
     pub transmitted_packets_per_second: f64,
     /// Of frames.
     pub transmitted_bits_per_second: f64,
+    /// Median of the times inside of what was transmitted; 0 between captures.
+    pub delay_ns_p50: u64,
+    /// Their 99th percentile.
+    pub delay_ns_p99: u64,
 }
 
 /// What was merged, on both ways.
@@ -116,6 +120,7 @@ impl Rates {
             AttachStats::total(now).since(&AttachStats::total(before))
         };
         let (near, far) = (ports(&earlier.near, &later.near), ports(&earlier.far, &later.far));
+        let delay = |of: fn(&AttachStats) -> &Histogram| of(later).since(of(earlier));
         let (before, now) = (merging(earlier), merging(later));
         let held = [&later.ingress, &later.egress].into_iter().flatten().map(|way| way.held).sum();
         let drops = DropCounts {
@@ -125,8 +130,8 @@ impl Rates {
         };
         Self {
             seconds,
-            near: PortRates::of(&near, seconds),
-            far: PortRates::of(&far, seconds),
+            near: PortRates::of(&near, seconds, &delay(|account| &account.near_delay_ns)),
+            far: PortRates::of(&far, seconds, &delay(|account| &account.far_delay_ns)),
             merging: MergeRates::of(&before, &now, held),
             workers: workers(earlier, later, seconds),
             drops,
@@ -141,13 +146,15 @@ impl Rates {
 }
 
 impl PortRates {
-    fn of(counters: &Counters, seconds: f64) -> Self {
+    fn of(counters: &Counters, seconds: f64, delay_ns: &Histogram) -> Self {
         let each = |count: u64| count as f64 / seconds;
         Self {
             received_packets_per_second: each(counters.received),
             received_bits_per_second: each(counters.received_bytes) * 8.0,
             transmitted_packets_per_second: each(counters.transmitted),
             transmitted_bits_per_second: each(counters.transmitted_bytes) * 8.0,
+            delay_ns_p50: delay_ns.quantile(0.5),
+            delay_ns_p99: delay_ns.quantile(0.99),
         }
     }
 }
@@ -267,25 +274,29 @@ pub(super) mod tests {
 
     #[test]
     fn only_what_is_new_counts() {
-        let earlier = AttachStats {
+        let mut earlier = AttachStats {
             near: vec![port(1_000, 10, 5), port(0, 0, 0)],
             far: vec![port(10, 100, 0), port(0, 0, 0)],
             ingress: vec![merged(1_000, 10, 900_000, 7), merged(0, 1, 0, 0)],
             egress: vec![MergeStats::default(); 2],
             ..AttachStats::default()
         };
+        earlier.near_delay_ns.record_n(900_000, 100);
         let mut later = earlier.clone();
         later.near = vec![port(3_000, 10, 8), port(2_000, 20, 0)];
         later.far = vec![port(10, 200, 0), port(20, 500, 0)];
         later.ingress[0].coalesce.add(&merged(2_000, 20, 7, 0).coalesce);
         later.ingress[0].held = 3;
         later.ingress[1] = merged(2_000, 4, 7, 1);
+        later.near_delay_ns.record_n(7, 10);
         let rates = Rates::between(&earlier, &later, Duration::from_secs(2));
         let near = PortRates {
             received_packets_per_second: 2_000.0,
             received_bits_per_second: 16e6,
             transmitted_packets_per_second: 10.0,
             transmitted_bits_per_second: 80e3,
+            delay_ns_p50: 7,
+            delay_ns_p99: 7,
         };
         assert_eq!((rates.seconds, rates.near), (2.0, near));
         assert_eq!(rates.far.transmitted_packets_per_second, 300.0);
@@ -345,7 +356,8 @@ pub(super) mod tests {
             format!(
                 "{{\"received_packets_per_second\":{received},\"received_bits_per_second\":{bits},\
                  \"transmitted_packets_per_second\":{transmitted},\
-                 \"transmitted_bits_per_second\":{transmitted_bits}}}"
+                 \"transmitted_bits_per_second\":{transmitted_bits},\
+                 \"delay_ns_p50\":0,\"delay_ns_p99\":0}}"
             )
         };
         let merging = r#""mean_aggregate":10.0,"hold_ns_p50":7,"hold_ns_p99":7,"held":2"#;

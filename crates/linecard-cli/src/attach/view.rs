@@ -85,6 +85,9 @@ fn totals(rates: &Rates, elapsed: Duration) -> Vec<String> {
             Value::BitRate(port.transmitted_bits_per_second),
         )
     };
+    let delay = |name: &str, port: &PortRates| {
+        format!("{name} {} (half), {} (99 %)", ns(port.delay_ns_p50), ns(port.delay_ns_p99))
+    };
     let merging = &rates.merging;
     vec![
         format!(
@@ -97,6 +100,7 @@ fn totals(rates: &Rates, elapsed: Duration) -> Vec<String> {
         ),
         port("near", &rates.near),
         port("far", &rates.far),
+        format!("delay    {}, {}", delay("near", &rates.near), delay("far", &rates.far)),
         format!(
             "merged   {:.2} packets into one, held {} (half), {} (99 %), {} now",
             merging.mean_aggregate,
@@ -193,6 +197,8 @@ mod tests {
             received_bits_per_second: 999.4e9,
             transmitted_packets_per_second: 7.0,
             transmitted_bits_per_second: 3_696.0,
+            delay_ns_p50: 15_000,
+            delay_ns_p99: 1_200_000,
         };
         let merging = MergeRates {
             mean_aggregate: 44.25,
@@ -230,6 +236,7 @@ mod tests {
 1:02:05      received/s                  transmitted/s
 near         14,880,952    999 Gbit/s                7   3.70 kbit/s
 far                   0       0 bit/s                0       0 bit/s
+delay    near 15.00 µs (half), 1.20 ms (99 %), far 0 ns (half), 0 ns (99 %)
 merged   44.25 packets into one, held 120 µs (half), 1.10 ms (99 %), 12,345 now
 let go   size 10,000, end-flag 20
 apart    a 5, b 4, c 3, d 2
@@ -252,7 +259,7 @@ worker       in/s      out/s         rate merged held 50% held 99%   held   lost
             ..busy(0)
         };
         let text = draw(&rates, Duration::from_secs(5), SIZE);
-        assert_eq!(text.lines().count(), 5, "{text}");
+        assert_eq!(text.lines().count(), 6, "{text}");
         assert!(text.starts_with("5 s ") && !text.contains("lost  "), "{text}");
     }
 
@@ -269,8 +276,8 @@ worker       in/s      out/s         rate merged held 50% held 99%   held   lost
                 assert!(longest <= Some(width), "{width}:\n{text}");
             }
         }
-        let text = draw(&busy(1_024), Duration::ZERO, Size { width: 80, height: 12 });
-        let last: Vec<&str> = text.lines().skip(7).collect();
+        let text = draw(&busy(1_024), Duration::ZERO, Size { width: 80, height: 13 });
+        let last: Vec<&str> = text.lines().skip(8).collect();
         assert!(last[1].starts_with("0 ") && last[2].starts_with("1 "), "{text}");
         assert_eq!(last[3..], ["and 1022 workers more"]);
     }

@@ -130,6 +130,20 @@ impl Running {
         Ended { status: status.expect("just seen"), lines, account }
     }
 
+    /// The kernel's numbers of the scheduling policies of its threads of this name.
+    pub(crate) fn policies(&self, name: &str) -> Vec<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
+        let stats =
+            tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        // The name stands in brackets, and the policy is the 39th field behind it; see proc(5).
+        let policy = |stat: String| {
+            let (task, fields) = stat.rsplit_once(')')?;
+            let field = fields.split_whitespace().nth(38)?;
+            task.ends_with(&format!("({name}")).then(|| field.parse().ok())?
+        };
+        stats.filter_map(policy).collect()
+    }
+
     /// Most memory that it has had, in bytes.
     pub(crate) fn most_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));

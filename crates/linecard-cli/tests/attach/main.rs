@@ -18,6 +18,7 @@ mod lab;
 mod links;
 mod mtu;
 mod refused;
+mod scheduling;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "shared: the command is run elsewhere here")]
 mod support;

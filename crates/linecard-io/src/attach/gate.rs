@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 pub(super) enum ThreadEvent {
     /// A port is open: which one, its description, and its link type if it has one.
     Opened(Side, String, Option<LinkType>),
+    /// It runs in real time.
+    Realtime,
     /// All its ports are open.
     Ready,
     /// A port could not be opened, or a capture could not be read or written.

@@ -6,7 +6,7 @@ use super::open::Opening;
 use super::settings::Settings;
 use super::stats::SharedStats;
 use super::{AttachError, Side};
-use crate::engine::{Gather, Join, Spread};
+use crate::engine::{self, Gather, Join, Spread};
 use crate::port::LivePort;
 use crate::port::xdp::XdpBuffer;
 use crate::rights;
@@ -59,6 +59,21 @@ impl<P> Joined<P> {
         port
     }
 
+    /// A port that publishes its counters, and between live ports the delay of its packets: those of
+    /// a capture have the times of its recording.
+    fn watched<B: 'static>(
+        &self,
+        side: Side,
+        worker: usize,
+        port: impl LivePort<B> + 'static,
+    ) -> Box<dyn LivePort<B>> {
+        let port = self.stats.port(side, worker, port);
+        match [&self.near, &self.far].into_iter().any(|opening| opening.spec.file().is_some()) {
+            true => Box::new(port),
+            false => Box::new(self.stats.delayed(side, worker, port)),
+        }
+    }
+
     /// Packets received from that side that each stage may hold.
     fn most_held(&self, from: Side) -> usize {
         let workers = usize::from(self.settings.engine.workers.max(1));
@@ -99,8 +114,8 @@ where
 {
     fn near(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
         let port = self.told(Side::Near, self.near.open(worker, &self.pool))?;
-        let port = self.stats.port(Side::Near, worker, port);
-        let Some(config) = &self.settings.active_ack else { return Some(Box::new(port)) };
+        let port = self.watched(Side::Near, worker, self.stats.timed(worker, port));
+        let Some(config) = &self.settings.active_ack else { return Some(port) };
         let config = active_ack::Config { secret: secret(), ..config.clone() };
         let active = ActiveAck::new(LinkType::Ethernet, config);
         // As many as a batch may need, and as many waiting to be sent.
@@ -111,7 +126,7 @@ where
 
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
         let port = self.told(Side::Far, self.far.open(worker, &self.pool))?;
-        Some(Box::new(self.stats.port(Side::Far, worker, port)))
+        Some(self.watched(Side::Far, worker, port))
     }
 
     fn ingress(&self, worker: usize) -> Box<dyn Stage<S::Buffer>> {
@@ -123,6 +138,9 @@ where
     }
 
     fn ready(&self) -> bool {
+        if engine::is_realtime() {
+            self.gate.tell(ThreadEvent::Realtime);
+        }
         if !self.settings.keep_rights
             && let Err(error) = rights::forget()
         {

@@ -22,6 +22,7 @@
 //! ```
 
 mod answer;
+mod delay;
 mod device;
 mod error;
 mod files;
@@ -80,6 +81,22 @@ struct Opened {
     link: Option<LinkType>,
 }
 
+/// What threads report until all ports are open.
+#[derive(Default)]
+struct Listened {
+    opened: Vec<Opened>,
+    is_realtime: bool,
+}
+
+impl Listened {
+    /// A line for each open port, and one if threads run in real time.
+    fn lines(self) -> Vec<String> {
+        let mut lines: Vec<String> = self.opened.into_iter().map(|opened| opened.what).collect();
+        lines.extend(self.is_realtime.then(|| "real-time scheduling".to_owned()));
+        lines
+    }
+}
+
 impl Prepared {
     /// Opens the ports in the calling thread's network namespace. A newly made TAP device gets the
     /// near interface's MTU and address, and is brought up.
@@ -105,26 +122,23 @@ impl Prepared {
         let told = Mutex::new(listening);
         let begun = Clock::now();
         let mut attached = Attached { engine, stats, keeper, told, begun, _takeovers: Vec::new() };
-        let opened = attached.listen(threads).and_then(|opened| {
+        let listened = attached.listen(threads).and_then(|listened| {
             let link = |which| {
-                let mut links = opened.iter().filter(|opened| opened.side == which);
+                let mut links = listened.opened.iter().filter(|opened| opened.side == which);
                 links.find_map(|opened| opened.link)
             };
             links::check([&specs.0, &specs.1], [link(Side::Near), link(Side::Far)])?;
             attached._takeovers = takeovers(&interfaces)?;
             device.configure()?;
-            Ok(opened)
+            Ok(listened)
         });
-        match opened {
-            Ok(opened) => {
-                let opened = opened.into_iter().map(|opened| opened.what).collect();
-                Ok(Self { attached, opened })
-            }
+        match listened {
+            Ok(listened) => Ok(Self { attached, opened: listened.lines() }),
             Err(error) => Err(attached.give_up(error)),
         }
     }
 
-    /// A line for each open port.
+    /// A line for each open port, and one if threads run in real time.
     #[must_use]
     pub fn opened(&self) -> &[String] {
         &self.opened
@@ -145,23 +159,24 @@ impl Prepared {
 
 impl Attached {
     /// Waits until the given number of threads have opened all their ports.
-    fn listen(&self, mut waiting: usize) -> Result<Vec<Opened>, AttachError> {
+    fn listen(&self, mut waiting: usize) -> Result<Listened, AttachError> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut opened = Vec::new();
+        let mut listened = Listened::default();
         while waiting > 0 {
             // Checked first: reports that a thread sent before its end are received below.
             let has_ended = self.engine.has_ended();
             match told.recv_timeout(Duration::from_millis(20)) {
                 Ok(ThreadEvent::Opened(side, what, link)) => {
-                    opened.push(Opened { side, what, link });
+                    listened.opened.push(Opened { side, what, link });
                 }
+                Ok(ThreadEvent::Realtime) => listened.is_realtime = true,
                 Ok(ThreadEvent::Ready) => waiting -= 1,
                 Ok(ThreadEvent::Failed(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) if !has_ended => {}
                 Err(_) => return Err(AttachError::Ended),
             }
         }
-        Ok(opened)
+        Ok(listened)
     }
 
     /// Ends without having started; returns the error. A thread that could not be pinned or has
@@ -214,7 +229,7 @@ impl Attached {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         failures.extend(told.try_iter().filter_map(|told| match told {
             ThreadEvent::Failed(error) => Some(error),
-            ThreadEvent::Opened(..) | ThreadEvent::Ready => None,
+            ThreadEvent::Opened(..) | ThreadEvent::Realtime | ThreadEvent::Ready => None,
         }));
         drop(told);
         (self.stats.account(), failures)

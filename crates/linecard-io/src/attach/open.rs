@@ -14,8 +14,11 @@ use std::sync::Arc;
 /// Buffer size for frames of a wire: jumbo frames included, because the MTU may be raised later.
 const FRAME_LEN: usize = 9_216 + 64;
 
-/// Receive slots of AF_XDP: what a sender may have in flight, 6 MB in frames of 1500 bytes.
-const RECEIVE_SLOTS: u32 = 4_096;
+/// Receive slots of AF_XDP, as many as a packet socket has: what senders may have in flight, 12 MB in
+/// frames of 1500 bytes. An acknowledgment of a merged packet releases up to 90 packets in slow
+/// start; if the peer is on the same machine, they arrive during the call that sends it, and those
+/// of a batch have to fit.
+pub(super) const RECEIVE_SLOTS: u32 = 8_192;
 
 /// The parameters by which any thread opens its port.
 #[derive(Debug)]

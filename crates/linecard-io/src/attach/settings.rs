@@ -204,7 +204,8 @@ pub struct Settings {
     pub far: PortSpec,
     /// The assignment of work to threads.
     pub deployment: Deployment,
-    /// Number of threads, cores and idle policy. The steering key is replaced by a random one.
+    /// Number of threads, cores, scheduling class and idle policy. The steering key is replaced by a
+    /// random one.
     pub engine: engine::Config,
     /// The directions in which packets are merged.
     pub merge: Merge,
@@ -238,7 +239,11 @@ impl Settings {
             near,
             far,
             deployment: Deployment::default(),
-            engine: engine::Config { idle: engine::Idle::Interrupt, ..engine::Config::default() },
+            engine: engine::Config {
+                scheduling: engine::Scheduling::Automatic,
+                idle: engine::Idle::Interrupt,
+                ..engine::Config::default()
+            },
             merge: Merge::INGRESS,
             coalesce: coalesce::Config {
                 flush_quiet_at_batch_end: true,
@@ -256,6 +261,17 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bursts_that_a_batch_releases_fit_into_the_receive_ring() {
+        use super::super::open::RECEIVE_SLOTS;
+        // An acknowledgment of 64 KiB releases 45 packets, in slow start twice as many.
+        let settings = Settings::new(
+            PortSpec::new(PortKind::Xdp("a".into())),
+            PortSpec::new(PortKind::Tap("b".into())),
+        );
+        assert!(settings.engine.batch * 2 * 45 <= RECEIVE_SLOTS as usize);
+    }
 
     #[test]
     fn ports_are_understood_or_refused_with_what_to_write() {

@@ -1,13 +1,15 @@
 //! Statistics that threads publish several times a second, without waiting for each other.
 
 use super::answer::Answering;
-use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters};
+use super::delay::Delayed;
+use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters, ThreadTime};
 use crate::port::LivePort;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::Batch;
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
 use linecard::stages::Coalesce;
+use linecard::stats::Histogram;
 use linecard::time::Instant;
 use linecard_tun::{Buffers, Counters};
 use std::os::fd::BorrowedFd;
@@ -25,6 +27,14 @@ pub struct AttachStats {
     pub near: Vec<Counters>,
     /// Counters of the far port, or of each worker's.
     pub far: Vec<Counters>,
+    /// Nanoseconds that packets were inside before the near port transmitted them: from their
+    /// reception, or that of the first one of a merged packet. A packet socket's reception is the
+    /// kernel's. Empty where packets come from a capture or go to one.
+    pub near_delay_ns: Histogram,
+    /// The same for the far port.
+    pub far_delay_ns: Histogram,
+    /// Time of each thread that has a near port.
+    pub near_threads: Vec<ThreadTime>,
     /// Merging from the near port to the far one, per worker.
     pub ingress: Vec<MergeStats>,
     /// Merging from the far port to the near one, per worker.
@@ -139,6 +149,9 @@ impl<T: Clone> Slot<T> {
 pub(super) struct SharedStats {
     near: Vec<Slot<Counters>>,
     far: Vec<Slot<Counters>>,
+    near_delay_ns: Vec<Slot<Histogram>>,
+    far_delay_ns: Vec<Slot<Histogram>>,
+    near_threads: Vec<Slot<ThreadTime>>,
     ingress: Vec<Slot<MergeStats>>,
     egress: Vec<Slot<MergeStats>>,
     spread: Slot<SpreadCounters>,
@@ -162,6 +175,9 @@ impl SharedStats {
         Self {
             near: slots(ports),
             far: slots(ports),
+            near_delay_ns: slots(ports),
+            far_delay_ns: slots(ports),
+            near_threads: slots(ports),
             ingress: slots(workers),
             egress: slots(ports),
             active_ack: slots(ports),
@@ -173,11 +189,19 @@ impl SharedStats {
         fn all<T: Clone>(slots: &[Slot<T>]) -> Vec<T> {
             slots.iter().map(Slot::get).collect()
         }
+        let sum = |slots: &[Slot<Histogram>]| {
+            let mut sum = Histogram::default();
+            slots.iter().for_each(|slot| sum.add(&slot.get()));
+            sum
+        };
         let mut active_ack = active_ack::Counters::default();
         self.active_ack.iter().for_each(|slot| active_ack.add(&slot.get()));
         AttachStats {
             near: all(&self.near),
             far: all(&self.far),
+            near_delay_ns: sum(&self.near_delay_ns),
+            far_delay_ns: sum(&self.far_delay_ns),
+            near_threads: all(&self.near_threads),
             ingress: all(&self.ingress),
             egress: all(&self.egress),
             spread: self.spread.get(),
@@ -195,6 +219,22 @@ impl SharedStats {
     ) -> Watched<Counters, P> {
         let slots = if side == Side::Near { &self.near } else { &self.far };
         Watched::new(port, &slots[worker], |port| port.counters())
+    }
+
+    /// A worker's near port that publishes the time of its thread.
+    pub(super) fn timed<P>(&self, worker: usize, port: P) -> Watched<ThreadTime, P> {
+        Watched::new(port, &self.near_threads[worker], |_| ThreadTime::current())
+    }
+
+    /// A worker's port that records and publishes the delay of what it transmits.
+    pub(super) fn delayed<B, P: LivePort<B>>(
+        &self,
+        side: Side,
+        worker: usize,
+        port: P,
+    ) -> Watched<Histogram, Delayed<P>> {
+        let slots = if side == Side::Near { &self.near_delay_ns } else { &self.far_delay_ns };
+        Watched::new(Delayed::new(port), &slots[worker], |port| port.delay_ns().clone())
     }
 
     /// A worker's merging stage that publishes its counters; near for packets from the near port.

@@ -4,6 +4,7 @@ use super::drive::{Engine, Failure, Task, Thread, wakeup};
 use super::gather::{Gather, Order};
 use super::idle::{Idle, Wakeup};
 use super::ring::ring_with_wakeup;
+use super::scheduling::Scheduling;
 use super::spread::{OnFull, Spread};
 use super::steering::Steering;
 use super::task_set::{Shared, TaskSet};
@@ -25,9 +26,11 @@ pub struct Config {
     /// Cores of the threads, in turn: the workers first, then those of the ports. Default: none,
     /// threads run anywhere.
     pub cores: Vec<usize>,
+    /// The scheduling class of threads. Default: normal.
+    pub scheduling: Scheduling,
     /// The idle policy of threads. Default: yield.
     pub idle: Idle,
-    /// Packets taken from a port at a time, 1 to 64. Default: 64.
+    /// Packets taken from a port or a ring at a time, 1 to 64. Default: 64.
     pub batch: usize,
     /// Packets in a ring: at least 1. Default: 1,024, some 200 µs of 5 million packets a second.
     pub ring_capacity: usize,
@@ -45,6 +48,7 @@ impl Default for Config {
         Self {
             workers: 1,
             cores: Vec::new(),
+            scheduling: Scheduling::default(),
             idle: Idle::default(),
             batch: BATCH,
             ring_capacity: 1_024,
@@ -63,6 +67,12 @@ impl Config {
 
     fn workers(&self) -> std::ops::Range<usize> {
         0..self.workers.max(1).into()
+    }
+
+    /// The same, with the scheduling class of its workers and so many other threads.
+    fn scheduled(&self, others: usize) -> Self {
+        let threads = self.workers().len() + others;
+        Self { scheduling: self.scheduling.of_threads(threads, self.idle), ..self.clone() }
     }
 }
 
@@ -114,7 +124,8 @@ pub fn inline<B: 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
-    let mut engine = Engine::new();
+    let config = config.scheduled(0);
+    let mut engine = Engine::new().with_scheduling(config.scheduling);
     for worker in config.workers() {
         let (join, stopper, batch) = (Arc::clone(join), engine.stop_handle(), config.batch);
         let make = move || {
@@ -141,6 +152,7 @@ pub fn shared<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
+    let config = &config.scheduled(1);
     let (mut engine, spread, gather, wakeup) = workers(config, join)?;
     let (join, stopper, batch) = (Arc::clone(join), engine.stop_handle(), config.batch);
     let make = move || {
@@ -164,6 +176,7 @@ pub fn dedicated<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
+    let config = &config.scheduled(2);
     let (mut engine, spread, gather, far_bell) = workers(config, join)?;
     let near_bell = wakeup("near port", config.idle);
     let near_bell = near_bell.inspect_err(|_| engine.stop())?;
@@ -218,7 +231,8 @@ fn workers<B: AsRef<[u8]> + Send + 'static>(
     config: &Config,
     join: &Arc<impl Join<B>>,
 ) -> Result<Workers<B>, Failure> {
-    let (mut engine, outer) = (Engine::new(), wakeup("ports", config.idle)?);
+    let outer = wakeup("ports", config.idle)?;
+    let mut engine = Engine::new().with_scheduling(config.scheduling);
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for worker in config.workers() {
         let thread = config.thread(worker, format!("worker {worker}"), false);

@@ -1,6 +1,7 @@
 //! Threads, each of which runs a task until it has ended.
 
 use super::idle::{Idle, Idler, PollHint, Wakeup};
+use super::scheduling::Scheduling;
 use linecard::pipeline::{NoMeter, Pipeline, Turn};
 use linecard::port::Port;
 use linecard::stage::Stage;
@@ -79,6 +80,17 @@ pub enum Failure {
         /// The system's error.
         error: io::Error,
     },
+    /// It is not permitted to run in real time.
+    #[error(
+        "thread {name} cannot have real-time scheduling: {error}; run as root, grant cap_sys_nice, \
+         or choose normal scheduling"
+    )]
+    Schedule {
+        /// Its name.
+        name: String,
+        /// The system's error.
+        error: io::Error,
+    },
     /// It panicked: a bug. Packets that it held are lost; the other threads continue.
     #[error("thread {name} panicked: {message}; please report this")]
     Panicked {
@@ -148,6 +160,8 @@ pub struct Engine<R> {
     stop: StopHandle,
     /// Time zero of all threads.
     epoch: Clock,
+    /// The scheduling class of threads that are started.
+    scheduling: Scheduling,
 }
 
 impl<R: Send + 'static> Default for Engine<R> {
@@ -160,7 +174,14 @@ impl<R: Send + 'static> Engine<R> {
     /// An engine without threads. Its clock starts now.
     #[must_use]
     pub fn new() -> Self {
-        Self { threads: Vec::new(), stop: StopHandle::default(), epoch: Clock::now() }
+        let (stop, epoch) = (StopHandle::default(), Clock::now());
+        Self { threads: Vec::new(), stop, epoch, scheduling: Scheduling::Normal }
+    }
+
+    /// Starts threads in this scheduling class.
+    #[must_use]
+    pub fn with_scheduling(self, scheduling: Scheduling) -> Self {
+        Self { scheduling, ..self }
     }
 
     /// Starts a thread, which creates its task itself by `make`, so that tasks need not be `Send`.
@@ -169,7 +190,8 @@ impl<R: Send + 'static> Engine<R> {
     ///
     /// # Errors
     ///
-    /// If the system cannot create a thread. Failure to pin it is part of its result.
+    /// If the system cannot create a thread. Failure to pin it, or to have it run in real time, is
+    /// part of its result.
     pub fn spawn<P: Task>(
         &mut self,
         thread: Thread,
@@ -189,10 +211,15 @@ impl<R: Send + 'static> Engine<R> {
         finish: impl FnOnce(Option<P>) -> R + Send + 'static,
     ) -> Result<(), Failure> {
         let (stop, epoch, name) = (self.stop.clone(), self.epoch, thread.name.clone());
+        let scheduling = self.scheduling;
         let run = move || {
             pin(&thread)?;
+            let is_realtime = schedule(&thread.name, scheduling)?;
             let Some(body) = make() else { return Ok(finish(None)) };
-            let idler = Idler::new(thread.idle, wakeup, body.descriptors());
+            let mut idler = Idler::new(thread.idle, wakeup, body.descriptors());
+            if is_realtime {
+                idler = idler.with_rests();
+            }
             let stop = if thread.stops { stop } else { StopHandle::default() };
             Ok(finish(Some(drive(body, idler, &stop, epoch))))
         };
@@ -286,6 +313,12 @@ fn pin(thread: &Thread) -> Result<(), Failure> {
         Err(io::ErrorKind::InvalidInput.into())
     };
     result.map_err(|error| Failure::Pin { name: thread.name.clone(), core, error })
+}
+
+/// Gives the calling thread its scheduling class; returns whether that is a real-time one.
+fn schedule(name: &str, scheduling: Scheduling) -> Result<bool, Failure> {
+    let result = scheduling.enter();
+    result.map_err(|error| Failure::Schedule { name: name.to_owned(), error })
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {

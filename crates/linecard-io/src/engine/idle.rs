@@ -26,6 +26,12 @@ const RATE_WINDOW_NS: u64 = 500_000;
 /// The length of that sleep; the system adds its timer slack of 50 µs.
 const NAP: Duration = Duration::from_micros(50);
 
+/// The time without sleep after which a real-time thread rests, and for how long: other threads get
+/// a share of its core, the kernel's own included. A rest is shorter than packets of 1,500 bytes at
+/// 10 Gbit/s take to fill a receive ring.
+const WORK_NS: u64 = 10_000_000;
+const REST: Duration = Duration::from_micros(500);
+
 /// What a thread does after a turn without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
@@ -135,6 +141,8 @@ pub(super) struct Idler {
     /// Consecutive turns without work.
     turns: u32,
     rate: Rate,
+    /// When it last slept, if it has to rest.
+    slept: Option<Instant>,
 }
 
 /// Whether the packet rate was high in the last window.
@@ -163,7 +171,12 @@ impl Rate {
 
 impl Idler {
     pub(super) fn new(policy: Idle, wakeup: Wakeup, descriptors: Vec<OwnedFd>) -> Self {
-        Self { policy, wakeup, descriptors, turns: 0, rate: Rate::default() }
+        Self { policy, wakeup, descriptors, turns: 0, rate: Rate::default(), slept: None }
+    }
+
+    /// For a real-time thread: it rests.
+    pub(super) fn with_rests(self) -> Self {
+        Self { slept: Some(Instant::ZERO), ..self }
     }
 
     /// Called after each turn with the number of packets moved. `is_idle` checks whether there is
@@ -172,6 +185,9 @@ impl Idler {
         if moved > 0 {
             self.rate.count(moved);
             self.turns = 0;
+        }
+        let has_rested = self.rest(next.now);
+        if moved > 0 || has_rested {
             return;
         }
         self.turns = self.turns.saturating_add(1);
@@ -179,10 +195,17 @@ impl Idler {
         match self.policy {
             Idle::Spin => core::hint::spin_loop(),
             Idle::Yield => thread::yield_now(),
-            Idle::Interrupt if self.rate.is_high(next.now) => thread::sleep(NAP.min(until)),
+            Idle::Interrupt if self.rate.is_high(next.now) => {
+                self.sleeps(next.now);
+                thread::sleep(NAP.min(until));
+            }
             _ if self.turns < PATIENCE => core::hint::spin_loop(),
-            Idle::Sleep(time) => thread::sleep(time.min(until)),
+            Idle::Sleep(time) => {
+                self.sleeps(next.now);
+                thread::sleep(time.min(until));
+            }
             Idle::Interrupt => {
+                self.sleeps(next.now);
                 // A thread that waits for room may be unable to receive, and its descriptors would
                 // stay readable.
                 let others = if next.is_blocked { &[] } else { &self.descriptors[..] };
@@ -191,6 +214,21 @@ impl Idler {
                 }
             }
         }
+    }
+
+    /// Notes that it sleeps.
+    fn sleeps(&mut self, now: Instant) {
+        self.slept = self.slept.map(|_| now);
+    }
+
+    /// Rests if that is due; returns whether it did.
+    fn rest(&mut self, now: Instant) -> bool {
+        let is_due = self.slept.is_some_and(|slept| now.ns_since(slept) >= WORK_NS);
+        if is_due {
+            self.sleeps(now);
+            thread::sleep(REST);
+        }
+        is_due
     }
 }
 
@@ -245,6 +283,26 @@ mod tests {
         rate.count(74);
         assert!(rate.is_high(at(2 * RATE_WINDOW_NS - 1)), "as in the window before");
         assert!(!rate.is_high(at(2 * RATE_WINDOW_NS)), "fewer");
+    }
+
+    #[test]
+    fn a_real_time_thread_that_never_sleeps_rests() {
+        let at = |ns| PollHint { now: Instant::from_ns(ns), wakeup: None, is_blocked: false };
+        for (policy, moved) in [(Idle::Spin, 0), (Idle::Yield, 0), (Idle::Interrupt, 64)] {
+            let time = |mut idler: Idler| {
+                let begun = Clock::now();
+                // A second of turns, 1 ms apart.
+                (0..1_000).for_each(|turn| idler.after(moved, at(turn * WORK_NS / 10), || true));
+                begun.elapsed()
+            };
+            let idler = || Idler::new(policy, Wakeup(None), Vec::new());
+            assert!(time(idler().with_rests()) >= REST * 99, "{policy:?}");
+            let mut slept = idler().with_rests();
+            slept.sleeps(NOW);
+            assert!(!slept.rest(Instant::from_ns(NOW.as_ns() + WORK_NS - 1)), "it has slept");
+            assert!(slept.rest(Instant::from_ns(NOW.as_ns() + WORK_NS)), "long ago");
+            assert!(!idler().rest(NOW), "others need no rest");
+        }
     }
 
     #[test]

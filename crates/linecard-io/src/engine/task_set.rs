@@ -34,10 +34,16 @@ struct Way {
 }
 
 impl TaskSet {
-    /// An empty set; its pipelines take at most `batch` packets at a time from ports.
+    /// An empty set; its pipelines take at most `batch` packets at a time.
     pub(super) fn new(stopper: StopHandle, batch: usize) -> Self {
-        let now = Instant::ZERO;
-        Self { ways: Vec::new(), descriptors: Vec::new(), due: Vec::new(), now, stopper, batch }
+        Self {
+            ways: Vec::new(),
+            descriptors: Vec::new(),
+            due: Vec::new(),
+            now: Instant::ZERO,
+            stopper,
+            batch,
+        }
     }
 
     /// Adds a pipeline that receives from a port, until the port ends or the engine is stopped.
@@ -63,7 +69,8 @@ impl TaskSet {
         stage: impl Stage<B> + 'static,
         sink: impl Port<B> + 'static,
     ) -> Self {
-        self.add(Pipeline::new(ring, stage, sink), true)
+        let batch = self.batch;
+        self.add(Pipeline::new(ring, stage, sink).with_batch(batch), true)
     }
 
     fn add(mut self, body: impl Task + 'static, is_fed: bool) -> Self {
@@ -111,5 +118,63 @@ impl Task for TaskSet {
 
     fn descriptors(&self) -> Vec<OwnedFd> {
         self.descriptors.iter().filter_map(|fd| fd.try_clone().ok()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::packet::{Batch, LinkType, Meta, Packet};
+    use linecard::port::PortState;
+    use linecard::stages::Forward;
+    use std::cell::Cell;
+
+    /// A port with packets to give, and the most that it was given between two receives.
+    struct Counting {
+        waiting: usize,
+        sent: usize,
+        most: Rc<Cell<usize>>,
+    }
+
+    impl Port<Vec<u8>> for Counting {
+        fn receive(&mut self, batch: &mut Batch<Vec<u8>>, _: Instant) -> PortState {
+            self.sent = 0;
+            let count = batch.room().min(self.waiting);
+            self.waiting -= count;
+            for _ in 0..count {
+                let packet = Packet::new(vec![0; 60], LinkType::Ethernet, Meta::default());
+                assert!(batch.push(packet).is_ok());
+            }
+            PortState::Open
+        }
+
+        fn transmit(&mut self, batch: &mut Batch<Vec<u8>>, _: Instant) {
+            self.sent += batch.drain().count();
+            self.most.set(self.most.get().max(self.sent));
+        }
+    }
+
+    impl LivePort<Vec<u8>> for Counting {}
+
+    /// What a port sends may bring more at once than its ring has room for.
+    #[test]
+    fn a_port_receives_after_each_batch_that_it_sends() {
+        for is_fed in [false, true] {
+            let most = Rc::new(Cell::new(0));
+            let port = |waiting| Counting { waiting, sent: 0, most: Rc::clone(&most) };
+            let live = |port| -> Shared<Vec<u8>> { Rc::new(RefCell::new(Box::new(port))) };
+            let (near, far) = (live(port(0)), port(1_000));
+            let stage = || Box::new(Forward::default());
+            let (nowhere, _) = linecard::port::link(64);
+            let mut set = TaskSet::new(StopHandle::default(), 16);
+            set = set.add_live(&near, stage(), nowhere);
+            set = match is_fed {
+                true => set.add_fed(far, Forward::default(), Rc::clone(&near)),
+                false => set.add_live(&live(far), stage(), Rc::clone(&near)),
+            };
+            let moved: usize = (0..100).map(|at| set.run_once(Instant::from_ns(at)).moved).sum();
+            assert!(moved >= 1_000, "{moved}");
+            assert_eq!(most.get(), 16, "from a ring: {is_fed}");
+        }
     }
 }

@@ -1,0 +1,150 @@
+//! The scheduling class of an engine's threads.
+
+use super::idle::Idle;
+use crate::sys::schedule;
+use std::{fs, io, thread};
+
+/// The real-time priority: the lowest, so that other real-time threads of the system come first.
+const PRIORITY: u8 = 1;
+
+/// The scheduling class of threads.
+///
+/// An ordinary thread shares its core with all others that want to run, and a hundred connections
+/// have a hundred threads at their ends. While it waits, packets are lost from receive rings. The
+/// kernel's own network stack does not wait: it runs in the context of whoever was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheduling {
+    /// As other threads of the system.
+    #[default]
+    Normal,
+    /// Real-time (`SCHED_FIFO`), with the lowest priority: before all ordinary threads. After 10 ms
+    /// without sleep, a thread sleeps for 0.5 ms, which leaves 5 % of its core to them. Requires
+    /// root or `CAP_SYS_NICE`.
+    Realtime,
+    /// Real-time if that is permitted, threads sleep while they have nothing to do, and there are
+    /// fewer of them than cores; otherwise normal.
+    Automatic,
+}
+
+impl Scheduling {
+    /// The class of threads with this idle policy, on so many cores.
+    fn among(self, threads: usize, cores: usize, idle: Idle) -> Self {
+        let sleeps = matches!(idle, Idle::Sleep(_) | Idle::Interrupt);
+        match self {
+            Self::Automatic if threads >= cores || !sleeps => Self::Normal,
+            other => other,
+        }
+    }
+
+    /// The class of that many threads with this idle policy.
+    pub(super) fn of_threads(self, threads: usize, idle: Idle) -> Self {
+        self.among(threads, thread::available_parallelism().map_or(1, Into::into), idle)
+    }
+
+    /// Applies it to the calling thread; returns whether that is a real-time thread now.
+    ///
+    /// # Errors
+    ///
+    /// If [`Realtime`](Self::Realtime) is not permitted.
+    pub(super) fn enter(self) -> io::Result<bool> {
+        let realtime = schedule::Scheduling::fifo(PRIORITY);
+        match self {
+            Self::Normal => Ok(false),
+            Self::Realtime => realtime.set().map(|()| true),
+            Self::Automatic => Ok(realtime.set().is_ok()),
+        }
+    }
+}
+
+/// How long a thread has run, and how long it has waited for a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadTime {
+    /// Nanoseconds on a core.
+    pub run_ns: u64,
+    /// Nanoseconds in which it had work, and others had its core.
+    pub wait_ns: u64,
+}
+
+impl ThreadTime {
+    /// The calling thread's; zeros if the kernel does not say (`CONFIG_SCHED_INFO`).
+    pub(crate) fn current() -> Self {
+        Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default())
+    }
+
+    /// Reads `RUN WAIT SLICES`.
+    fn parse(text: &str) -> Self {
+        let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok()).fuse();
+        let (run_ns, wait_ns) = (numbers.next(), numbers.next());
+        Self { run_ns: run_ns.unwrap_or(0), wait_ns: wait_ns.unwrap_or(0) }
+    }
+
+    /// Adds another thread's.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { run_ns: self.run_ns + other.run_ns, wait_ns: self.wait_ns + other.wait_ns }
+    }
+
+    /// Whether it waited for a tenth of the time in which it had work, or for longer.
+    #[must_use]
+    pub fn is_waiting(self) -> bool {
+        self.wait_ns > 0 && self.wait_ns >= self.run_ns / 9
+    }
+}
+
+/// Whether the calling thread is a real-time one.
+pub(crate) fn is_realtime() -> bool {
+    let current = schedule::Scheduling::current();
+    current.is_ok_and(|current| current == schedule::Scheduling::fifo(PRIORITY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn threads_that_could_take_all_cores_are_ordinary_unless_asked_for() {
+        let class = |threads, idle| Scheduling::Automatic.among(threads, 4, idle);
+        for idle in [Idle::Interrupt, Idle::Sleep(Duration::from_micros(50))] {
+            assert_eq!(class(3, idle), Scheduling::Automatic);
+            assert_eq!(class(4, idle), Scheduling::Normal, "one core for the others");
+        }
+        for idle in [Idle::Spin, Idle::Yield] {
+            assert_eq!(class(1, idle), Scheduling::Normal, "it never sleeps");
+        }
+        for asked in [Scheduling::Normal, Scheduling::Realtime] {
+            assert_eq!(asked.among(9, 1, Idle::Spin), asked);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_told_from_one_that_runs() {
+        let of = ThreadTime::parse;
+        assert_eq!(of("900 100 7\n"), ThreadTime { run_ns: 900, wait_ns: 100 });
+        assert_eq!(
+            [of("900 100 7"), of("901 100 7"), of("")].map(|time| time.is_waiting()),
+            [true, true, false]
+        );
+        assert!(!of("910 100 7").is_waiting() && !of("0 0 0").is_waiting());
+        assert_eq!(of("1 2 3").plus(of("4 5 6")), of("5 7 9"));
+        assert_eq!([of("a b"), of("-1 2")], [ThreadTime::default(); 2]);
+    }
+
+    #[test]
+    fn a_thread_is_what_it_was_asked_to_be() {
+        let entered = |class: Scheduling| {
+            let thread = thread::spawn(move || class.enter().map(|said| (said, is_realtime())));
+            thread.join().expect("no panic")
+        };
+        assert_eq!(entered(Scheduling::Normal).expect("it stays"), (false, false));
+        let (said, is) = entered(Scheduling::Automatic).expect("it may stay ordinary");
+        assert_eq!(said, is);
+        match entered(Scheduling::Realtime) {
+            Ok(both) => assert_eq!(both, (true, true)),
+            Err(error) => {
+                assert!(!is, "the other was allowed");
+                linecard_testkit::skip("real-time scheduling", error);
+            }
+        }
+    }
+}
