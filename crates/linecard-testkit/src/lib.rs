@@ -74,5 +74,5 @@ pub fn is_long() -> bool {
 pub fn part() -> usize {
     let Some(text) = std::env::var_os("LINECARD_PART") else { return 1 };
     let part = text.to_str().and_then(|text| text.parse().ok()).filter(|part| *part > 0);
-    part.unwrap_or_else(|| panic!("LINECARD_PART is {text:?}: make it a number from 1 on, say, 7"))
+    part.expect("LINECARD_PART is a number from 1 on, say, 7")
 }

@@ -1,7 +1,8 @@
 //! The sum with NEON, which every 64-bit ARM has that runs a general operating system.
 //!
-//! Its speed-up is not measured; Miri has run it. One instruction adds neighbouring words of 32
-//! bits to lanes of 64, so nothing is lost and no folding is needed in between.
+//! Its speed-up is not measured; `scripts/test-processors.sh` runs it. One instruction adds
+//! neighbouring words of 32 bits to lanes of 64, so nothing is lost and no folding is needed in
+//! between.
 #![expect(unsafe_code, reason = "vector loads and stores")]
 
 use core::arch::aarch64::{
