@@ -4,9 +4,9 @@
 //! pcapng as streams; [`convert`] runs the two offloads over captures; [`run`](mod@run) runs them
 //! in memory; [`engine`] runs pipelines on many cores; [`port`] has the live interfaces of Linux,
 //! [`attach`](mod@attach) connects two of them, and [`rights`] drops the privileges that opening
-//! them took; a [`lab`] simulates two hosts on this machine; [`placement`] sets core and priority
-//! of a measuring thread. Protocol processing itself is in the pure crate `linecard`, which this
-//! crate supplies with clocks, files and memory.
+//! them took; [`workload`] generates traffic and checks it; a [`lab`] simulates two hosts on this
+//! machine; [`placement`] sets core and priority of a measuring thread. Protocol processing itself
+//! is in the pure crate `linecard`, which this crate supplies with clocks, files and memory.
 
 #[cfg(target_os = "linux")]
 pub mod attach;
@@ -27,3 +27,4 @@ pub mod rights;
 pub mod run;
 #[cfg(target_os = "linux")]
 pub mod sys;
+pub mod workload;

@@ -4,13 +4,11 @@
 //! Each lane has its own pipelines, buffers and flows, and shares nothing with the others. All of
 //! them run in turn on the calling thread, so the measured work is that of one core.
 
+use crate::workload::{Application, Family, Verify, VerifyCounters, Workload};
 use linecard::offload::{coalesce, segment};
 use linecard::packet::{LinkType, Pool, PoolBuffer};
 use linecard::pipeline::{Meter, Part, Pipeline, Turn};
-use linecard::port::{
-    Application, Family, Fault, FaultCounters, FaultRates, Lane, LaneCounters, Memory, Verify,
-    VerifyCounters, Workload, link,
-};
+use linecard::port::{Fault, FaultCounters, FaultRates, Lane, LaneCounters, Memory, link};
 use linecard::progress::Progress;
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;

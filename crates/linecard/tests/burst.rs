@@ -2,12 +2,13 @@
 //!
 //! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks longer; see `linecard_testkit::packets::seeds`.
 
-use linecard::offload::burst::{Merged, Merger, Room, cut, stride};
-use linecard::offload::coalesce::{ChecksumPolicy, Config};
+use linecard::offload::burst::{BurstCounters, Merged, Merger, Room, cut, stride};
+use linecard::offload::coalesce::{ChecksumPolicy, Config, Refusal};
 use linecard::offload::segment::SegmentError;
 use linecard::offload::virtio::{Device, Format, Header, Identifications, flag, gso_type};
 use linecard::packet::{ChecksumState, LinkType, Meta};
 use linecard::rng::Rng;
+use linecard_testkit::packets::frame::{Field, Frame};
 use linecard_testkit::packets::traffic::{Arrival, Scenario, scenario, tunnelled};
 use linecard_testkit::packets::{between, burst, for_seeds, is_whole, pick};
 
@@ -102,4 +103,93 @@ fn too_little_room_says_how_much_is_needed() {
             }
         }
     }
+}
+
+/// A packet that leaves because its checksum is wrong is not there any more for the one that made it be looked at.
+#[test]
+fn a_packet_that_was_refused_meets_no_other() {
+    let frame = |index, field| Frame { field, ..Frame::bulk(index, 100) }.bytes();
+    let frames = [frame(0, Field::Bad), frame(2, Field::Good), frame(1, Field::Good)];
+    let (buffer, counters) = merge_all(&frames);
+    assert_eq!(buffer, frames.map(|frame| vec![frame]));
+    let refused = |reason| counters.refused.of(reason);
+    assert_eq!((refused(Refusal::Checksum), refused(Refusal::SequenceOld)), (1, 1));
+    assert_eq!(counters.refused.total(), 2);
+}
+
+/// Headers are compared before anything is verified.
+#[test]
+fn packets_with_other_headers_are_not_examined() {
+    let bad = Frame { field: Field::Bad, ..Frame::bulk(0, 100) };
+    let frames = [bad.bytes(), Frame { window: 400, ..Frame::bulk(1, 100) }.bytes()];
+    let (left, counters) = merge_all(&frames);
+    assert_eq!(left, frames.map(|frame| vec![frame]));
+    let refused = |reason| counters.refused.of(reason);
+    assert_eq!((refused(Refusal::Window), refused(Refusal::Checksum)), (1, 0));
+}
+
+/// A late packet that could not join stays where it is; a good one behind it is found.
+#[test]
+fn only_what_joins_is_put_in_its_place() {
+    let frame = |index, field| Frame { field, ..Frame::bulk(index, 100) }.bytes();
+    let (good, bad) = (|index| frame(index, Field::Good), frame(1, Field::Bad));
+    let frames = [good(0), good(2), bad.clone()];
+    assert_eq!(merge_all(&frames).0, frames.map(|frame| vec![frame]));
+    let (left, _) = merge_all(&[good(0), good(2), bad.clone(), good(1)]);
+    assert_eq!(left, [vec![good(0), good(1), good(2)], vec![bad]]);
+}
+
+/// More packets than a batch has, and more of them noted than a packet without ports is compared with.
+#[test]
+fn bursts_of_thousands_lose_nothing() {
+    let rng = &mut Rng::new(5);
+    for count in [65, 300, 3_000] {
+        let mut next = vec![0; 400];
+        let frames: Vec<Vec<u8>> = (0..count)
+            .map(|_| {
+                let flow = rng.below(400) as usize;
+                let ports = (flow as u16, 9);
+                let fragment = rng.chance(0.01);
+                next[flow] += 1;
+                let flags_fragment = if fragment { 0x2000 } else { 0x4000 };
+                Frame { ports, flags_fragment, ..Frame::bulk(next[flow], 60) }.bytes()
+            })
+            .collect();
+        let (left, counters) = merge_all(&frames);
+        let mut all: Vec<_> = left.concat();
+        assert_eq!(all.len(), count);
+        assert!(counters.merged > 0 || count == 65);
+        let ports = |frame: &Vec<u8>| frame[34..36].to_vec();
+        let sequence = |frames: &[Vec<u8>]| -> Vec<_> {
+            let mut by_port = std::collections::BTreeMap::<_, Vec<_>>::new();
+            frames.iter().for_each(|f| by_port.entry(ports(f)).or_default().push(f.clone()));
+            by_port.into_iter().collect()
+        };
+        assert_eq!(sequence(&all), sequence(&frames), "each flow is as it was");
+        all.sort();
+        let mut sent = frames.clone();
+        sent.sort();
+        assert_eq!(all, sent);
+    }
+}
+
+/// What each packet that leaves is cut into, and the counters.
+fn merge_all(frames: &[Vec<u8>]) -> (Vec<Vec<Vec<u8>>>, BurstCounters) {
+    let mut merger = Merger::new(LinkType::Ethernet, Config::burst());
+    let mut buffer = frames.concat();
+    let mut end = 0;
+    let ranges = frames.iter().map(|frame| {
+        end += frame.len();
+        end - frame.len()..end
+    });
+    let mut left = Vec::new();
+    let out = &mut |merged: Merged<'_>| {
+        let mut frame = merged.slices.concat();
+        let mut whole = cut(LinkType::Ethernet, &merged.header, &mut frame).expect("described");
+        let mut out = vec![0; whole.count() * whole.max_len()];
+        let mut run = whole.write(Room::default(), &mut out).expect("room").expect("at least one");
+        left.push(run.segments().map(|segment| segment.to_vec()).collect());
+    };
+    merger.merge_burst(&mut buffer, ranges, out).expect("inside");
+    (left, *merger.counters())
 }

@@ -3,9 +3,10 @@
 use crate::offload::Checksum;
 use garde::Validate;
 use linecard::offload::coalesce;
-use linecard::port::{Family, FaultRates};
+use linecard::port::FaultRates;
 use linecard_config::{Bytes, ConfigError, Duration, Probability};
 use linecard_io::run::RunSpec;
+use linecard_io::workload::Family;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;

@@ -8,9 +8,10 @@ use super::clock::{Pauses, lower_priority};
 use super::measure::median;
 use super::offload::{self, Discard, Replay, Wire};
 use crate::engine::{Engine, Failure, Idle, Task, Thread};
+use crate::workload::Application;
 use linecard::packet::{Batch, PoolBuffer};
 use linecard::pipeline::{Pipeline, Turn};
-use linecard::port::{Application, Port, PortState};
+use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use std::time::Duration;
 

@@ -8,11 +8,12 @@
 use super::measure::{Bench, Entry};
 use crate::engine::ring::{Receiver, Sender, ring};
 use crate::port::{SharedBuffer, SharedPool};
+use crate::workload::{Application, Family, Verify, Workload};
 use linecard::offload::coalesce::Config;
 use linecard::packet::checksum::Sum;
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::plan::Token;
-use linecard::port::{Application, Family, Port, PortState, Verify, Workload};
+use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;

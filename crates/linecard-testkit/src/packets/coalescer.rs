@@ -60,7 +60,7 @@ impl Twin {
     }
 
     /// Which of these packets comes next: the first; or, where the order is restored and it is ahead of the data that its
-    /// flow holds, a later one with the same headers that begins where they end.
+    /// flow holds, a later one that joins them.
     pub fn next_of(&self, left: &[usize], arrivals: &[Arrival]) -> usize {
         const WINDOW: usize = 32;
         let restores = self.config.flush_at_batch_end
@@ -88,11 +88,18 @@ impl Twin {
         }
         let later = left.iter().enumerate().skip(1);
         for (place, number) in later.take_while(|(_, number)| **number <= left[0] + WINDOW) {
-            let Arrival { link, bytes, .. } = &arrivals[*number];
-            let continues = show(*number) == Some((key.clone(), Some(expected)));
-            let len = first.frame.len();
-            if continues && bytes.len() <= len && alike(first, bytes, &plain::view(*link, bytes)) {
-                return place;
+            let Arrival { link, bytes, meta, .. } = &arrivals[*number];
+            let (view, continues) =
+                (plain::view(*link, bytes), show(*number) == Some((key.clone(), Some(expected))));
+            if !continues || bytes.len() > first.frame.len() || !alike(first, bytes, &view) {
+                continue;
+            }
+            if let Some(kind) = candidate(bytes, &view, *meta, &self.config) {
+                let (number, frame, meta) = (*number, bytes.clone(), *meta);
+                let next = Held { number, frame, view, meta, kind };
+                if joins(held, &next, &self.config).is_ok() {
+                    return place;
+                }
             }
         }
         0

@@ -73,8 +73,9 @@ impl FlowHasher {
     }
 
     /// A hash of the flow of a plain packet, whose layout is not known yet: TCP or UDP over IP without
-    /// options, tags or tunnels. None for all others; which these are is seen in what identifies a flow,
-    /// and in no other bytes of a packet that has one. Differs from [`FlowHasher::flow_of`].
+    /// options, tags or tunnels; lengths are not looked at. None for all others; which these are is seen
+    /// in what identifies a flow, and in no other bytes of a packet that has one. Differs from
+    /// [`FlowHasher::flow_of`].
     #[inline(always)]
     pub(crate) fn plain_flow(&self, link: LinkType, bytes: &[u8], lane: u32) -> Option<u64> {
         const ETHERNET: usize = 14;

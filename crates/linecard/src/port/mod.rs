@@ -2,18 +2,13 @@
 //!
 //! Faults, delays and taps are decorators of a port, so that no stage has a debug mode.
 
-mod application;
 mod fault;
 mod lane;
 mod memory;
-mod stream;
-mod verify;
 
-pub use application::{Application, Family, Workload};
 pub use fault::{Fault, FaultCounters, FaultRates};
 pub use lane::{Lane, LaneCounters};
 pub use memory::{Memory, link};
-pub use verify::{Verify, VerifyCounters};
 
 use crate::packet::Batch;
 use crate::time::Instant;

@@ -49,12 +49,15 @@ pub struct Config {
     /// and no flow is remembered. Packets are examined and held as otherwise where they are pushed one
     /// by one, where some are merged already, where flows are created at their SYN, with a budget or
     /// floor of 0, and where the limits of held packets and bytes leave less room than 64 KiB for each
-    /// packet of the batch (by default, for 512 packets). Default: no.
+    /// packet of the batch (by default, for 512 packets; a longer list of frames is merged in such
+    /// parts). A packet pushed alone is held until the next batch or
+    /// [`flush_all`](super::Coalescer::flush_all). Default: no.
     pub flush_at_batch_end: bool,
     /// Whether a late packet of TCP is put in its place if it lies in the same batch: when a packet is
     /// ahead of what its flow has merged so far, the one that joins it is looked for among the next 32
     /// of the batch, and handled first. It has to have the same headers, timestamp option included, and
-    /// may overtake packets of its flow that have no data. No packet is held for another. Only where
+    /// may overtake packets of its flow that could not join there either: without data, or with other
+    /// headers, such as a newer timestamp. No packet is held for another. Only where
     /// nothing of a batch is held; see [`flush_at_batch_end`](Self::flush_at_batch_end). Default: yes.
     pub restore_order: bool,
     /// Whether flows of which no packet is expected soon are flushed at the end of a batch: those
@@ -101,7 +104,11 @@ impl Config {
 
     /// For programs that receive packets in bursts and hold none: everything leaves at the end of
     /// its batch, and what merges can be described to a device. So no packet is delayed and no
-    /// timer is needed.
+    /// timer is needed with [`push_batch`](super::Coalescer::push_batch),
+    /// [`push_frames`](super::Coalescer::push_frames) and
+    /// [`Merger`](crate::offload::burst::Merger); [`push`](super::Coalescer::push) takes a packet that
+    /// has no batch, and holds it. Identifications of IPv4 that stand still are counted up when such a
+    /// merged packet is cut, unless the device is [`Identifications::Exact`].
     #[must_use]
     pub fn burst() -> Self {
         Self {

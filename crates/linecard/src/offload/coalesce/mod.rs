@@ -228,7 +228,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 
     /// Processes all frames of a list of any length, which share the same metadata. A packet is
     /// made only of those that do not simply continue held data. Packets that leave go to `out`,
-    /// each with its reason.
+    /// each with its reason. With [`Config::flush_at_batch_end`], a list for which the limits of held
+    /// packets and bytes leave no room is merged in parts for which they do, by default of 512 frames.
     ///
     /// ```
     /// use linecard::offload::coalesce::{Coalescer, Config};
@@ -254,8 +255,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         self.advance(now, out);
-        if self.holds_none_of(frames.len()) {
-            return self.merge_frames(frames.drain(..), (link, meta), out);
+        let part = self.part_of(frames.len());
+        if self.holds_none_of(part) {
+            while !frames.is_empty() {
+                let part = frames.drain(..part.min(frames.len()));
+                self.merge_frames(part, (link, meta), out);
+            }
+            return;
         }
         let mut arrivals = Frames::new(frames.drain(..), link, meta);
         while arrivals.len() > 0 {

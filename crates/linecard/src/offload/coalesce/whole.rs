@@ -4,7 +4,7 @@
 use super::burst::{OwnedFrames, OwnedPackets, Way};
 use super::config::Creation;
 use super::{Coalescer, Exit};
-use crate::packet::{LinkType, Meta, Packet};
+use crate::packet::{BATCH, LinkType, Meta, Packet};
 
 /// Bytes of a packet at most, as far as limits of held bytes go.
 const LARGEST: usize = 1 << 16;
@@ -21,6 +21,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             && config.creation == Creation::OnData
             && config.max_held_packets >= packets
             && config.max_held_bytes / LARGEST >= packets
+    }
+
+    /// How many packets of a list can be merged at once without reaching a limit, if that is a batch at least;
+    /// otherwise all of them.
+    pub(super) fn part_of(&self, packets: usize) -> usize {
+        let limit = self.config.max_held_packets.min(self.config.max_held_bytes / LARGEST);
+        if limit < BATCH { packets } else { packets.min(limit) }
     }
 
     pub(super) fn merge_packets<F: FnMut(Packet<B>, Exit)>(

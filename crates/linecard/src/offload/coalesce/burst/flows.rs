@@ -10,6 +10,8 @@ use alloc::vec::Vec;
 struct Number(u32);
 
 impl Number {
+    const NONE: Self = Self(0);
+
     #[inline(always)]
     fn of(number: usize) -> Self {
         Self(number as u32 + 1)
@@ -59,7 +61,7 @@ impl Flows {
         !self.members.is_empty()
     }
 
-    /// Finds the flow of each packet that has not left.
+    /// Finds the flow of each packet; of packets that have left, it does not matter.
     #[inline(never)]
     pub(super) fn find<S: Store>(&mut self, store: &S, hasher: &mut FlowHasher) {
         let packets = store.len();
@@ -71,7 +73,7 @@ impl Flows {
             let Some(hash) = hash_of((store, at), || store.layout(at), hasher) else { continue };
             let mut place = hash as usize & mask;
             while let Flow { hash: other, first, .. } = self.table[place]
-                && first != Number::default()
+                && first != Number::NONE
                 && other != hash
             {
                 place = (place + 1) & mask;
@@ -91,12 +93,12 @@ impl Flows {
     /// Whether the flow of a packet is known.
     #[inline(always)]
     pub(super) fn has(&self, at: usize) -> bool {
-        self.members.get(at).is_some_and(|member| member.flow != Number::default())
+        self.members.get(at).is_some_and(|member| member.flow != Number::NONE)
     }
 
-    /// The latest note of the flow of a packet.
+    /// The latest note of the flow of a packet, which may be gone.
     #[inline(always)]
-    pub(super) fn note_of(&self, at: usize) -> Option<u32> {
+    pub(super) fn latest_note_of(&self, at: usize) -> Option<u32> {
         let flow = self.table.get(self.members.get(at)?.flow.get()?)?;
         flow.note.get().map(|note| note as u32)
     }
@@ -111,7 +113,8 @@ impl Flows {
     }
 }
 
-/// A hash of a packet's flow; none if its flow is not visible. Its layout is asked for only if it takes one.
+/// A hash of a packet's flow; none if its layout, which is asked for only if it takes one, does not show any. A packet
+/// that is cut short may have one.
 #[inline(always)]
 pub(super) fn hash_of<S: Store>(
     (store, at): (&S, usize),

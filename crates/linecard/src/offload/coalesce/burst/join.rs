@@ -110,7 +110,7 @@ impl<S: Store> Joining<'_, S> {
     #[inline(always)]
     fn follow(&mut self, at: usize) -> usize {
         let Burst { flows, notes, current, .. } = &*self.burst;
-        let note = if flows.are_known() { flows.note_of(at) } else { *current };
+        let note = if flows.are_known() { flows.latest_note_of(at) } else { *current };
         match note.filter(|note| notes.get(*note).may_continue(self.store.bytes(at))) {
             Some(note) => self.join(note, at),
             None => 0,
@@ -120,7 +120,18 @@ impl<S: Store> Joining<'_, S> {
     /// Merges packets from `at` on into one that is here, as long as they simply continue it.
     #[inline(always)]
     fn join(&mut self, note: u32, at: usize) -> usize {
+        if self.burst.notes.get(note).state == State::Alone && !self.has_headers_of(note, at) {
+            return 0;
+        }
         self.open(note).map_or(0, |open| self.join_all(note, open, at))
+    }
+
+    /// Whether a packet has the headers of the packet noted: if not, neither is examined.
+    #[inline]
+    fn has_headers_of(&mut self, note: u32, at: usize) -> bool {
+        let Note { layout, first, .. } = *self.burst.notes.get(note);
+        let (first, next) = (self.store.bytes(first as usize), self.store.bytes(at));
+        self.burst.hasher.shape(&layout).is_some_and(|shape| shape.mergeable(first, next))
     }
 
     /// The aggregate of a packet noted. If it turns out that it cannot be merged, it leaves.
@@ -283,16 +294,17 @@ impl<S: Store> Joining<'_, S> {
             self.meet(before, (early, layout));
             note = self.note_of(at);
         }
-        match note {
+        // Looking for it may have made the packet noted leave.
+        match self.note_of(at) {
             Some(note) => self.meet(note, (at, layout)),
-            None => self.note_again(at, layout),
+            None => self.note_outlined(at, layout),
         }
     }
 
     /// The note that is here of the flow of a packet.
     #[inline(always)]
     fn note_of(&self, at: usize) -> Option<u32> {
-        let note = self.burst.flows.note_of(at)?;
+        let note = self.burst.flows.latest_note_of(at)?;
         (self.burst.notes.get(note).state != State::Gone).then_some(note)
     }
 
@@ -335,7 +347,6 @@ impl<S: Store> Joining<'_, S> {
     #[inline(never)]
     fn find_missing(&mut self, note: u32, at: usize) -> Option<(usize, Layout)> {
         let noted = *self.burst.notes.get(note);
-        let first = noted.first as usize;
         let mut next = self.burst.flows.next_of(at);
         while let Some(later) = next.filter(|later| *later <= at + WINDOW) {
             next = self.burst.flows.next_of(later);
@@ -344,13 +355,16 @@ impl<S: Store> Joining<'_, S> {
             if !noted.may_continue(bytes) || self.burst.early.contains(&later) {
                 continue;
             }
-            let shape = self.burst.hasher.shape(&noted.layout)?;
-            if !shape.mergeable(self.store.bytes(first), bytes) {
+            let layout = self.store.layout(later);
+            if !has_data(&layout) || !self.has_headers_of(note, later) {
                 continue;
             }
-            let layout = self.store.layout(later);
-            if has_data(&layout) {
-                self.open(note)?;
+            let open = self.open(note)?;
+            let packet = self.store.view(later, layout);
+            let aggregate = &self.burst.open[open as usize].aggregate;
+            let fits = Candidate::examine(&packet, self.config, &[])
+                .and_then(|candidate| aggregate.fits(&candidate, packet.meta.mark));
+            if fits.is_ok() {
                 self.burst.early.push(later);
                 self.limit();
                 return Some((later, layout));
@@ -386,8 +400,9 @@ impl<S: Store> Joining<'_, S> {
         self.store.leave(at, layout, Exit::Passed(refusal));
     }
 
+    /// [`Joining::note`] where it is seldom.
     #[inline(never)]
-    fn note_again(&mut self, at: usize, layout: Layout) {
+    fn note_outlined(&mut self, at: usize, layout: Layout) {
         self.note(at, layout);
     }
 
@@ -409,7 +424,8 @@ impl<S: Store> Joining<'_, S> {
     /// Why no packet will join this one, if the next of its flow shows it; otherwise its note.
     #[inline(always)]
     fn alone_or_noted(&mut self, at: usize, layout: Layout) -> Result<Flush, Note> {
-        let is_shown = self.burst.flows.are_known() && self.burst.early.is_empty();
+        // A packet handled before its turn may be joined by one of before.
+        let is_shown = self.burst.early.is_empty();
         let next = self.burst.flows.next_of(at);
         if is_shown && next.is_none() {
             return Ok(Flush::BatchEnd);
@@ -444,14 +460,14 @@ impl<S: Store> Joining<'_, S> {
     fn meet(&mut self, note: u32, (at, layout): (usize, Layout)) {
         if !has_data(&layout) {
             self.leave(note, Flush::Bypass);
-            return self.note_again(at, layout);
+            return self.note_outlined(at, layout);
         }
         if let Some(refusal) = self.obstacle(note, at, layout) {
             self.store.refuse(refusal);
             self.leave(note, flush_of(refusal));
-            return self.note_again(at, layout);
+            return self.note_outlined(at, layout);
         }
-        let Some(open) = self.open(note) else { return self.note_again(at, layout) };
+        let Some(open) = self.open(note) else { return self.note_outlined(at, layout) };
         let packet = self.store.view(at, layout);
         let candidate = match Candidate::examine(&packet, self.config, &[]) {
             Ok(candidate) => candidate,
@@ -469,7 +485,6 @@ impl<S: Store> Joining<'_, S> {
                 let ended = aggregate.append(&candidate, bytes);
                 self.burst.links.append(last, at, layout.end());
                 self.burst.notes.get_mut(note).expect(aggregate.grown.next_sequence);
-                self.burst.current = Some(note);
                 if let Some(reason) = ended {
                     self.leave(note, reason);
                 }

@@ -84,7 +84,8 @@ pub struct BurstCounters {
     pub packets_out: u64,
     /// Packets merged into another.
     pub merged: u64,
-    /// Why packets did not merge. A packet that met no other one of its flow is not examined.
+    /// Why packets did not join earlier ones of their flow; later ones may still have joined them. A
+    /// packet that met no other one of its flow is not examined: its checksum may be wrong.
     pub refused: Refusals,
     /// Why packets left.
     pub flushed: Flushes,
@@ -104,7 +105,7 @@ pub struct BurstCounters {
 /// guest of a virtual machine, set [`Header::num_buffers`] to the number of buffers used. Where
 /// peers are not trusted, set [`Config::secret`] to a random number.
 ///
-/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 100
+/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 120
 /// bytes for each frame, 130 for each packet that results, 300 more if another packet of its flow
 /// was compared with it, and 32 for each slice of the longest one. So the caller limits it by the
 /// number of frames in a call.

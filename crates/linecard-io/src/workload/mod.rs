@@ -1,11 +1,15 @@
-//! Simulated sending applications: a source of large packets.
+//! Generated traffic: applications that send large packets ([`Application`]), and a sink that checks every byte of
+//! what arrives ([`Verify`]).
 
-use super::stream::{MAX_RUN, Stream};
-use super::{Port, PortState};
-use crate::packet::header::{self, Ipv4, Ipv6, Tcp, protocol, tcp_flags};
-use crate::packet::{Batch, Gso, LinkType, Meta, Packet, Pool, PoolBuffer};
-use crate::time::Instant;
-use alloc::vec::Vec;
+mod stream;
+mod verify;
+
+use linecard::packet::header::{self, Ipv4, Ipv6, Tcp, protocol, tcp_flags};
+use linecard::packet::{Batch, Gso, LinkType, Meta, Packet, Pool, PoolBuffer};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use stream::{MAX_RUN, Stream};
+pub use verify::{Verify, VerifyCounters};
 
 /// Ethernet header.
 const LINK_LEN: usize = 14;
@@ -106,7 +110,7 @@ impl Application {
     pub fn new(workload: Workload, pool: Pool) -> Self {
         Self {
             stream: Stream::new(workload.seed),
-            flows: alloc::vec![Sender::default(); workload.flows],
+            flows: vec![Sender::default(); workload.flows],
             workload,
             pool,
             turn: 0,
@@ -172,7 +176,7 @@ impl Port<PoolBuffer> for Application {
 }
 
 /// The flow number of a packet, by its addresses and ports.
-pub(super) fn flow_number(bytes: &[u8], network: usize, transport: usize) -> usize {
+fn flow_number(bytes: &[u8], network: usize, transport: usize) -> usize {
     let low = if bytes[network] >> 4 == 4 { network + 14 } else { network + 22 };
     let pair = usize::from(u16::from_be_bytes([bytes[low], bytes[low + 1]]));
     let port = usize::from(header::at::<Tcp>(bytes, transport).source);

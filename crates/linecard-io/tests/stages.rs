@@ -4,10 +4,11 @@ use linecard::offload::coalesce::{Config, Flush};
 use linecard::packet::checksum::Sum;
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::pipeline::{Chain, NoMeter, Pipeline};
-use linecard::port::{Application, Family, Port, Verify, Workload};
+use linecard::port::Port;
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Segment};
 use linecard::time::Instant;
+use linecard_io::workload::{Application, Family, Verify, Workload};
 
 const WORKLOAD: Workload = Workload {
     flows: 3,

@@ -1,7 +1,6 @@
 //! The test data that applications send: the byte at every position is known.
 
-use crate::rng::Rng;
-use alloc::vec::Vec;
+use linecard::rng::Rng;
 
 /// Period of the stream: a prime above 64 KiB, so that data shifted by a segment, a page or a
 /// large send never looks right.
@@ -17,7 +16,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(seed: u64) -> Self {
-        let mut block = alloc::vec![0; PERIOD + MAX_RUN];
+        let mut block = vec![0; PERIOD + MAX_RUN];
         let (period, copy) = block.split_at_mut(PERIOD);
         Rng::new(seed).fill(period);
         copy.copy_from_slice(&period[..MAX_RUN]);

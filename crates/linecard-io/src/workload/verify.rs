@@ -1,15 +1,14 @@
 //! The receiving end: checks that every byte is the one that was sent at its position.
 
-use super::application::{Workload, flow_number};
 use super::stream::Stream;
-use super::{Port, PortState};
-use crate::offload::verify_checksum;
-use crate::packet::checksum::Sum;
-use crate::packet::header::{self, Ipv4, Tcp};
-use crate::packet::{Batch, Form, LayerKind, Packet};
-use crate::time::Instant;
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use super::{Workload, flow_number};
+use linecard::offload::verify_checksum;
+use linecard::packet::checksum::Sum;
+use linecard::packet::header::{self, Ipv4, Tcp};
+use linecard::packet::{Batch, Form, LayerKind, Packet};
+use linecard::port::{Port, PortState};
+use linecard::time::Instant;
+use std::collections::BTreeMap;
 
 /// Gaps remembered per flow: with more, the oldest counts as lost.
 const MAX_GAPS: usize = 65_536;
@@ -70,7 +69,7 @@ impl Verify {
             stream: Stream::new(workload.seed),
             first_flow: workload.first_flow,
             flow_step: workload.flow_step.max(1),
-            flows: alloc::vec![Receiver::default(); workload.flows],
+            flows: vec![Receiver::default(); workload.flows],
             counters: VerifyCounters::default(),
         }
     }
