@@ -186,7 +186,7 @@ pub enum Deployment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduling {
-    /// realtime if it is permitted, --idle lets threads sleep, and there are fewer threads than cores; otherwise normal
+    /// realtime if it is permitted, --idle lets threads sleep, there are fewer threads than cores, and not both ports are captures; otherwise normal
     #[default]
     Auto,
     /// as all others: a thread that waits for its core while packets come loses them

@@ -37,7 +37,7 @@ pub use error::AttachError;
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 
-use crate::engine::{self, Engine, OnFull};
+use crate::engine::{self, Engine, OnFull, Scheduling};
 use crate::port::xdp::Attachment;
 use crate::port::{LocalPool, SharedPool, Takeover};
 use device::NewDevice;
@@ -104,8 +104,13 @@ impl Prepared {
     /// # Errors
     ///
     /// The first error; nothing stays open then. See [`AttachError`].
-    pub fn new(settings: Settings) -> Result<Self, AttachError> {
+    pub fn new(mut settings: Settings) -> Result<Self, AttachError> {
         check(&settings)?;
+        let are_captures = [&settings.near, &settings.far].map(|port| port.file().is_some());
+        if are_captures == [true; 2] && settings.engine.scheduling == Scheduling::Automatic {
+            // Nothing is lost when the threads wait.
+            settings.engine.scheduling = Scheduling::Normal;
+        }
         let (device, interfaces) = (NewDevice::of(&settings), to_take_over(&settings));
         let specs = (settings.near.clone(), settings.far.clone());
         let workers = usize::from(settings.engine.workers.max(1));
