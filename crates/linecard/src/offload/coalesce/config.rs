@@ -108,7 +108,8 @@ impl Config {
     /// [`push_frames`](super::Coalescer::push_frames) and
     /// [`Merger`](crate::offload::burst::Merger); [`push`](super::Coalescer::push) takes a packet that
     /// has no batch, and holds it. Identifications of IPv4 that stand still are counted up when such a
-    /// merged packet is cut, unless the device is [`Identifications::Exact`].
+    /// merged packet is cut, unless the device is
+    /// [`Identifications::Exact`](crate::offload::virtio::Identifications::Exact).
     #[must_use]
     pub fn burst() -> Self {
         Self {
