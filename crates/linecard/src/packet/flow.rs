@@ -1,11 +1,9 @@
 //! A keyed hash that identifies the flow of a packet.
 
-use super::header::{self, Ipv4, Ipv6, protocol};
+use super::header::{self, Ipv4, Ipv6};
 use super::layout::{Form, Layer, LayerKind, MAX_HEADER_LEN, MAX_TUNNELS};
-use super::link::ethertype;
-use super::parse::is_tunnel;
 use super::shape::{Shape, Shapes};
-use super::{Layout, LinkType, Packet};
+use super::{Layout, Packet};
 use crate::rng::Rng;
 
 /// IP headers in one packet.
@@ -72,57 +70,62 @@ impl FlowHasher {
         Some(hash((keys, last), shape, bytes, lane))
     }
 
-    /// A hash of the flow of a plain packet, whose layout is not known yet: TCP or UDP over IP without
-    /// options, tags or tunnels; lengths are not looked at. None for all others; which these are is seen
-    /// in what identifies a flow, and in no other bytes of a packet that has one. Differs from
-    /// [`FlowHasher::flow_of`].
+    /// As [`FlowHasher::flow_of`], but faster for the headers of most packets, and with other hashes for
+    /// them: TCP or UDP over IP without options, extension headers, tags or tunnels.
     #[inline(always)]
-    pub(crate) fn plain_flow(&self, link: LinkType, bytes: &[u8], lane: u32) -> Option<u64> {
-        const ETHERNET: usize = 14;
-        match link {
-            LinkType::Ethernet => match u16::from_be_bytes([*bytes.get(12)?, *bytes.get(13)?]) {
-                ethertype::IPV4 => self.plain_ipv4::<ETHERNET>(bytes.first_chunk::<38>()?, lane),
-                ethertype::IPV6 => self.plain_ipv6::<ETHERNET>(bytes.first_chunk::<58>()?, lane),
-                _ => None,
-            },
-            LinkType::Raw => match bytes.first()? >> 4 {
-                4 => self.plain_ipv4::<0>(bytes.first_chunk::<24>()?, lane),
-                6 => self.plain_ipv6::<0>(bytes.first_chunk::<44>()?, lane),
-                _ => None,
-            },
-            _ => None,
+    pub(crate) fn usual_flow_of(
+        &mut self,
+        bytes: &[u8],
+        layout: &Layout,
+        lane: u32,
+    ) -> Option<u64> {
+        const ETHERNET: u16 = 14;
+        match layout.usual_network().map(|layer| (layer.kind, layer.offset)) {
+            Some((LayerKind::Ipv4, ETHERNET)) => self.usual_ipv4::<14, 38>(bytes, lane),
+            Some((LayerKind::Ipv6, ETHERNET)) => self.usual_ipv6::<14, 58>(bytes, lane),
+            Some((LayerKind::Ipv4, 0)) => self.usual_ipv4::<0, 24>(bytes, lane),
+            Some((LayerKind::Ipv6, 0)) => self.usual_ipv6::<0, 44>(bytes, lane),
+            _ => self.flow_of(bytes, layout, lane),
         }
     }
 
+    /// With IP from `AT` on, and ports that end at `END`.
     #[inline(always)]
-    fn plain_ipv4<const AT: usize>(&self, bytes: &[u8], lane: u32) -> Option<u64> {
+    fn usual_ipv4<const AT: usize, const END: usize>(
+        &self,
+        bytes: &[u8],
+        lane: u32,
+    ) -> Option<u64> {
+        let bytes = bytes.first_chunk::<END>()?;
         let ports = four(bytes, AT + 20);
         let transport = bytes[AT + 9];
-        let fragment = u16::from_be_bytes([bytes[AT + 6], bytes[AT + 7]]) & 0x3FFF;
-        let plain = bytes[AT] == 0x45 && fragment == 0 && is_plain(transport, ports);
         let ends = [eight(bytes, AT + 12), u64::from(transport) << 32 | u64::from(ports)];
-        plain.then(|| self.plain_hash::<AT>(bytes, lane, &[ends]))
+        Some(self.usual_hash::<AT>(bytes, lane, &[ends]))
     }
 
     #[inline(always)]
-    fn plain_ipv6<const AT: usize>(&self, bytes: &[u8], lane: u32) -> Option<u64> {
+    fn usual_ipv6<const AT: usize, const END: usize>(
+        &self,
+        bytes: &[u8],
+        lane: u32,
+    ) -> Option<u64> {
+        let bytes = bytes.first_chunk::<END>()?;
         let ports = four(bytes, AT + 40);
         let transport = bytes[AT + 6];
         // Version and flow label, without the traffic class between them.
         let label = u32::from_be(four(bytes, AT)) & 0xF00F_FFFF;
-        let plain = label >> 28 == 6 && is_plain(transport, ports);
         let label = u64::from(transport) << 32 | u64::from(label);
         let words = [
             [eight(bytes, AT + 8), eight(bytes, AT + 16)],
             [eight(bytes, AT + 24), eight(bytes, AT + 32)],
             [label, u64::from(ports)],
         ];
-        plain.then(|| self.plain_hash::<AT>(bytes, lane, &words))
+        Some(self.usual_hash::<AT>(bytes, lane, &words))
     }
 
     /// NH as in [`hash`], over the link header, if there is one, and these words.
     #[inline(always)]
-    fn plain_hash<const AT: usize>(&self, bytes: &[u8], lane: u32, words: &[[u64; 2]]) -> u64 {
+    fn usual_hash<const AT: usize>(&self, bytes: &[u8], lane: u32, words: &[[u64; 2]]) -> u64 {
         let pair = |[a, b]: [u64; 2], [c, d]: [u64; 2]| {
             u128::from(a.wrapping_add(c)) * u128::from(b.wrapping_add(d))
         };
@@ -240,13 +243,6 @@ fn addresses(bytes: &[u8], network: Layer) -> [u64; 4] {
     }
 }
 
-/// Whether TCP or UDP with these ports carries no tunnel.
-#[inline(always)]
-fn is_plain(transport: u8, ports: u32) -> bool {
-    transport == protocol::TCP
-        || transport == protocol::UDP && !is_tunnel(u32::from_be(ports) as u16)
-}
-
 #[inline(always)]
 fn four(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
@@ -331,29 +327,26 @@ mod tests {
         (if ethernet { LinkType::Ethernet } else { LinkType::Raw }, bytes)
     }
 
-    /// Without a layout, flows are told apart as with one, and which packets are plain is the same for all of a flow.
+    /// Both hashes tell flows apart alike.
     #[test]
-    fn plain_packets_have_the_flows_that_their_layouts_tell() {
+    fn usual_packets_have_the_flows_that_others_would_have() {
         let (mut rng, mut hasher) = (Rng::new(3), FlowHasher::new(4));
-        let mut plain_ones = 0;
+        let mut usual_ones = 0;
         let all: Vec<_> = (0..3_000)
             .map(|_| {
                 let (link, bytes) = any(&mut rng);
                 let lane = rng.below(2) as u32;
                 let layout = Layout::parse(link, &bytes);
+                usual_ones += usize::from(layout.usual_network().is_some());
                 let flow = hasher.flow_of(&bytes, &layout, lane);
-                let plain = hasher.plain_flow(link, &bytes, lane);
-                plain_ones += usize::from(plain.is_some());
-                (link, flow, plain)
+                (link, flow, hasher.usual_flow_of(&bytes, &layout, lane))
             })
             .collect();
-        assert!((500..2_500).contains(&plain_ones), "{plain_ones}");
-        for (link, flow, plain) in all.iter().filter(|(_, flow, _)| flow.is_some()) {
-            for (_, other, also) in
-                all.iter().filter(|(of, other, _)| of == link && other.is_some())
-            {
-                assert!(flow != other || plain.is_some() == also.is_some());
-                assert!(plain.is_none() || also.is_none() || (flow == other) == (plain == also));
+        assert!((500..2_500).contains(&usual_ones), "{usual_ones}");
+        for (link, flow, usual) in &all {
+            assert_eq!(flow.is_some(), usual.is_some());
+            for (_, other, also) in all.iter().filter(|(of, ..)| of == link) {
+                assert_eq!(flow == other, usual == also);
             }
         }
     }

@@ -304,6 +304,21 @@ impl Layout {
         self.layer_count() == 2 && (is_ipv6 || offset(1) - offset(0) == header::Ipv4::LEN as u64)
     }
 
+    /// The IP header of a packet that has no other headers than those of most packets: TCP or UDP right behind IP
+    /// without options or extension headers.
+    #[inline(always)]
+    pub(super) fn usual_network(&self) -> Option<Layer> {
+        let is_pair = self.rest() >> COUNT & 0x7F == 2 | (Form::Datagram as u64) << (FORM - COUNT);
+        let network = Layer::unpack(self.outer).filter(|_| is_pair)?;
+        let len = match network.kind {
+            LayerKind::Ipv4 => header::Ipv4::LEN,
+            LayerKind::Ipv6 => header::Ipv6::LEN,
+            _ => return None,
+        };
+        let offset = |layer: usize| self.outer >> (layer * LAYER_BITS) & MAX_OFFSET as u64;
+        (offset(1) - offset(0) == len as u64).then_some(network)
+    }
+
     /// The layer with `index` before it.
     #[inline(always)]
     pub(crate) fn layer(&self, index: usize) -> Option<Layer> {

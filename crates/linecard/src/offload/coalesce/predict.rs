@@ -255,6 +255,26 @@ impl<'a> Expected<'a> {
         taken
     }
 
+    /// Adds the first packet to an aggregate, if it is the next one; returns its length. A reason why no packet may
+    /// follow is written to `ended`.
+    #[inline(always)]
+    pub(super) fn append<A: Upcoming>(
+        &self,
+        aggregate: &mut Aggregate,
+        arrivals: &A,
+        ended: &mut Option<Flush>,
+    ) -> Option<usize> {
+        let mut grown = aggregate.grown;
+        let (next, len) = self.read(arrivals, &mut grown)?;
+        if aggregate.packets_left() == 0 || !aggregate.has_room(&grown, next.payload_len) {
+            return None;
+        }
+        *ended = grown.advance(aggregate.size, next.payload_len, (next.flags, next.fields));
+        aggregate.grown = grown;
+        aggregate.bytes += len;
+        Some(len)
+    }
+
     /// What the first packet adds to the aggregate, and its length, if it is the next one.
     #[inline(always)]
     fn read<A: Upcoming>(&self, arrivals: &A, grown: &mut Grown) -> Option<(Next, usize)> {

@@ -2,8 +2,12 @@
 //! continue the ones before it.
 
 use super::store::Store;
-use crate::packet::{FlowHasher, Layout};
+use crate::offload::coalesce::bypass::has_ip_options;
+use crate::packet::{FlowHasher, Form, Layout, prefetch_line};
 use alloc::vec::Vec;
+
+/// Headers are prefetched so many packets ahead.
+pub(super) const AHEAD: usize = 12;
 
 /// A number, or none: 0, so that tables are cleared fast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,11 +38,22 @@ struct Flow {
 
 /// What is known of a packet.
 #[derive(Debug, Clone, Copy, Default)]
-struct Member {
-    /// The place of its flow.
+pub(super) struct Member {
+    pub(super) layout: Layout,
+    /// The place of its flow; none if it is not visible.
     flow: Number,
     /// The next packet of the flow.
     next: Number,
+    /// It has been handled.
+    pub(super) is_done: bool,
+}
+
+impl Member {
+    /// Whether its flow is visible.
+    #[inline(always)]
+    pub(super) fn has_flow(&self) -> bool {
+        self.flow != Number::NONE
+    }
 }
 
 /// The flows of a burst, by hash, with open addressing.
@@ -47,12 +62,15 @@ pub(super) struct Flows {
     table: Vec<Flow>,
     /// Empty as long as flows have not been looked for.
     members: Vec<Member>,
+    /// The packets left whose flow is not visible, the first one last.
+    hidden: Vec<u32>,
 }
 
 impl Flows {
     /// Forgets all.
     pub(super) fn begin(&mut self) {
         self.members.clear();
+        self.hidden.clear();
     }
 
     /// Whether they have been found.
@@ -61,45 +79,77 @@ impl Flows {
         !self.members.is_empty()
     }
 
-    /// Finds the flow of each packet; of packets that have left, it does not matter.
+    /// Finds the flow of each packet from `start` on.
     #[inline(never)]
-    pub(super) fn find<S: Store>(&mut self, store: &S, hasher: &mut FlowHasher) {
+    pub(super) fn find<S: Store>(&mut self, store: &S, start: usize, hasher: &mut FlowHasher) {
         let packets = store.len();
         self.table.clear();
         self.table.resize((2 * packets).next_power_of_two(), Flow::default());
         self.members.resize(packets, Member::default());
         let mask = self.table.len() - 1;
-        for (at, member) in self.members.iter_mut().enumerate().rev() {
-            let Some(hash) = hash_of((store, at), || store.layout(at), hasher) else { continue };
-            let mut place = hash as usize & mask;
-            while let Flow { hash: other, first, .. } = self.table[place]
-                && first != Number::NONE
-                && other != hash
-            {
-                place = (place + 1) & mask;
+        for (at, member) in self.members.iter_mut().enumerate().skip(start).rev() {
+            if let Some(ahead) = at.checked_sub(AHEAD) {
+                prefetch_line(store.bytes(ahead));
             }
+            let layout = store.layout(at);
+            let Some(hash) = flow_of((store, at), &layout, hasher) else {
+                *member = Member { layout, ..Member::default() };
+                self.hidden.push(at as u32);
+                continue;
+            };
+            let place = place_of(&self.table, mask, hash);
             let flow = &mut self.table[place];
-            *member = Member { flow: Number::of(place), next: flow.first };
+            *member = Member { layout, flow: Number::of(place), next: flow.first, is_done: false };
             (flow.hash, flow.first) = (hash, Number::of(at));
         }
     }
 
-    /// The next packet of the flow of a packet.
-    #[inline(always)]
-    pub(super) fn next_of(&self, at: usize) -> Option<usize> {
-        self.members.get(at)?.next.get()
+    /// Sets the note of the flow with this hash, if packets of it are left.
+    pub(super) fn set_note_of(&mut self, hash: u64, note: u32) {
+        let place = place_of(&self.table, self.table.len() - 1, hash);
+        self.table[place].note = Number::of(note as usize);
     }
 
-    /// Whether the flow of a packet is known.
     #[inline(always)]
-    pub(super) fn has(&self, at: usize) -> bool {
-        self.members.get(at).is_some_and(|member| member.flow != Number::NONE)
+    pub(super) fn member(&self, at: usize) -> &Member {
+        &self.members[at]
+    }
+
+    /// A packet has been handled.
+    #[inline(always)]
+    pub(super) fn done(&mut self, at: usize) {
+        self.members[at].is_done = true;
+    }
+
+    /// The next packet of the flow of a packet that has not been handled.
+    #[inline(always)]
+    pub(super) fn next_of(&self, at: usize) -> Option<usize> {
+        let mut next = self.members[at].next;
+        while let Some(at) = next.get() {
+            let member = &self.members[at];
+            if !member.is_done {
+                return Some(at);
+            }
+            next = member.next;
+        }
+        None
+    }
+
+    /// The first packet left whose flow is not visible.
+    #[inline(always)]
+    pub(super) fn first_hidden(&self) -> Option<usize> {
+        self.hidden.last().map(|at| *at as usize)
+    }
+
+    /// That packet has been handled.
+    pub(super) fn pass_hidden(&mut self) {
+        self.hidden.pop();
     }
 
     /// The latest note of the flow of a packet, which may be gone.
     #[inline(always)]
     pub(super) fn latest_note_of(&self, at: usize) -> Option<u32> {
-        let flow = self.table.get(self.members.get(at)?.flow.get()?)?;
+        let flow = self.table.get(self.members[at].flow.get()?)?;
         flow.note.get().map(|note| note as u32)
     }
 
@@ -113,16 +163,32 @@ impl Flows {
     }
 }
 
-/// A hash of a packet's flow; none if its layout, which is asked for only if it takes one, does not show any. A packet
-/// that is cut short may have one.
+/// The place of the flow with this hash, or the free place for it.
 #[inline(always)]
-pub(super) fn hash_of<S: Store>(
+fn place_of(table: &[Flow], mask: usize, hash: u64) -> usize {
+    let mut place = hash as usize & mask;
+    while let Flow { hash: other, first, .. } = table[place]
+        && first != Number::NONE
+        && other != hash
+    {
+        place = (place + 1) & mask;
+    }
+    place
+}
+
+/// The hash of a packet's flow, if it is visible: the packet shows its ports, and may not be of another flow between
+/// its addresses.
+#[inline(always)]
+pub(super) fn flow_of<S: Store>(
     (store, at): (&S, usize),
-    layout: impl FnOnce() -> Layout,
+    layout: &Layout,
     hasher: &mut FlowHasher,
 ) -> Option<u64> {
-    let (link, meta) = store.origin(at);
+    let (_, meta) = store.origin(at);
     let bytes = store.bytes(at);
-    let plain = hasher.plain_flow(link, bytes, meta.lane);
-    plain.or_else(|| hasher.flow_of(bytes, &layout(), meta.lane))
+    let is_visible = matches!(layout.form(), Form::Datagram | Form::Padded);
+    if !is_visible || has_ip_options(bytes, layout) {
+        return None;
+    }
+    hasher.usual_flow_of(bytes, layout, meta.lane)
 }

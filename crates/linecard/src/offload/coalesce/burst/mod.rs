@@ -4,11 +4,13 @@
 //! A packet that stays alone costs little: it is parsed and hashed, and leaves. It is noted only if the next packet
 //! of its flow may join it, and examined, its checksum verified, only when that one is found to fit.
 
+mod chains;
 mod flows;
 mod join;
 mod lent;
 mod notes;
 mod owned;
+mod runs;
 mod store;
 
 use super::arrivals::Trust;

@@ -127,6 +127,11 @@ impl Notes {
         (note.state != State::Gone).then_some(latest as u32)
     }
 
+    /// The notes added so, with the hashes of their flows.
+    pub(super) fn few(&self) -> impl Iterator<Item = (u32, u64)> {
+        (0..).zip(self.few.iter().copied())
+    }
+
     #[inline(always)]
     pub(super) fn get(&self, number: u32) -> &Note {
         &self.notes[number as usize]

@@ -1,0 +1,128 @@
+//! Bursts of few flows, of which each comes in runs: as long as that lasts, no table of flows is needed.
+
+use super::flows::flow_of;
+use super::join::{Joining, Open, UNLIMITED, ends, has_data};
+use super::notes::{FEW, Note, State};
+use super::store::{Later, Store};
+use crate::offload::coalesce::aggregate::Aggregate;
+use crate::offload::coalesce::arrivals::Upcoming;
+use crate::offload::coalesce::bypass::has_ip_options;
+use crate::offload::coalesce::predict::Expected;
+use crate::offload::coalesce::reason::Refusal;
+use crate::offload::coalesce::{Exit, steady};
+use crate::packet::{Form, Layout};
+
+impl<S: Store> Joining<'_, S> {
+    /// Handles packets from `at` on; returns their number. It may be that flows are known then.
+    #[inline(always)]
+    pub(super) fn take_in_runs(&mut self, at: usize) -> usize {
+        let Self { burst, store, .. } = &*self;
+        let may_continue = |note: &u32| burst.notes.get(*note).may_continue(store.bytes(at));
+        let joined = burst.current.filter(may_continue).map_or(0, |note| self.join_run(note, at));
+        if joined > 0 { joined } else { self.take(at) }
+    }
+
+    /// Handles a packet that does not simply continue the last ones, and possibly further ones; returns their
+    /// number.
+    #[inline(never)]
+    fn take(&mut self, at: usize) -> usize {
+        let layout = self.store.layout(at);
+        let is_visible = matches!(layout.form(), Form::Datagram | Form::Padded)
+            && !has_ip_options(self.store.bytes(at), &layout);
+        let is_empty = layout.form() == Form::Datagram && layout.payload().is_empty();
+        if is_visible && is_empty && self.burst.notes.is_empty() {
+            // An acknowledgment among acknowledgments: there is nothing that it could overtake.
+            self.store.leave(at, layout, Exit::Passed(Refusal::NoPayload));
+            return 1;
+        }
+        let packets = if is_visible { self.take_of_few(at, layout) } else { 0 };
+        if packets > 0 {
+            return packets;
+        }
+        self.find_flows(at);
+        self.take_of_flow(at);
+        1
+    }
+
+    /// Packets from `at` on as long as there are few flows, of which each comes in runs; returns their number, 0 if it
+    /// takes more to handle the first.
+    fn take_of_few(&mut self, at: usize, layout: Layout) -> usize {
+        if self.burst.notes.here().len() >= FEW {
+            return 0;
+        }
+        let hash = flow_of((&*self.store, at), &layout, &mut self.burst.hasher);
+        let Some(hash) = hash else { return 0 };
+        let bytes = self.store.bytes(at);
+        let notes = &mut self.burst.notes;
+        if let Some(note) = notes.find(hash) {
+            return if notes.get(note).may_continue(bytes) { self.join_run(note, at) } else { 0 };
+        }
+        if !has_data(&layout) || ends(bytes, &layout) {
+            return 0;
+        }
+        let note = Note::new((layout, bytes), at as u32);
+        if at + 1 < self.store.len() && !note.may_continue(self.store.bytes(at + 1)) {
+            return 0;
+        }
+        notes.add_of_few(hash);
+        self.add_note(note);
+        1
+    }
+
+    /// Finds the flows of the packets from `at` on, and which of them have notes.
+    #[inline(never)]
+    fn find_flows(&mut self, at: usize) {
+        let burst = &mut *self.burst;
+        burst.flows.find(self.store, at, &mut burst.hasher);
+        for (note, hash) in burst.notes.few() {
+            if burst.notes.get(note).state != State::Gone {
+                burst.flows.set_note_of(hash, note);
+            }
+        }
+    }
+
+    /// Merges packets from `at` on into one that is here, as long as they simply continue it; returns their number.
+    #[inline(always)]
+    fn join_run(&mut self, note: u32, at: usize) -> usize {
+        if self.burst.notes.get(note).state == State::Alone && !self.has_headers_of(note, at) {
+            return 0;
+        }
+        self.open(note).map_or(0, |open| self.append_run(note, open, at))
+    }
+
+    /// Merges packets from `at` on as long as they continue the aggregate.
+    fn append_run(&mut self, note: u32, open: u32, at: usize) -> usize {
+        let burst = &mut *self.burst;
+        let Note { layout, first, .. } = *burst.notes.get(note);
+        let Open { aggregate, last } = &mut burst.open[open as usize];
+        let bytes = self.store.bytes(first as usize);
+        let end = self.store.len();
+        let mut upcoming = Later { store: &*self.store, links: &mut burst.links, at, end };
+        let may_continue = |aggregate: &Aggregate, upcoming: &Later<'_, S>| {
+            upcoming.bytes(0).is_some_and(|next| aggregate.may_continue(bytes, next))
+        };
+        let shape = burst.hasher.shape(&layout).filter(|_| may_continue(aggregate, &upcoming));
+        let Some(shape) = shape else { return 0 };
+        let head = Self::head(self.config, (&*self.store, first as usize), &layout);
+        let expected = Expected::after(head, aggregate, shape, &upcoming);
+        let mut packets = 0;
+        if upcoming.bytes(1).is_some_and(|next| aggregate.may_continue(bytes, next)) {
+            packets = steady::follow(&upcoming, &expected, aggregate, &UNLIMITED);
+            upcoming.take_pieces(packets, 0..bytes.len(), last);
+        }
+        let mut ended = None;
+        if may_continue(aggregate, &upcoming) {
+            let taken = expected.run(aggregate, &UNLIMITED, (&mut upcoming, last));
+            packets += taken.packets;
+            ended = taken.ended;
+        }
+        if packets > 0 {
+            burst.current = Some(note);
+            burst.notes.get_mut(note).expect(aggregate.grown.next_sequence);
+        }
+        if let Some(reason) = ended {
+            self.leave(note, reason);
+        }
+        packets
+    }
+}
