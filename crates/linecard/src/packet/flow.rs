@@ -1,9 +1,11 @@
 //! A keyed hash that identifies the flow of a packet.
 
-use super::header::{self, Ipv4, Ipv6};
+use super::header::{self, Ipv4, Ipv6, be16};
 use super::layout::{Form, Layer, LayerKind, MAX_HEADER_LEN, MAX_TUNNELS};
 use super::shape::{Shape, Shapes};
-use super::{Layout, Packet};
+use super::link::ethertype;
+use super::parse::{plain_ipv4, plain_ipv6};
+use super::{Layout, LinkType, Packet};
 use crate::rng::Rng;
 
 /// IP headers in one packet.
@@ -68,6 +70,37 @@ impl FlowHasher {
         }
         let shape = shapes.of(layout)?;
         Some(hash((keys, last), shape, bytes, lane))
+    }
+
+    /// The layout of a frame and the hash of its flow as in [`FlowHasher::usual_flow_of`], if it has the headers of
+    /// most packets.
+    #[inline(always)]
+    pub(crate) fn parse_usual(
+        &self,
+        link: LinkType,
+        bytes: &[u8],
+        lane: u32,
+    ) -> Option<(Layout, u64)> {
+        const ETHERNET: usize = 14;
+        match link {
+            LinkType::Ethernet => match be16(bytes, ETHERNET - 2)? {
+                ethertype::IPV4 => {
+                    let layout = plain_ipv4::<ETHERNET>(bytes)?;
+                    Some((layout, self.usual_ipv4::<ETHERNET, 38>(bytes, lane)?))
+                }
+                ethertype::IPV6 => {
+                    let layout = plain_ipv6::<ETHERNET>(bytes)?;
+                    Some((layout, self.usual_ipv6::<ETHERNET, 58>(bytes, lane)?))
+                }
+                _ => None,
+            },
+            LinkType::Raw => match bytes.first()? >> 4 {
+                4 => Some((plain_ipv4::<0>(bytes)?, self.usual_ipv4::<0, 24>(bytes, lane)?)),
+                6 => Some((plain_ipv6::<0>(bytes)?, self.usual_ipv6::<0, 44>(bytes, lane)?)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// As [`FlowHasher::flow_of`], but faster for the headers of most packets, and with other hashes for
@@ -339,7 +372,11 @@ mod tests {
                 let layout = Layout::parse(link, &bytes);
                 usual_ones += usize::from(layout.usual_network().is_some());
                 let flow = hasher.flow_of(&bytes, &layout, lane);
-                (link, flow, hasher.usual_flow_of(&bytes, &layout, lane))
+                let usual = hasher.usual_flow_of(&bytes, &layout, lane);
+                if let Some((parsed, hash)) = hasher.parse_usual(link, &bytes, lane) {
+                    assert_eq!((parsed, Some(hash)), (layout, usual));
+                }
+                (link, flow, usual)
             })
             .collect();
         assert!((500..2_500).contains(&usual_ones), "{usual_ones}");

@@ -68,7 +68,7 @@ fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
 }
 
 #[inline(always)]
-fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
+pub(super) fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
     let ip = header::get::<Ipv4>(bytes, AT)?;
     let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
     let end = AT + usize::from(ip.total_len);
@@ -77,7 +77,7 @@ fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
 }
 
 #[inline(always)]
-fn plain_ipv6<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
+pub(super) fn plain_ipv6<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
     let ip = header::get::<Ipv6>(bytes, AT)?;
     let plain = ip.version_class_label >> 28 == 6 && ip.payload_len != 0;
     let end = AT + Ipv6::LEN + usize::from(ip.payload_len);

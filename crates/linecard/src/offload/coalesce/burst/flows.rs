@@ -3,7 +3,7 @@
 
 use super::store::Store;
 use crate::offload::coalesce::bypass::has_ip_options;
-use crate::packet::{FlowHasher, Form, Layout, prefetch_line};
+use crate::packet::{FlowHasher, Form, Layout, LinkType, prefetch_line};
 use alloc::vec::Vec;
 
 /// Headers are prefetched so many packets ahead.
@@ -91,8 +91,8 @@ impl Flows {
             if let Some(ahead) = at.checked_sub(AHEAD) {
                 prefetch_line(store.bytes(ahead));
             }
-            let layout = store.layout(at);
-            let Some(hash) = flow_of((store, at), &layout, hasher) else {
+            let (layout, hash) = store.flow(at, hasher);
+            let Some(hash) = hash else {
                 *member = Member { layout, ..Member::default() };
                 self.hidden.push(at as u32);
                 continue;
@@ -178,17 +178,38 @@ fn place_of(table: &[Flow], mask: usize, hash: u64) -> usize {
 
 /// The hash of a packet's flow, if it is visible: the packet shows its ports, and may not be of another flow between
 /// its addresses.
-#[inline(always)]
-pub(super) fn flow_of<S: Store>(
-    (store, at): (&S, usize),
-    layout: &Layout,
+pub(super) fn visible_flow_of(
     hasher: &mut FlowHasher,
+    bytes: &[u8],
+    layout: &Layout,
+    lane: u32,
 ) -> Option<u64> {
-    let (_, meta) = store.origin(at);
-    let bytes = store.bytes(at);
     let is_visible = matches!(layout.form(), Form::Datagram | Form::Padded);
-    if !is_visible || has_ip_options(bytes, layout) {
-        return None;
+    let is_visible = is_visible && !has_ip_options(bytes, layout);
+    if is_visible { hasher.usual_flow_of(bytes, layout, lane) } else { None }
+}
+
+/// The layout of a frame and the hash of its flow, if it is visible.
+#[inline(always)]
+pub(super) fn parse_frame(
+    hasher: &mut FlowHasher,
+    link: LinkType,
+    bytes: &[u8],
+    lane: u32,
+) -> (Layout, Option<u64>) {
+    match hasher.parse_usual(link, bytes, lane) {
+        Some((layout, hash)) => (layout, Some(hash)),
+        None => parse_unusual(hasher, link, bytes, lane),
     }
-    hasher.usual_flow_of(bytes, layout, meta.lane)
+}
+
+#[inline(never)]
+fn parse_unusual(
+    hasher: &mut FlowHasher,
+    link: LinkType,
+    bytes: &[u8],
+    lane: u32,
+) -> (Layout, Option<u64>) {
+    let layout = Layout::parse(link, bytes);
+    (layout, visible_flow_of(hasher, bytes, &layout, lane))
 }

@@ -1,5 +1,6 @@
 //! The frames of a burst in memory that the caller lends.
 
+use super::flows::parse_frame;
 use super::store::{Chain, Store};
 use super::{BurstCounters, Merged};
 use crate::offload::coalesce::Exit;
@@ -8,7 +9,7 @@ use crate::offload::coalesce::arrivals::{Source, Trust};
 use crate::offload::coalesce::candidate::ChecksumKind;
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::offload::virtio::{Frame, Header, Identifications};
-use crate::packet::{ChecksumState, Layout, LinkType, Meta, Packet};
+use crate::packet::{ChecksumState, FlowHasher, Layout, LinkType, Meta, Packet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -62,6 +63,11 @@ impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
     #[inline(always)]
     fn layout(&self, at: usize) -> Layout {
         Layout::parse(self.link, self.bytes(at))
+    }
+
+    #[inline(always)]
+    fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>) {
+        parse_frame(hasher, self.link, self.bytes(at), 0)
     }
 
     #[inline(always)]

@@ -1,11 +1,12 @@
 //! The packets of a burst that the coalescer owns: packets, or frames that share their metadata.
 
+use super::flows::{parse_frame, visible_flow_of};
 use super::store::{Chain, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust};
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::offload::coalesce::{Coalescer, Counters, Exit};
-use crate::packet::{Layout, LinkType, Meta, Packet, Piece};
+use crate::packet::{FlowHasher, Layout, LinkType, Meta, Packet, Piece};
 use alloc::vec::Vec;
 
 /// What packets leave by.
@@ -103,6 +104,13 @@ where
     }
 
     #[inline(always)]
+    fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>) {
+        let Some(packet) = &self.packets[at] else { return (Layout::default(), None) };
+        let layout = *packet.layout();
+        (layout, visible_flow_of(hasher, packet.bytes(), &layout, packet.meta.lane))
+    }
+
+    #[inline(always)]
     fn trust(&self, at: usize, source: &Source) -> Option<Trust> {
         let packet = self.packets[at].as_ref().filter(|packet| packet.meta.gso.is_none())?;
         source.trust(packet.link(), &packet.meta)
@@ -161,6 +169,11 @@ where
     #[inline(always)]
     fn layout(&self, at: usize) -> Layout {
         Layout::parse(self.link, self.bytes(at))
+    }
+
+    #[inline(always)]
+    fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>) {
+        parse_frame(hasher, self.link, self.bytes(at), self.meta.lane)
     }
 
     #[inline(always)]

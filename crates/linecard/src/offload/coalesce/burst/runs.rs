@@ -1,12 +1,10 @@
 //! Bursts of few flows, of which each comes in runs: as long as that lasts, no table of flows is needed.
 
-use super::flows::flow_of;
 use super::join::{Joining, Open, UNLIMITED, ends, has_data};
 use super::notes::{FEW, Note, State};
 use super::store::{Later, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::Upcoming;
-use crate::offload::coalesce::bypass::has_ip_options;
 use crate::offload::coalesce::predict::Expected;
 use crate::offload::coalesce::reason::Refusal;
 use crate::offload::coalesce::{Exit, steady};
@@ -26,16 +24,14 @@ impl<S: Store> Joining<'_, S> {
     /// number.
     #[inline(never)]
     fn take(&mut self, at: usize) -> usize {
-        let layout = self.store.layout(at);
-        let is_visible = matches!(layout.form(), Form::Datagram | Form::Padded)
-            && !has_ip_options(self.store.bytes(at), &layout);
+        let (layout, hash) = self.store.flow(at, &mut self.burst.hasher);
         let is_empty = layout.form() == Form::Datagram && layout.payload().is_empty();
-        if is_visible && is_empty && self.burst.notes.is_empty() {
+        if hash.is_some() && is_empty && self.burst.notes.is_empty() {
             // An acknowledgment among acknowledgments: there is nothing that it could overtake.
             self.store.leave(at, layout, Exit::Passed(Refusal::NoPayload));
             return 1;
         }
-        let packets = if is_visible { self.take_of_few(at, layout) } else { 0 };
+        let packets = hash.map_or(0, |hash| self.take_of_few((at, layout), hash));
         if packets > 0 {
             return packets;
         }
@@ -46,12 +42,10 @@ impl<S: Store> Joining<'_, S> {
 
     /// Packets from `at` on as long as there are few flows, of which each comes in runs; returns their number, 0 if it
     /// takes more to handle the first.
-    fn take_of_few(&mut self, at: usize, layout: Layout) -> usize {
+    fn take_of_few(&mut self, (at, layout): (usize, Layout), hash: u64) -> usize {
         if self.burst.notes.here().len() >= FEW {
             return 0;
         }
-        let hash = flow_of((&*self.store, at), &layout, &mut self.burst.hasher);
-        let Some(hash) = hash else { return 0 };
         let bytes = self.store.bytes(at);
         let notes = &mut self.burst.notes;
         if let Some(note) = notes.find(hash) {

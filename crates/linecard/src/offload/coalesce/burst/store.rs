@@ -4,7 +4,7 @@ use crate::offload::coalesce::Exit;
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust, Upcoming};
 use crate::offload::coalesce::reason::{Flush, Refusal};
-use crate::packet::{Layout, LinkType, Meta, Packet};
+use crate::packet::{FlowHasher, Layout, LinkType, Meta, Packet};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -22,6 +22,9 @@ pub(in crate::offload::coalesce) trait Store {
     fn origin(&self, at: usize) -> (LinkType, Meta);
 
     fn layout(&self, at: usize) -> Layout;
+
+    /// The layout of a packet and the hash of its flow, if it is visible.
+    fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>);
 
     /// What is known of a packet's checksum; none if the packet is not a plain one of this source.
     fn trust(&self, at: usize, source: &Source) -> Option<Trust>;
