@@ -2,9 +2,9 @@
 
 use super::header::{self, Ipv4, Ipv6, be16};
 use super::layout::{Form, Layer, LayerKind, MAX_HEADER_LEN, MAX_TUNNELS};
-use super::shape::{Shape, Shapes};
 use super::link::ethertype;
 use super::parse::{plain_ipv4, plain_ipv6};
+use super::shape::{Shape, Shapes};
 use super::{Layout, LinkType, Packet};
 use crate::rng::Rng;
 

@@ -319,6 +319,12 @@ impl Layout {
         (offset(1) - offset(0) == len as u64).then_some(network)
     }
 
+    /// IP and transport layer of such a packet.
+    #[inline(always)]
+    pub(crate) fn usual_layers(&self) -> Option<(Layer, Layer)> {
+        self.usual_network().zip(self.layer(1))
+    }
+
     /// The layer with `index` before it.
     #[inline(always)]
     pub(crate) fn layer(&self, index: usize) -> Option<Layer> {

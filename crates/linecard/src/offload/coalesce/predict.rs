@@ -255,8 +255,15 @@ impl<'a> Expected<'a> {
         taken
     }
 
-    /// Adds the first packet to an aggregate, if it is the next one; returns its length. A reason why no packet may
-    /// follow is written to `ended`.
+    /// Whether the first packet has the same headers, and needs no padding.
+    #[inline(always)]
+    pub(super) fn is_alike<A: Upcoming>(&self, arrivals: &A) -> bool {
+        let next = arrivals.bytes(0);
+        next.is_some_and(|next| next.len() >= MIN_FRAME && self.shape.mergeable(self.bytes, next))
+    }
+
+    /// Adds the first packet, which is alike, to an aggregate, if it is the next one; returns its length. A reason why
+    /// no packet may follow is written to `ended`.
     #[inline(always)]
     pub(super) fn append<A: Upcoming>(
         &self,
@@ -264,13 +271,13 @@ impl<'a> Expected<'a> {
         arrivals: &A,
         ended: &mut Option<Flush>,
     ) -> Option<usize> {
-        let mut grown = aggregate.grown;
-        let (next, len) = self.read(arrivals, &mut grown)?;
-        if aggregate.packets_left() == 0 || !aggregate.has_room(&grown, next.payload_len) {
+        let (next, len) = self.read_alike(arrivals, &mut aggregate.grown)?;
+        if aggregate.packets_left() == 0 || !aggregate.has_room(&aggregate.grown, next.payload_len)
+        {
             return None;
         }
-        *ended = grown.advance(aggregate.size, next.payload_len, (next.flags, next.fields));
-        aggregate.grown = grown;
+        let (size, fields) = (aggregate.size, (next.flags, next.fields));
+        *ended = aggregate.grown.advance(size, next.payload_len, fields);
         aggregate.bytes += len;
         Some(len)
     }
@@ -278,12 +285,13 @@ impl<'a> Expected<'a> {
     /// What the first packet adds to the aggregate, and its length, if it is the next one.
     #[inline(always)]
     fn read<A: Upcoming>(&self, arrivals: &A, grown: &mut Grown) -> Option<(Next, usize)> {
+        if self.is_alike(arrivals) { self.read_alike(arrivals, grown) } else { None }
+    }
+
+    /// [`Expected::read`] of a packet that is alike.
+    #[inline(always)]
+    fn read_alike<A: Upcoming>(&self, arrivals: &A, grown: &mut Grown) -> Option<(Next, usize)> {
         let (bytes, trust) = (arrivals.bytes(0)?, arrivals.trust(0, &self.source)?);
-        // No padding is needed.
-        let alike = bytes.len() >= MIN_FRAME && self.shape.mergeable(self.bytes, bytes);
-        if !alike {
-            return None;
-        }
         let goes_on = match self.shape.plain() {
             Some((network, _)) => self.network_goes_on(network, bytes, grown),
             None => self.layers_go_on(bytes, grown),

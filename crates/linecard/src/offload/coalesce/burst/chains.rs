@@ -1,10 +1,11 @@
 //! Bursts whose flows are known: what becomes of a packet is seen in the packets of its flow that follow it.
 
-use super::join::{Joining, Open, ends, has_data};
+use super::join::{Burst, Joining, Open, ends, has_data};
 use super::notes::{Note, State};
 use super::store::{Later, Store};
 use crate::offload::coalesce::Exit;
 use crate::offload::coalesce::admit::flush_of;
+use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::candidate::Candidate;
 use crate::offload::coalesce::predict::Expected;
 use crate::offload::coalesce::reason::{Flush, Refusal};
@@ -13,6 +14,15 @@ use crate::packet::{Form, LayerKind, Layout};
 
 /// A packet that is missing is looked for among so many.
 const WINDOW: usize = 32;
+
+/// Packets of a flow that may join what is noted: from `next` on, up to `last`.
+struct Run<'a> {
+    note: &'a Note,
+    next: usize,
+    last: usize,
+    /// It is known that the first has the same headers.
+    is_alike: bool,
+}
 
 impl<S: Store> Joining<'_, S> {
     /// Handles a packet.
@@ -64,14 +74,14 @@ impl<S: Store> Joining<'_, S> {
         self.begin(at, layout);
     }
 
-    /// Notes a packet, unless the next one of its flow shows that none will join it: then it returns why.
+    /// Merges a packet with those of its flow that follow it, or notes it, unless the next one shows that none will
+    /// join it: then it returns why.
     #[inline(never)]
     fn begin_before(&mut self, next: usize, (at, layout): (usize, Layout)) -> Option<Flush> {
         let note = Note::new((layout, self.store.bytes(at)), at as u32);
         let bytes = self.store.bytes(next);
         if note.may_continue(bytes) {
-            let note = self.add_note(note);
-            self.join_chain(note, next, usize::MAX);
+            self.begin_chain(note, next);
             return None;
         }
         let following = self.burst.flows.member(next).layout;
@@ -86,6 +96,45 @@ impl<S: Store> Joining<'_, S> {
         }
         self.add_note(note);
         None
+    }
+
+    /// Merges a packet with those of its flow that simply continue it, of which `next` is the first.
+    #[inline(always)]
+    fn begin_chain(&mut self, note: Note, next: usize) {
+        let (first, last) = (note.first as usize, self.burst.flows.last_visible());
+        let shape = self.burst.hasher.shape(&note.layout);
+        let bytes = self.store.bytes(first);
+        let is_alike = shape.is_some_and(|shape| shape.mergeable(bytes, self.store.bytes(next)));
+        if next > last || !is_alike {
+            self.add_note(note);
+            return;
+        }
+        let (_, meta) = self.store.origin(first);
+        let usual = Aggregate::open_usual((bytes, &note.layout), &meta, self.config);
+        let Some(aggregate) = usual else {
+            let number = self.add_note(note);
+            self.join_chain(number, next, usize::MAX);
+            return;
+        };
+        debug_assert_eq!(
+            Candidate::examine(&self.store.view(first, note.layout), self.config, &[])
+                .map(|found| { self.aggregate(&self.store.view(first, note.layout), &found) }),
+            Ok(aggregate)
+        );
+        let mut open = Open { aggregate, last: note.first };
+        let run = Run { note: &note, next, last, is_alike };
+        match self.append_chain(run, &mut open) {
+            (1.., Some(reason)) => {
+                let chain = self.burst.links.chain(first, note.layout);
+                self.store.leave_merged(chain, &mut open.aggregate, reason);
+            }
+            _ => {
+                let mut note = note.with(State::Open(self.burst.open.len() as u32));
+                note.expect(open.aggregate.grown.next_sequence);
+                self.burst.open.push(open);
+                self.add_note(note);
+            }
+        }
     }
 
     /// A packet of a flow that has a note: it joins what is noted, possibly after others that are missing in front of
@@ -114,59 +163,63 @@ impl<S: Store> Joining<'_, S> {
     /// Merges a packet and those of its flow behind it, up to `last`, into what is noted, as long as they simply
     /// continue it; returns their number.
     fn join_chain(&mut self, note: u32, at: usize, last: usize) -> usize {
-        let may_continue = self.burst.notes.get(note).may_continue(self.store.bytes(at));
-        let is_alone = self.burst.notes.get(note).state == State::Alone;
-        // Behind a packet whose flow is not visible, it may be that the one noted is gone.
-        let hidden = self.burst.flows.first_hidden();
-        let last = hidden.map_or(last, |hidden| last.min(hidden));
-        if !may_continue || at > last || is_alone && !self.has_headers_of(note, at) {
+        let noted = *self.burst.notes.get(note);
+        let last = last.min(self.burst.flows.last_visible());
+        if !noted.may_continue(self.store.bytes(at)) || at > last {
             return 0;
         }
-        let Some(open) = self.open(note) else { return 0 };
-        let (packets, ended) = self.append_chain(note, (open, at), last);
+        let is_alike = noted.state == State::Alone;
+        if is_alike && !self.has_headers_of(note, at) {
+            return 0;
+        }
+        let Some(number) = self.open(note) else { return 0 };
+        let mut open = self.burst.open[number as usize];
+        let run = Run { note: &noted, next: at, last, is_alike };
+        let (packets, ended) = self.append_chain(run, &mut open);
+        if packets > 0 {
+            self.burst.open[number as usize] = open;
+            self.burst.notes.get_mut(note).expect(open.aggregate.grown.next_sequence);
+        }
         if let Some(reason) = ended {
             self.leave(note, reason);
         }
         packets
     }
 
-    /// Appends packets to an aggregate; returns their number, and why nothing more will join it.
-    fn append_chain(
-        &mut self,
-        note: u32,
-        (open, mut at): (u32, usize),
-        last: usize,
-    ) -> (usize, Option<Flush>) {
-        let burst = &mut *self.burst;
-        let Note { layout, first, .. } = *burst.notes.get(note);
-        let (store, links) = (&*self.store, &mut burst.links);
-        let Open { aggregate, last: end } = &mut burst.open[open as usize];
-        let bytes = store.bytes(first as usize);
-        let shape = burst.hasher.shape(&layout);
-        let shape = shape.filter(|_| aggregate.may_continue(bytes, store.bytes(at)));
+    /// Appends packets to an aggregate, each of which is handled then; returns their number, and why nothing more
+    /// will join it.
+    #[inline(always)]
+    fn append_chain(&mut self, run: Run<'_>, open: &mut Open) -> (usize, Option<Flush>) {
+        let Run { note: Note { layout, first, .. }, next, last, mut is_alike } = run;
+        let Burst { hasher, flows, links, .. } = &mut *self.burst;
+        let (store, first) = (&*self.store, *first as usize);
+        let Open { aggregate, last: end } = open;
+        let bytes = store.bytes(first);
+        let shape = hasher.shape(layout);
+        let shape = shape.filter(|_| aggregate.may_continue(bytes, store.bytes(next)));
         let Some(shape) = shape else { return (0, None) };
-        let head = Self::head(self.config, (store, first as usize), &layout);
-        let mut upcoming = Later { store, links, at, end: at + 1 };
+        let head = Self::head(self.config, (store, first), layout);
+        let mut upcoming = Later { store, links, at: next, end: next + 1 };
         let expected = Expected::after(head, aggregate, shape, &upcoming);
-        let (mut packets, mut ended) = (0, None);
-        while let Some(len) = expected.append(aggregate, &upcoming, &mut ended) {
-            packets += 1;
-            upcoming.links.append(end, at, len);
-            burst.flows.done(at);
-            let next = burst.flows.next_of(at).filter(|_| ended.is_none());
-            let Some(next) = next.filter(|next| *next <= last) else {
-                // It is the last of its flow, unless another one follows what hides it.
-                let is_last = next.is_none() && last == usize::MAX;
-                ended = ended.or_else(|| is_last.then_some(Flush::BatchEnd));
-                break;
-            };
-            at = next;
+        let (mut packets, mut ended, mut next) = (0, None, Some(next));
+        while let Some(at) = next.filter(|at| *at <= last) {
             (upcoming.at, upcoming.end) = (at, at + 1);
+            if !is_alike && !expected.is_alike(&upcoming) {
+                break;
+            }
+            is_alike = false;
+            let Some(len) = expected.append(aggregate, &upcoming, &mut ended) else { break };
+            upcoming.links.append(end, at, len);
+            flows.done(at);
+            packets += 1;
+            if ended.is_some() {
+                break;
+            }
+            next = flows.next_of(at);
         }
-        if packets > 0 {
-            burst.notes.get_mut(note).expect(aggregate.grown.next_sequence);
-        }
-        (packets, ended)
+        // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
+        let is_last = next.is_none() && last == usize::MAX;
+        (packets, ended.or_else(|| is_last.then_some(Flush::BatchEnd)))
     }
 
     /// The packet that a flow expects, if the one at hand is ahead of it and it lies a little later in the burst. It is

@@ -135,13 +135,13 @@ impl Flows {
         None
     }
 
-    /// The first packet left whose flow is not visible.
+    /// Packets of one flow may be handled together up to this one: behind it is one whose flow is not visible.
     #[inline(always)]
-    pub(super) fn first_hidden(&self) -> Option<usize> {
-        self.hidden.last().map(|at| *at as usize)
+    pub(super) fn last_visible(&self) -> usize {
+        self.hidden.last().map_or(usize::MAX, |at| *at as usize)
     }
 
-    /// That packet has been handled.
+    /// The first packet left whose flow is not visible has been handled.
     pub(super) fn pass_hidden(&mut self) {
         self.hidden.pop();
     }

@@ -129,7 +129,7 @@ impl<S: Store> Joining<'_, S> {
     }
 
     /// An aggregate that begins with an examined packet.
-    fn aggregate(&self, packet: &Packet<&[u8]>, candidate: &Candidate) -> Aggregate {
+    pub(super) fn aggregate(&self, packet: &Packet<&[u8]>, candidate: &Candidate) -> Aggregate {
         Aggregate::open((0, packet), candidate, self.config, Instant::ZERO)
     }
 

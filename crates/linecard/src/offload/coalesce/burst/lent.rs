@@ -61,11 +61,6 @@ impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
     }
 
     #[inline(always)]
-    fn layout(&self, at: usize) -> Layout {
-        Layout::parse(self.link, self.bytes(at))
-    }
-
-    #[inline(always)]
     fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>) {
         parse_frame(hasher, self.link, self.bytes(at), 0)
     }

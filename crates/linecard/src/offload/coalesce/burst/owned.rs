@@ -99,11 +99,6 @@ where
     }
 
     #[inline(always)]
-    fn layout(&self, at: usize) -> Layout {
-        self.packets[at].as_ref().map(|packet| *packet.layout()).unwrap_or_default()
-    }
-
-    #[inline(always)]
     fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>) {
         let Some(packet) = &self.packets[at] else { return (Layout::default(), None) };
         let layout = *packet.layout();
@@ -164,11 +159,6 @@ where
     #[inline(always)]
     fn origin(&self, _: usize) -> (LinkType, Meta) {
         (self.link, self.meta)
-    }
-
-    #[inline(always)]
-    fn layout(&self, at: usize) -> Layout {
-        Layout::parse(self.link, self.bytes(at))
     }
 
     #[inline(always)]

@@ -21,8 +21,6 @@ pub(in crate::offload::coalesce) trait Store {
     /// The link and the metadata of a packet.
     fn origin(&self, at: usize) -> (LinkType, Meta);
 
-    fn layout(&self, at: usize) -> Layout;
-
     /// The layout of a packet and the hash of its flow, if it is visible.
     fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>);
 
