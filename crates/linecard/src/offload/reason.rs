@@ -89,6 +89,10 @@ impl<R: Reason, const N: usize> Tally<R, N> {
         self.counts[reason.index()] += 1;
     }
 
+    pub(crate) fn count_n(&mut self, reason: R, times: u64) {
+        self.counts[reason.index()] += times;
+    }
+
     /// How often `reason` occurred.
     #[must_use]
     pub fn of(&self, reason: R) -> u64 {

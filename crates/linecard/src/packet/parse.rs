@@ -6,6 +6,7 @@
 use super::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16, protocol};
 use super::layout::{Form, LayerKind, Layout, MAX_EXTENSIONS, MAX_LABELS, MAX_TUNNELS};
 use super::link::{self, LinkType, ethertype};
+use core::hint::select_unpredictable;
 
 /// Bytes of tunnel headers.
 const LABEL_LEN: usize = 4;
@@ -72,8 +73,10 @@ pub(super) fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
     let ip = header::get::<Ipv4>(bytes, AT)?;
     let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
     let end = AT + usize::from(ip.total_len);
-    let shown = bytes.get(..end).filter(|_| plain)?;
-    plain_transport((shown, AT), LayerKind::Ipv4, AT + Ipv4::LEN, ip.protocol)
+    if !plain || end > bytes.len() {
+        return None;
+    }
+    plain_transport((bytes, end, AT), LayerKind::Ipv4, AT + Ipv4::LEN, ip.protocol)
 }
 
 #[inline(always)]
@@ -81,32 +84,32 @@ pub(super) fn plain_ipv6<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
     let ip = header::get::<Ipv6>(bytes, AT)?;
     let plain = ip.version_class_label >> 28 == 6 && ip.payload_len != 0;
     let end = AT + Ipv6::LEN + usize::from(ip.payload_len);
-    let shown = bytes.get(..end).filter(|_| plain)?;
-    plain_transport((shown, AT), LayerKind::Ipv6, AT + Ipv6::LEN, ip.next_header)
+    if !plain || end > bytes.len() {
+        return None;
+    }
+    plain_transport((bytes, end, AT), LayerKind::Ipv6, AT + Ipv6::LEN, ip.next_header)
 }
 
+/// TCP and UDP are told apart without a branch, which could hardly be predicted.
 #[inline(always)]
 fn plain_transport(
-    (bytes, at): (&[u8], usize),
+    (bytes, end, at): (&[u8], usize, usize),
     network: LayerKind,
     offset: usize,
     number: u8,
 ) -> Option<Layout> {
-    let (kind, header_len) = match number {
-        protocol::TCP => (LayerKind::Tcp, header::get::<Tcp>(bytes, offset)?.header_len()),
-        protocol::UDP => {
-            let udp = header::get::<Udp>(bytes, offset)?;
-            let whole = offset + usize::from(udp.length) == bytes.len();
-            let kind = whole && !is_tunnel(udp.destination);
-            (kind.then_some(LayerKind::Udp)?, Udp::LEN)
-        }
-        _ => return None,
-    };
+    // With a UDP header, the bytes of the longer TCP header are at hand in all but the shortest frames.
+    let header = bytes.get(offset..)?.first_chunk::<{ Tcp::LEN }>()?;
+    let (tcp, udp) = (header::at::<Tcp>(header, 0), header::at::<Udp>(header, 0));
+    let is_tcp = number == protocol::TCP;
+    let header_len = select_unpredictable(is_tcp, tcp.header_len(), Udp::LEN);
+    let is_whole = offset + usize::from(udp.length) == end;
+    let is_udp = (number == protocol::UDP) & is_whole & !is_tunnel(udp.destination);
     let payload = offset + header_len;
-    if payload > bytes.len() || kind == LayerKind::Tcp && header_len < Tcp::LEN {
-        return None;
-    }
-    Some(Layout::plain((network, at), (kind, offset), payload, (bytes.len(), number)))
+    let fits = (payload <= end) & (header_len >= Udp::LEN);
+    let is_plain = (is_tcp & (header_len >= Tcp::LEN) | is_udp) & fits;
+    let kind = select_unpredictable(is_tcp, LayerKind::Tcp, LayerKind::Udp);
+    is_plain.then(|| Layout::plain((network, at), (kind, offset), payload, (end, number)))
 }
 
 /// The state of one parse.

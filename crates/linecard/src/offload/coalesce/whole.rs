@@ -1,7 +1,7 @@
 //! Batches of which nothing is held: they are merged as bursts are, without the flow table, the places and the
 //! timers of held data.
 
-use super::burst::{OwnedFrames, OwnedPackets, Way};
+use super::burst::{AllAlone, OwnedFrames, OwnedPackets, Way};
 use super::config::Creation;
 use super::{Coalescer, Exit};
 use crate::packet::{BATCH, LinkType, Meta, Packet};
@@ -39,7 +39,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         // Packets are left where the caller's function has panicked.
         burst_packets.clear();
         burst_packets.extend(packets.map(Some));
-        let way = Way { counters, chains, out, alone: 0 };
+        let way = Way { counters, chains, out, alone: AllAlone::default() };
         let mut store = OwnedPackets { packets: burst_packets, way };
         store.way.receive(store.packets.iter().flatten().map(Packet::bytes));
         burst.merge(config, &mut store);
@@ -56,7 +56,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let Self { burst, burst_frames, config, counters, chains, .. } = self;
         burst_frames.clear();
         burst_frames.extend(frames.map(Some));
-        let way = Way { counters, chains, out, alone: 0 };
+        let way = Way { counters, chains, out, alone: AllAlone::default() };
         let mut store = OwnedFrames { frames: burst_frames, link, meta, way };
         store.way.receive(store.frames.iter().flatten().map(B::as_ref));
         burst.merge(config, &mut store);

@@ -1,8 +1,9 @@
 //! Bursts whose flows are known: what becomes of a packet is seen in the packets of its flow that follow it.
 
+use super::flows::{Member, Standing};
 use super::join::{Burst, Joining, Open, ends, has_data};
 use super::notes::{Note, State};
-use super::store::{Later, Store};
+use super::store::{Alone, Later, Store};
 use crate::offload::coalesce::Exit;
 use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
@@ -28,17 +29,15 @@ impl<S: Store> Joining<'_, S> {
     /// Handles a packet.
     #[inline(always)]
     pub(super) fn take_of_flow(&mut self, at: usize) {
-        let member = *self.burst.flows.member(at);
-        if member.is_done {
-            return;
-        }
-        if !member.has_flow() {
-            self.burst.flows.pass_hidden();
-            return self.bypass(at, member.layout);
-        }
-        match self.note_of(at) {
-            None => self.begin(at, member.layout),
-            Some(note) => self.proceed(note, at, member.layout),
+        let Member { layout, standing, .. } = *self.burst.flows.member(at);
+        match standing {
+            Standing::Done => {}
+            Standing::First => self.begin(at, layout),
+            Standing::Later => self.proceed(at, layout),
+            Standing::Hidden => {
+                self.burst.flows.pass_hidden();
+                self.bypass(at, layout);
+            }
         }
     }
 
@@ -53,19 +52,16 @@ impl<S: Store> Joining<'_, S> {
     /// it.
     #[inline(always)]
     pub(super) fn begin(&mut self, at: usize, layout: Layout) {
-        let exit = match layout.form() {
-            Form::Datagram if layout.payload().is_empty() => Exit::Passed(Refusal::NoPayload),
-            Form::Datagram if ends(self.store.bytes(at), &layout) => Exit::Flushed(Flush::EndFlag),
-            Form::Datagram => match self.burst.flows.next_of(at) {
-                None => Exit::Flushed(Flush::BatchEnd),
-                Some(next) => match self.begin_before(next, (at, layout)) {
-                    None => return,
-                    Some(reason) => Exit::Flushed(reason),
-                },
-            },
-            _ => Exit::Passed(Refusal::Trailer),
-        };
-        self.store.leave(at, layout, exit);
+        if layout.form() != Form::Datagram {
+            return self.store.leave(at, layout, Exit::Passed(Refusal::Trailer));
+        }
+        let (is_empty, ends) = (layout.payload().is_empty(), ends(self.store.bytes(at), &layout));
+        // One branch: which of the three it is can hardly be predicted.
+        if self.burst.flows.is_last(at) | is_empty | ends {
+            self.store.leave_alone(at, layout, Alone::of(is_empty, ends));
+        } else {
+            self.begin_before(at, layout);
+        }
     }
 
     /// [`Joining::begin`] where it is seldom.
@@ -75,27 +71,28 @@ impl<S: Store> Joining<'_, S> {
     }
 
     /// Merges a packet with those of its flow that follow it, or notes it, unless the next one shows that none will
-    /// join it: then it returns why.
+    /// join it.
     #[inline(never)]
-    fn begin_before(&mut self, next: usize, (at, layout): (usize, Layout)) -> Option<Flush> {
+    fn begin_before(&mut self, at: usize, layout: Layout) {
+        let Some(next) = self.burst.flows.next_of(at) else {
+            return self.store.leave_alone(at, layout, Alone::of(false, false));
+        };
         let note = Note::new((layout, self.store.bytes(at)), at as u32);
         let bytes = self.store.bytes(next);
         if note.may_continue(bytes) {
-            self.begin_chain(note, next);
-            return None;
+            return self.begin_chain(note, next);
         }
         let following = self.burst.flows.member(next).layout;
         if !has_data(&following) {
-            return Some(Flush::Bypass);
+            return self.store.leave(at, layout, Exit::Flushed(Flush::Bypass));
         }
         // A packet that is missing between the two may come.
         let is_next = !self.config.restore_order || note.is_followed_by(bytes);
         if is_next && following.payload().len() > layout.payload().len() {
             self.store.refuse(Refusal::Longer);
-            return Some(flush_of(Refusal::Longer));
+            return self.store.leave(at, layout, Exit::Flushed(flush_of(Refusal::Longer)));
         }
         self.add_note(note);
-        None
     }
 
     /// Merges a packet with those of its flow that simply continue it, of which `next` is the first.
@@ -137,11 +134,11 @@ impl<S: Store> Joining<'_, S> {
         }
     }
 
-    /// A packet of a flow that has a note: it joins what is noted, possibly after others that are missing in front of
+    /// A packet of a flow that may have a note: it joins what is noted, possibly after others that are missing in front of
     /// it, or takes its place.
     #[inline(never)]
-    fn proceed(&mut self, note: u32, at: usize, layout: Layout) {
-        let mut note = Some(note);
+    fn proceed(&mut self, at: usize, layout: Layout) {
+        let mut note = self.note_of(at);
         while let Some(before) = note {
             if self.join_chain(before, at, usize::MAX) > 0 {
                 return;
@@ -216,6 +213,9 @@ impl<S: Store> Joining<'_, S> {
                 break;
             }
             next = flows.next_of(at);
+        }
+        if let (None, Some(next)) = (ended, next) {
+            flows.is_later(next);
         }
         // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
         let is_last = next.is_none() && last == usize::MAX;

@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 /// Headers are prefetched so many packets ahead.
 pub(super) const AHEAD: usize = 12;
 
+/// Places in the table for each packet at least: collisions cost a branch that cannot be predicted.
+const SPACE: usize = 4;
+
 /// A number, or none: 0, so that tables are cleared fast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Number(u32);
@@ -40,20 +43,25 @@ struct Flow {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Member {
     pub(super) layout: Layout,
-    /// The place of its flow; none if it is not visible.
+    /// The place of its flow, if it is visible.
     flow: Number,
     /// The next packet of the flow.
     next: Number,
-    /// It has been handled.
-    pub(super) is_done: bool,
+    pub(super) standing: Standing,
 }
 
-impl Member {
-    /// Whether its flow is visible.
-    #[inline(always)]
-    pub(super) fn has_flow(&self) -> bool {
-        self.flow != Number::NONE
-    }
+/// What a packet is to its flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Its flow is not visible.
+    #[default]
+    Hidden,
+    /// Nothing of its flow is noted.
+    First,
+    /// Something of its flow may be noted.
+    Later,
+    /// It has been handled.
+    Done,
 }
 
 /// The flows of a burst, by hash, with open addressing.
@@ -84,7 +92,7 @@ impl Flows {
     pub(super) fn find<S: Store>(&mut self, store: &S, start: usize, hasher: &mut FlowHasher) {
         let packets = store.len();
         self.table.clear();
-        self.table.resize((2 * packets).next_power_of_two(), Flow::default());
+        self.table.resize((SPACE * packets).next_power_of_two(), Flow::default());
         self.members.resize(packets, Member::default());
         let mask = self.table.len() - 1;
         for (at, member) in self.members.iter_mut().enumerate().skip(start).rev() {
@@ -99,7 +107,8 @@ impl Flows {
             };
             let place = place_of(&self.table, mask, hash);
             let flow = &mut self.table[place];
-            *member = Member { layout, flow: Number::of(place), next: flow.first, is_done: false };
+            let standing = Standing::First;
+            *member = Member { layout, flow: Number::of(place), next: flow.first, standing };
             (flow.hash, flow.first) = (hash, Number::of(at));
         }
     }
@@ -107,7 +116,11 @@ impl Flows {
     /// Sets the note of the flow with this hash, if packets of it are left.
     pub(super) fn set_note_of(&mut self, hash: u64, note: u32) {
         let place = place_of(&self.table, self.table.len() - 1, hash);
-        self.table[place].note = Number::of(note as usize);
+        let flow = &mut self.table[place];
+        flow.note = Number::of(note as usize);
+        if let Some(first) = flow.first.get() {
+            self.members[first].standing = Standing::Later;
+        }
     }
 
     #[inline(always)]
@@ -118,7 +131,27 @@ impl Flows {
     /// A packet has been handled.
     #[inline(always)]
     pub(super) fn done(&mut self, at: usize) {
-        self.members[at].is_done = true;
+        self.members[at].standing = Standing::Done;
+    }
+
+    /// When this packet comes, something of its flow is noted.
+    #[inline(always)]
+    pub(super) fn is_later(&mut self, at: usize) {
+        self.members[at].standing = Standing::Later;
+    }
+
+    /// When the next packet of its flow comes, something of it is noted.
+    #[inline(always)]
+    pub(super) fn is_noted_at(&mut self, at: usize) {
+        if let Some(next) = self.next_of(at) {
+            self.is_later(next);
+        }
+    }
+
+    /// Whether a packet is the last of its flow.
+    #[inline(always)]
+    pub(super) fn is_last(&self, at: usize) -> bool {
+        self.members[at].next == Number::NONE
     }
 
     /// The next packet of the flow of a packet that has not been handled.
@@ -127,7 +160,7 @@ impl Flows {
         let mut next = self.members[at].next;
         while let Some(at) = next.get() {
             let member = &self.members[at];
-            if !member.is_done {
+            if member.standing != Standing::Done {
                 return Some(at);
             }
             next = member.next;
@@ -153,12 +186,12 @@ impl Flows {
         flow.note.get().map(|note| note as u32)
     }
 
-    /// Sets the note of the flow of a packet, if flows are known.
+    /// Sets the note of the flow of a packet.
     #[inline(always)]
     pub(super) fn set_note(&mut self, at: usize, note: u32) {
-        let place = self.members.get(at).and_then(|member| member.flow.get());
-        if let Some(flow) = place.and_then(|place| self.table.get_mut(place)) {
-            flow.note = Number::of(note as usize);
+        if let Some(place) = self.members[at].flow.get() {
+            self.table[place].note = Number::of(note as usize);
+            self.is_noted_at(at);
         }
     }
 }
@@ -167,13 +200,14 @@ impl Flows {
 #[inline(always)]
 fn place_of(table: &[Flow], mask: usize, hash: u64) -> usize {
     let mut place = hash as usize & mask;
-    while let Flow { hash: other, first, .. } = table[place]
-        && first != Number::NONE
-        && other != hash
-    {
+    loop {
+        let Flow { hash: other, first, .. } = table[place];
+        // One branch: whether a flow is new can hardly be predicted.
+        if (other ^ hash).min(first.0.into()) == 0 {
+            return place;
+        }
         place = (place + 1) & mask;
     }
-    place
 }
 
 /// The hash of a packet's flow, if it is visible: the packet shows its ports, and may not be of another flow between

@@ -163,7 +163,9 @@ impl<S: Store> Joining<'_, S> {
     #[inline]
     pub(super) fn add_note(&mut self, note: Note) -> u32 {
         let number = self.burst.notes.add(note);
-        self.burst.flows.set_note(note.first as usize, number);
+        if self.burst.flows.are_known() {
+            self.burst.flows.set_note(note.first as usize, number);
+        }
         self.burst.current = Some(number);
         number
     }
@@ -210,6 +212,7 @@ impl<S: Store> Joining<'_, S> {
                 let ended = aggregate.append(&candidate, bytes);
                 self.burst.links.append(last, at, layout.end());
                 self.burst.notes.get_mut(note).expect(aggregate.grown.next_sequence);
+                self.burst.flows.is_noted_at(at);
                 if let Some(reason) = ended {
                     self.leave(note, reason);
                 }

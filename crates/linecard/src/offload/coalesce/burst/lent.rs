@@ -1,7 +1,7 @@
 //! The frames of a burst in memory that the caller lends.
 
 use super::flows::parse_frame;
-use super::store::{Chain, Store};
+use super::store::{AllAlone, Alone, Chain, Store};
 use super::{BurstCounters, Merged};
 use crate::offload::coalesce::Exit;
 use crate::offload::coalesce::aggregate::Aggregate;
@@ -38,6 +38,30 @@ pub(super) struct Lent<'a, F: ?Sized> {
     /// Empty; kept for its memory.
     pub(super) slices: &'a mut Vec<&'static [u8]>,
     pub(super) out: &'a mut F,
+    /// Packets that have left alone.
+    pub(super) alone: AllAlone,
+}
+
+impl<F: ?Sized> Lent<'_, F> {
+    /// Counts what has left alone, all at once.
+    pub(super) fn finish(self) {
+        for (exit, packets) in self.alone.counts() {
+            match exit {
+                Exit::Passed(refusal) => self.counters.refused.count_n(refusal, packets),
+                Exit::Flushed(reason) => self.counters.flushed.count_n(reason, packets),
+            }
+        }
+    }
+}
+
+impl<F: FnMut(Merged<'_>) + ?Sized> Lent<'_, F> {
+    #[inline(always)]
+    fn pass(&mut self, at: usize) {
+        self.counters.packets_out += 1;
+        let bytes = &self.buffer[self.places[at].range()];
+        let header = Header::default();
+        (self.out)(Merged { header, slices: &[bytes], first: at, packets: 1 });
+    }
 }
 
 impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
@@ -74,16 +98,18 @@ impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
         self.counters.refused.count(refusal);
     }
 
-    #[inline]
     fn leave(&mut self, at: usize, _: Layout, exit: Exit) {
-        self.counters.packets_out += 1;
         match exit {
             Exit::Passed(refusal) => self.counters.refused.count(refusal),
             Exit::Flushed(reason) => self.counters.flushed.count(reason),
         }
-        let bytes = &self.buffer[self.places[at].range()];
-        let header = Header::default();
-        (self.out)(Merged { header, slices: &[bytes], first: at, packets: 1 });
+        self.pass(at);
+    }
+
+    #[inline(always)]
+    fn leave_alone(&mut self, at: usize, _: Layout, reason: Alone) {
+        self.alone.count(reason);
+        self.pass(at);
     }
 
     #[inline(never)]

@@ -25,6 +25,7 @@ use core::ops::Range;
 pub(super) use join::Burst;
 use lent::{Lent, Place};
 pub(super) use owned::{OwnedFrames, OwnedPackets, Way};
+pub(super) use store::AllAlone;
 
 /// A range that does not lie inside of the buffer, ends before it starts, or starts beyond 4 GiB. Nothing
 /// was merged.
@@ -220,8 +221,10 @@ impl Merger {
             counters: &mut self.counters,
             slices: &mut self.slices,
             out,
+            alone: AllAlone::default(),
         };
         self.burst.merge(&self.config, &mut lent);
+        lent.finish();
         Ok(())
     }
 

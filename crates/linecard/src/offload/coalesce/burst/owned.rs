@@ -1,7 +1,7 @@
 //! The packets of a burst that the coalescer owns: packets, or frames that share their metadata.
 
 use super::flows::{parse_frame, visible_flow_of};
-use super::store::{Chain, Store};
+use super::store::{AllAlone, Alone, Chain, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust};
 use crate::offload::coalesce::reason::{Flush, Refusal};
@@ -15,8 +15,8 @@ pub(in crate::offload::coalesce) struct Way<'a, B, F> {
     /// Emptied lists for merged packets.
     pub(in crate::offload::coalesce) chains: &'a mut Vec<Vec<Piece<B>>>,
     pub(in crate::offload::coalesce) out: &'a mut F,
-    /// Packets that have left alone and were not refused.
-    pub(in crate::offload::coalesce) alone: u64,
+    /// Packets that have left alone.
+    pub(in crate::offload::coalesce) alone: AllAlone,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
@@ -33,9 +33,21 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
 
     /// Counts what has left, all at once.
     pub(in crate::offload::coalesce) fn finish(self) {
-        // Nothing was held.
-        self.counters.segments.record_n(1, self.alone);
-        self.counters.hold_ns.record_n(0, self.alone);
+        let counters = self.counters;
+        for (exit, packets) in self.alone.counts() {
+            match exit {
+                Exit::Passed(refusal) => {
+                    counters.refused.count_n(refusal, packets);
+                    counters.passed += packets;
+                }
+                Exit::Flushed(reason) => {
+                    counters.flushed.count_n(reason, packets);
+                    // Nothing was held.
+                    counters.segments.record_n(1, packets);
+                    counters.hold_ns.record_n(0, packets);
+                }
+            }
+        }
     }
 
     #[inline(always)]
@@ -46,12 +58,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
                 self.counters.refused.count(refusal);
                 self.counters.passed += 1;
             }
-            Exit::Flushed(reason) => {
-                self.counters.flushed.count(reason);
-                self.alone += 1;
-            }
+            Exit::Flushed(reason) => self.counters.flushed(reason, 1, 0),
         }
         (self.out)(packet, exit);
+    }
+
+    #[inline(always)]
+    fn leave_alone(&mut self, packet: Packet<B>, reason: Alone) {
+        self.counters.sent(packet.bytes().len());
+        self.alone.count(reason);
+        (self.out)(packet, reason.exit());
     }
 
     #[inline(always)]
@@ -116,10 +132,16 @@ where
         self.way.counters.refused.count(refusal);
     }
 
-    #[inline(always)]
     fn leave(&mut self, at: usize, _: Layout, exit: Exit) {
         if let Some(packet) = self.packets[at].take() {
             self.way.leave(packet, exit);
+        }
+    }
+
+    #[inline(always)]
+    fn leave_alone(&mut self, at: usize, _: Layout, reason: Alone) {
+        if let Some(packet) = self.packets[at].take() {
+            self.way.leave_alone(packet, reason);
         }
     }
 
@@ -176,11 +198,18 @@ where
         self.way.counters.refused.count(refusal);
     }
 
-    #[inline(always)]
     fn leave(&mut self, at: usize, layout: Layout, exit: Exit) {
         if let Some(frame) = self.frames[at].take() {
             let packet = Packet::with_layout(frame, self.link, layout, self.meta);
             self.way.leave(packet, exit);
+        }
+    }
+
+    #[inline(always)]
+    fn leave_alone(&mut self, at: usize, layout: Layout, reason: Alone) {
+        if let Some(frame) = self.frames[at].take() {
+            let packet = Packet::with_layout(frame, self.link, layout, self.meta);
+            self.way.leave_alone(packet, reason);
         }
     }
 

@@ -2,12 +2,11 @@
 
 use super::join::{Joining, Open, UNLIMITED, ends, has_data};
 use super::notes::{FEW, Note, State};
-use super::store::{Later, Store};
+use super::store::{Alone, Later, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::Upcoming;
 use crate::offload::coalesce::predict::Expected;
-use crate::offload::coalesce::reason::Refusal;
-use crate::offload::coalesce::{Exit, steady};
+use crate::offload::coalesce::steady;
 use crate::packet::{Form, Layout};
 
 impl<S: Store> Joining<'_, S> {
@@ -28,7 +27,7 @@ impl<S: Store> Joining<'_, S> {
         let is_empty = layout.form() == Form::Datagram && layout.payload().is_empty();
         if hash.is_some() && is_empty && self.burst.notes.is_empty() {
             // An acknowledgment among acknowledgments: there is nothing that it could overtake.
-            self.store.leave(at, layout, Exit::Passed(Refusal::NoPayload));
+            self.store.leave_alone(at, layout, Alone::of(true, false));
             return 1;
         }
         let packets = hash.map_or(0, |hash| self.take_of_few((at, layout), hash));

@@ -11,6 +11,46 @@ use core::ops::Range;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
+/// Why most packets leave as they came: numbers, so that they are counted without a branch.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::offload::coalesce) struct Alone(usize);
+
+impl Alone {
+    /// By number; the last two are packets without data.
+    pub(super) const EXITS: [Exit; 4] = [
+        Exit::Flushed(Flush::BatchEnd),
+        Exit::Flushed(Flush::EndFlag),
+        Exit::Passed(Refusal::NoPayload),
+        Exit::Passed(Refusal::NoPayload),
+    ];
+
+    #[inline(always)]
+    pub(super) fn of(is_empty: bool, ends: bool) -> Self {
+        Self(usize::from(is_empty) << 1 | usize::from(ends))
+    }
+
+    #[inline(always)]
+    pub(super) fn exit(self) -> Exit {
+        Self::EXITS[self.0]
+    }
+}
+
+/// How many packets left for each of these reasons.
+#[derive(Debug, Default)]
+pub(in crate::offload::coalesce) struct AllAlone([u64; Alone::EXITS.len()]);
+
+impl AllAlone {
+    #[inline(always)]
+    pub(super) fn count(&mut self, reason: Alone) {
+        self.0[reason.0] += 1;
+    }
+
+    /// Each reason with its count.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (Exit, u64)> {
+        Alone::EXITS.into_iter().zip(self.0)
+    }
+}
+
 /// The packets of a burst, in the order of their arrival, and the way out.
 pub(in crate::offload::coalesce) trait Store {
     fn len(&self) -> usize;
@@ -32,6 +72,9 @@ pub(in crate::offload::coalesce) trait Store {
 
     /// A packet leaves as it came.
     fn leave(&mut self, at: usize, layout: Layout, exit: Exit);
+
+    /// The same for the most frequent reasons.
+    fn leave_alone(&mut self, at: usize, layout: Layout, reason: Alone);
 
     /// The packets of `chain` leave as one.
     fn leave_merged(&mut self, chain: Chain<'_>, aggregate: &mut Aggregate, reason: Flush);
