@@ -126,6 +126,15 @@ impl Shape {
     /// shape, except for fields that segmenting derives.
     #[inline(always)]
     pub(crate) fn mergeable(&self, first: &[u8], next: &[u8]) -> bool {
+        let len = self.layout.header_len();
+        if (CHUNK..=2 * CHUNK).contains(&len) {
+            // The headers of most packets: two chunks, which may overlap.
+            let ends = |bytes: &'_ [u8]| Some((*bytes.first_chunk()?, *bytes.get(..len)?.last_chunk()?));
+            let (Some(first), Some(next)) = (ends(first), ends(next)) else { return false };
+            let Some(mask) = ends(&self.merge.0) else { return false };
+            let chunks = [(&first.0, &next.0, &mask.0), (&first.1, &next.1, &mask.1)];
+            return differing(chunks) == NOTHING;
+        }
         match (first.get(..self.compared), next.get(..self.compared)) {
             (Some(first), Some(next)) => equal_in_chunks(first, next, &self.merge.0),
             _ => self.mergeable_short(first, next),
@@ -153,8 +162,7 @@ impl Shape {
 fn equal_in_chunks(first: &[u8], next: &[u8], mask: &[u8; MAX_HEADER_LEN]) -> bool {
     let (first, next, mask) = (first.as_chunks().0, next.as_chunks().0, mask.as_chunks().0);
     match (first, next, mask) {
-        // The most frequent headers: TCP over IPv4, and over IPv6 or with options.
-        ([a, b], [x, y], [m, n, ..]) => differing([(a, x, m), (b, y, n)]) == NOTHING,
+        // IPv6 and TCP, and TCP with options over IPv4.
         ([a, b, c], [x, y, z], [m, n, o, ..]) => {
             differing([(a, x, m), (b, y, n), (c, z, o)]) == NOTHING
         }

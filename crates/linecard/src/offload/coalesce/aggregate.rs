@@ -248,7 +248,7 @@ impl Aggregate {
             ports: transport.offset,
             summed: 1,
             checksum: ChecksumKind::Full,
-            padding: Padding::NotNeeded,
+            padding: Padding::of_whole(bytes.len()),
             limit: if tcp { config.max_segments } else { config.max_datagrams },
             size: payload_len,
             room: room(layout, config),
@@ -347,12 +347,12 @@ fn is_intact(bytes: &[u8], network: Layer, transport: Layer) -> bool {
     Sum::of(covered).plus(pseudo_sum(bytes, network, number, covered.len())).is_valid()
 }
 
-/// Offset of the ports if the next packet can be predicted: the packet has one checksum and needs
-/// no padding, and its payload cannot turn out to be a tunnel's packet.
+/// Offset of the ports if the next packet can be predicted: the packet has one checksum and is
+/// not padded, and its payload cannot turn out to be a tunnel's packet.
 #[inline]
 fn ports<B: AsRef<[u8]>>(candidate: &Candidate, packet: &Packet<B>) -> u16 {
     let simple = candidate.checksum == ChecksumKind::Full
-        && candidate.padding == Padding::NotNeeded
+        && candidate.padding != Padding::Zeros
         && candidate.derived.summed == 1;
     let Some(transport) = packet.layout().transport().filter(|_| simple) else { return 0 };
     let tunnel = transport.kind == LayerKind::Udp
@@ -399,6 +399,12 @@ fn room(layout: &Layout, config: &Config) -> u32 {
 }
 
 impl Padding {
+    /// That of a frame of `len` bytes that ends with its datagram.
+    #[inline(always)]
+    pub(super) fn of_whole(len: usize) -> Self {
+        if len < MIN_FRAME { Self::Missing } else { Self::NotNeeded }
+    }
+
     /// Either all short frames of a merged packet are padded, or none is.
     #[inline(always)]
     fn join(self, next: Self) -> Result<Self, Refusal> {

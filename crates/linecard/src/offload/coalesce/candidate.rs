@@ -264,7 +264,7 @@ fn tcp_fields(bytes: &[u8], transport: Layer) -> (u32, u16) {
 #[inline(always)]
 fn examine_padding(frame: &[u8], end: usize) -> Result<Padding, Refusal> {
     if frame.len() == end {
-        return Ok(if end < MIN_FRAME { Padding::Missing } else { Padding::NotNeeded });
+        return Ok(Padding::of_whole(end));
     }
     let zeros = frame.len() == MIN_FRAME && frame[end..].iter().all(|byte| *byte == 0);
     if zeros { Ok(Padding::Zeros) } else { Err(Refusal::Trailer) }

@@ -7,9 +7,9 @@ use super::candidate::{ChecksumKind, Padding};
 use crate::offload::checksum::{field_of, written_checksum};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{
-    self, GRE_CHECKSUM, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at, tcp_flags,
+    self, GRE_CHECKSUM, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at, protocol, tcp_flags,
 };
-use crate::packet::{ChecksumState, Gso, Layer, LayerKind, Layout, Packet};
+use crate::packet::{ChecksumState, Gso, Layer, LayerKind, Layout, Packet, pseudo_sum};
 
 /// What has been patched so far, from the innermost layer outwards.
 #[derive(Default)]
@@ -20,6 +20,8 @@ struct Inside {
     sums: usize,
     /// The flag word of the first packet.
     flags: u16,
+    /// The IP header of a packet without tunnels.
+    network: Option<Layer>,
 }
 
 /// A header whose checksum covers payload.
@@ -43,6 +45,7 @@ impl Aggregate {
             (layout.layer_count(), layout.layer(0), layout.layer(1))
         {
             // Unrolled: most packets have two layers.
+            inside.network = Some(network).filter(|layer| layer.kind.is_ip());
             self.patch_layer(bytes, (&layout, transport), &mut inside);
             self.patch_layer(bytes, (&layout, network), &mut inside);
         } else {
@@ -143,7 +146,11 @@ impl Aggregate {
             return 0;
         }
         let layer = covering.layer;
-        let pseudo = layout.pseudo_sum_of(header, layer, 0);
+        let pseudo = match (inside.network, layer.kind) {
+            (Some(network), LayerKind::Tcp) => pseudo_sum(header, network, protocol::TCP, 0),
+            (Some(network), LayerKind::Udp) => pseudo_sum(header, network, protocol::UDP, 0),
+            _ => layout.pseudo_sum_of(header, layer, 0),
+        };
         let length = Sum::from_fields(covering.length);
         if self.checksum == ChecksumKind::Partial {
             return pseudo.add(length).fold();

@@ -11,7 +11,7 @@
 
 use super::aggregate::{Aggregate, Grown, ipv4_fields};
 use super::arrivals::{Arrivals, Source, Trust, Upcoming};
-use super::candidate::MIN_FRAME;
+use super::candidate::{MIN_FRAME, Padding};
 use super::config::ChecksumPolicy;
 use super::ids::SlotId;
 use super::{Coalescer, Exit, Flush, steady};
@@ -28,6 +28,8 @@ pub(super) struct Expected<'a> {
     pub(super) header_len: usize,
     pub(super) transport: Layer,
     pub(super) source: Source,
+    /// Bytes of the frame at least, so that it is padded as the others are: not at all.
+    least: usize,
     /// The expected sum of those words of the innermost IPv4 header that may differ.
     pub(super) ipv4_fields: u16,
     /// Sum of the pseudo header without its length; zero if no checksum is verified.
@@ -223,6 +225,7 @@ impl<'a> Expected<'a> {
             header_len: layout.header_len(),
             transport,
             source,
+            least: if aggregate.padding == Padding::Missing { 0 } else { MIN_FRAME },
             ipv4_fields: aggregate.ipv4_fields,
             pseudo,
         }
@@ -255,11 +258,11 @@ impl<'a> Expected<'a> {
         taken
     }
 
-    /// Whether the first packet has the same headers, and needs no padding.
+    /// Whether the first packet has the same headers, and is not padded.
     #[inline(always)]
     pub(super) fn is_alike<A: Upcoming>(&self, arrivals: &A) -> bool {
         let next = arrivals.bytes(0);
-        next.is_some_and(|next| next.len() >= MIN_FRAME && self.shape.mergeable(self.bytes, next))
+        next.is_some_and(|next| next.len() >= self.least && self.shape.mergeable(self.bytes, next))
     }
 
     /// Adds the first packet, which is alike, to an aggregate, if it is the next one; returns its length. A reason why

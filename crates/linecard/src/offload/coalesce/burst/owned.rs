@@ -15,26 +15,19 @@ pub(in crate::offload::coalesce) struct Way<'a, B, F> {
     /// Emptied lists for merged packets.
     pub(in crate::offload::coalesce) chains: &'a mut Vec<Vec<Piece<B>>>,
     pub(in crate::offload::coalesce) out: &'a mut F,
-    /// Packets that have left alone.
+    /// Packets that have left alone, and their bytes.
     pub(in crate::offload::coalesce) alone: AllAlone,
+    pub(in crate::offload::coalesce) alone_bytes: u64,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
-    /// Counts the packets of a burst, all at once.
-    pub(in crate::offload::coalesce) fn receive<'p>(
-        &mut self,
-        all: impl Iterator<Item = &'p [u8]>,
-    ) {
-        let (packets, bytes) =
-            all.fold((0, 0), |(packets, sum), bytes| (packets + 1, sum + bytes.len() as u64));
-        self.counters.packets_in += packets;
-        self.counters.bytes_in += bytes;
-    }
-
     /// Counts what has left, all at once.
     pub(in crate::offload::coalesce) fn finish(self) {
         let counters = self.counters;
+        counters.bytes_in += self.alone_bytes;
+        counters.bytes_out += self.alone_bytes;
         for (exit, packets) in self.alone.counts() {
+            counters.packets_out += packets;
             match exit {
                 Exit::Passed(refusal) => {
                     counters.refused.count_n(refusal, packets);
@@ -52,7 +45,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
 
     #[inline(always)]
     fn leave(&mut self, packet: Packet<B>, exit: Exit) {
-        self.counters.sent(packet.bytes().len());
+        let bytes = packet.bytes().len();
+        self.counters.bytes_in += bytes as u64;
+        self.counters.sent(bytes);
         match exit {
             Exit::Passed(refusal) => {
                 self.counters.refused.count(refusal);
@@ -65,7 +60,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
 
     #[inline(always)]
     fn leave_alone(&mut self, packet: Packet<B>, reason: Alone) {
-        self.counters.sent(packet.bytes().len());
+        self.alone_bytes += packet.bytes().len() as u64;
         self.alone.count(reason);
         (self.out)(packet, reason.exit());
     }
@@ -82,6 +77,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
         chain.reserve(usize::from(aggregate.grown.count));
         chain.extend(pieces);
         first.set_chain(chain);
+        self.counters.bytes_in += aggregate.bytes as u64;
         self.counters.sent(first.bytes().len() + aggregate.behind_first());
         self.counters.flushed(reason, aggregate.grown.count, 0);
         (self.out)(first, Exit::Flushed(reason));
