@@ -129,7 +129,8 @@ impl Shape {
         let len = self.layout.header_len();
         if (CHUNK..=2 * CHUNK).contains(&len) {
             // The headers of most packets: two chunks, which may overlap.
-            let ends = |bytes: &'_ [u8]| Some((*bytes.first_chunk()?, *bytes.get(..len)?.last_chunk()?));
+            let ends =
+                |bytes: &'_ [u8]| Some((*bytes.first_chunk()?, *bytes.get(..len)?.last_chunk()?));
             let (Some(first), Some(next)) = (ends(first), ends(next)) else { return false };
             let Some(mask) = ends(&self.merge.0) else { return false };
             let chunks = [(&first.0, &next.0, &mask.0), (&first.1, &next.1, &mask.1)];

@@ -95,7 +95,7 @@ impl Flows {
         self.table.resize((SPACE * packets).next_power_of_two(), Flow::default());
         self.members.resize(packets, Member::default());
         let mask = self.table.len() - 1;
-        for (at, member) in self.members.iter_mut().enumerate().skip(start).rev() {
+        for (at, member) in (start..packets).zip(&mut self.members[start..]).rev() {
             if let Some(ahead) = at.checked_sub(AHEAD) {
                 prefetch_line(store.bytes(ahead));
             }
