@@ -139,6 +139,34 @@ fn only_what_joins_is_put_in_its_place() {
     assert_eq!(left, [vec![good(0), good(1), good(2)], vec![bad]]);
 }
 
+/// A fragment may be of any flow between its addresses: none of their packets passes it, though flows are known before.
+#[test]
+fn no_packet_is_pulled_in_front_of_a_fragment() {
+    let of = |port, index| Frame { ports: (port, 9), ..Frame::bulk(index, 100) }.bytes();
+    let fragment = Frame { flags_fragment: 0x2000, ..Frame::bulk(7, 100) }.bytes();
+    let frames = [of(1, 0), of(2, 0), of(1, 1), fragment.clone(), of(2, 1), of(1, 2), of(1, 3)];
+    let (left, _) = merge_all(&frames);
+    let merged = [
+        vec![of(1, 0), of(1, 1)],
+        vec![of(2, 0)],
+        vec![fragment],
+        vec![of(2, 1)],
+        vec![of(1, 2), of(1, 3)],
+    ];
+    assert_eq!(left, merged);
+}
+
+/// Frames without their padding, as a TUN device and a capture at the sender have them.
+#[test]
+fn short_frames_without_padding_merge() {
+    let frames: Vec<_> = (0..4).map(|index| Frame::bulk(index, 3).bytes()).collect();
+    let between = Frame { ports: (1, 9), ..Frame::bulk(0, 3) }.bytes();
+    let mut mixed = frames.clone();
+    mixed.insert(2, between.clone());
+    assert!(mixed.iter().all(|frame| frame.len() < 60));
+    assert_eq!(merge_all(&mixed).0, [vec![between], frames]);
+}
+
 /// More packets than a batch has, and more of them noted than a packet without ports is compared with.
 #[test]
 fn bursts_of_thousands_lose_nothing() {

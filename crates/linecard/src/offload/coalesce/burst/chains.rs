@@ -120,7 +120,7 @@ impl<S: Store> Joining<'_, S> {
         );
         let mut open = Open { aggregate, last: note.first };
         let run = Run { note: &note, next, last, is_alike };
-        match self.append_chain(run, &mut open) {
+        match self.append_chain(&run, &mut open) {
             (1.., Some(reason)) => {
                 let chain = self.burst.links.chain(first, note.layout);
                 self.store.leave_merged(chain, &mut open.aggregate, reason);
@@ -172,7 +172,7 @@ impl<S: Store> Joining<'_, S> {
         let Some(number) = self.open(note) else { return 0 };
         let mut open = self.burst.open[number as usize];
         let run = Run { note: &noted, next: at, last, is_alike };
-        let (packets, ended) = self.append_chain(run, &mut open);
+        let (packets, ended) = self.append_chain(&run, &mut open);
         if packets > 0 {
             self.burst.open[number as usize] = open;
             self.burst.notes.get_mut(note).expect(open.aggregate.grown.next_sequence);
@@ -186,8 +186,8 @@ impl<S: Store> Joining<'_, S> {
     /// Appends packets to an aggregate, each of which is handled then; returns their number, and why nothing more
     /// will join it.
     #[inline(always)]
-    fn append_chain(&mut self, run: Run<'_>, open: &mut Open) -> (usize, Option<Flush>) {
-        let Run { note: Note { layout, first, .. }, next, last, mut is_alike } = run;
+    fn append_chain(&mut self, run: &Run<'_>, open: &mut Open) -> (usize, Option<Flush>) {
+        let Run { note: Note { layout, first, .. }, next, last, mut is_alike } = *run;
         let Burst { hasher, flows, links, .. } = &mut *self.burst;
         let (store, first) = (&*self.store, *first as usize);
         let Open { aggregate, last: end } = open;
