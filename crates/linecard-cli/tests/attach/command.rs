@@ -98,6 +98,18 @@ impl Running {
         Self { child, said, readers: vec![thread::spawn(read), thread::spawn(listen)] }
     }
 
+    /// The lines that it has said on stderr so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.lock().expect("no panic").clone()
+    }
+
+    /// Waits until it says a line with all these parts.
+    pub(crate) fn says(&self, parts: &[&str]) {
+        wait_for(&format!("a line with {parts:?}"), || {
+            self.said().iter().any(|line| parts.iter().all(|part| line.contains(part)))
+        });
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: i32) {
         sys::signal(self.child.id(), signal).expect("it has not been waited for");
