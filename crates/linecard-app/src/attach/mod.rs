@@ -29,7 +29,7 @@ use history::History;
 use http::Listener;
 use linecard_io::attach::{AttachError, AttachStats, Attached, Follower, Prepared, Settings};
 use linecard_io::{engine, rights};
-use linecard_report::report_of;
+use linecard_report::{Report, report_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,6 +56,16 @@ pub trait Observer {
     /// The rates of an interval, which ended so long after the start.
     fn interval(&mut self, rates: &Rates, elapsed: Duration) {
         let _ = (rates, elapsed);
+    }
+
+    /// Whether the statistics so far are wanted now; asked every 100 ms.
+    fn wants_account(&mut self) -> bool {
+        false
+    }
+
+    /// The statistics so far.
+    fn account(&mut self, report: &Report) {
+        let _ = report;
     }
 }
 
@@ -113,6 +123,7 @@ fn join(
     files: &[PathBuf],
     observer: &mut dyn Observer,
 ) -> Result<Ended, Error> {
+    let ready = ready::descriptor(config.ready_fd.0)?;
     let mut settings = config.settings()?;
     let drops = !config.keep_rights && owner::has_rights_to_drop(&settings);
     settings.keep_rights = !drops;
@@ -127,7 +138,7 @@ fn join(
     prepared.opened().iter().for_each(|line| observer.say(line));
     let user = drops.then(|| settings.owner.unwrap_or_default());
     let attached = begin(prepared, user, observer)?;
-    ready::announce(&settings, observer);
+    ready::announce(&settings, ready, observer);
     if let Some(listener) = listener {
         let accounts = attached.stats_handle();
         let served = listener.serve(move || metrics::text(&accounts.now()));
@@ -138,6 +149,10 @@ fn join(
         Event::Look => {
             let lines = follower.as_mut().map(Follower::look).unwrap_or_default();
             lines.iter().for_each(|line| observer.say(line));
+            if observer.wants_account() {
+                let outcome = AttachOutcome::new(&attached.stats(), &settings, attached.elapsed());
+                observer.account(&report_of(Attach::COMMAND, &outcome));
+            }
         }
         Event::Interval { rates, elapsed, is_last } => {
             history.take(rates, elapsed);
@@ -147,6 +162,7 @@ fn join(
         }
     });
     let ended_itself = attached.is_ending();
+    ready::stopping(observer);
     attached.stop();
     let elapsed = attached.elapsed();
     let (account, failures) = attached.finish();
@@ -195,7 +211,7 @@ fn begin(
 
 /// What happens while ports are joined.
 enum Event<'r> {
-    /// It is time to look at the interfaces.
+    /// It is time to look at the interfaces, and whether the statistics are wanted.
     Look,
     /// An interval has ended, so long after the start.
     Interval { rates: &'r Rates, elapsed: Duration, is_last: bool },
