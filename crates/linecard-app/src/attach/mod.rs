@@ -27,7 +27,7 @@ use crate::captures::passed_unchanged;
 use crate::{Context, Error, Finished, Job};
 use history::History;
 use http::Listener;
-use linecard_io::attach::{AttachError, AttachStats, Attached, Prepared, Settings};
+use linecard_io::attach::{AttachError, AttachStats, Attached, PortKind, Prepared, Settings};
 use linecard_io::{engine, rights};
 use linecard_report::report_of;
 use std::net::SocketAddr;
@@ -252,6 +252,9 @@ fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
         (false, false) if settings.near.file().is_some() => return sent_nothing(settings, account),
         (false, false) => &settings.far,
     };
+    if matches!(port.kind, PortKind::Vhost(_)) {
+        return Some(Error::Gone(format!("{port}: the virtual machine has left")));
+    }
     Some(Error::Gone(format!(
         "{port} is gone: its interface was removed, or moved to another namespace; what was held has \
          been let go"

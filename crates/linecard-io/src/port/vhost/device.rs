@@ -51,12 +51,12 @@ impl Device {
     }
 
     /// The ring from which the guest receives.
-    pub(super) fn to_guest(&self, pair: usize) -> MutexGuard<'_, Ring> {
+    pub(super) fn receive_queue(&self, pair: usize) -> MutexGuard<'_, Ring> {
         lock(&self.rings[2 * pair])
     }
 
     /// The ring by which the guest sends.
-    pub(super) fn from_guest(&self, pair: usize) -> MutexGuard<'_, Ring> {
+    pub(super) fn transmit_queue(&self, pair: usize) -> MutexGuard<'_, Ring> {
         lock(&self.rings[2 * pair + 1])
     }
 
@@ -74,7 +74,7 @@ impl Device {
     /// Counts the pairs that take packets, after something has changed; no ring may be locked.
     pub(super) fn count_active(&self) {
         let runs = |pair: &usize| {
-            let ring = self.to_guest(*pair);
+            let ring = self.receive_queue(*pair);
             ring.is_enabled() && ring.running().is_some()
         };
         let active = (0..self.pairs()).take_while(runs).count();
@@ -141,6 +141,13 @@ fn nonblocking(file: Option<File>) -> Result<Option<File>> {
 fn map(region: &wire::VhostUserMemoryRegion, file: File) -> Result<GuestRegionMmap<()>> {
     let len = usize::try_from(region.memory_size).map_err(|_| Error::InvalidParam)?;
     let failed = |error| Error::ReqHandlerError(std::io::Error::other(error));
+    let data = file.metadata().map_err(Error::ReqHandlerError)?;
+    // Access beyond the end of a file would end this process.
+    let is_inside =
+        region.mmap_offset.checked_add(region.memory_size).is_some_and(|end| end <= data.len());
+    if !data.is_file() || !is_inside {
+        return Err(Error::InvalidOperation("memory beyond the end of its file"));
+    }
     let mapping = MmapRegion::from_file(FileOffset::new(file, region.mmap_offset), len);
     let mapping = mapping.map_err(failed)?;
     GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr)).ok_or(Error::InvalidParam)

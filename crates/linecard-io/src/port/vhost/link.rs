@@ -17,6 +17,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use vhost::vhost_user::message::MAX_MSG_SIZE;
 use vhost::vhost_user::{BackendReqHandler, Error};
 
 /// Messages handled in a turn; a front end configures a queue pair with about twenty.
@@ -182,9 +183,10 @@ impl Connection {
             return Ok(true);
         }
         let [.., a, b, c, d] = header;
+        let rest = u64::from(u32::from_ne_bytes([a, b, c, d]));
         let waiting = rustix::io::ioctl_fionread(&self.stream)?;
-        Ok(len == header.len()
-            && waiting >= HEADER_LEN + u64::from(u32::from_ne_bytes([a, b, c, d])))
+        // One that is too long is refused by its header.
+        Ok(len == header.len() && (rest > MAX_MSG_SIZE as u64 || waiting >= HEADER_LEN + rest))
     }
 
     /// Whether most of the send buffer is free: Linux then says so.

@@ -237,7 +237,7 @@ impl<S: Buffers> VhostPort<S> {
     /// Receives from a pair; whether nothing is left there.
     fn receive_from(&mut self, pair: usize, batch: &mut Batch<S::Buffer>, now: Instant) -> bool {
         let device = Arc::clone(&self.device);
-        let mut ring = device.from_guest(pair);
+        let mut ring = device.transmit_queue(pair);
         let Some(memory) = ring.running() else { return true };
         let all = match ring.is_enabled() {
             true => self.take_all(&mut ring, &memory, batch, now),
@@ -303,7 +303,7 @@ impl<S: Buffers> VhostPort<S> {
     /// Sends packets to a pair; false if the guest has no room for the first one that is left.
     fn send_to(&mut self, pair: usize, batch: &mut Batch<S::Buffer>) -> bool {
         let device = Arc::clone(&self.device);
-        let mut ring = device.to_guest(pair);
+        let mut ring = device.receive_queue(pair);
         let sent = match ring.running() {
             Some(memory) => self.send_all(&mut ring, &memory, batch),
             None => Err(Broken),
