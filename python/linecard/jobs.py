@@ -363,6 +363,7 @@ def coalesce_capture(
     max_size: Amount = 65535,
     max_flows: int = 4096,
     explain_flow: str | None = None,
+    keep_partial: bool = False,
     progress: Progress = None,
 ) -> Report:
     """Merges the packets of a capture as a receiver with LRO would (``linecard coalesce``).
@@ -383,6 +384,8 @@ def coalesce_capture(
         max_flows: flows remembered at once, 8 to 4194304
         explain_flow: flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, of which each
             packet is listed with the reason why it did or did not merge, or "none"
+        keep_partial: when it is stopped, as by Ctrl-C, complete the output with what was read until then;
+            otherwise nothing is left
     """
     return call(
         "coalesce_capture",
@@ -394,6 +397,7 @@ def coalesce_capture(
             "max_size": max_size,
             "max_flows": max_flows,
             "explain_flow": explain_flow,
+            "keep_partial": keep_partial,
         },
         progress=progress,
     )
@@ -405,6 +409,7 @@ def segment_capture(
     *,
     mss: Amount | None = None,
     mtu: Amount | None = None,
+    keep_partial: bool = False,
     progress: Progress = None,
 ) -> Report:
     """Segments the large packets of a capture, or gives back what was merged (``linecard segment``).
@@ -416,6 +421,8 @@ def segment_capture(
             or "none"
         mtu: bytes of the longest IP packet: longer TCP packets are segmented, all others become IP fragments,
             68 to 65535, or "none"
+        keep_partial: when it is stopped, as by Ctrl-C, complete the output with what was read until then;
+            otherwise nothing is left
     """
     return call(
         "segment_capture",
@@ -424,6 +431,7 @@ def segment_capture(
             "target": file_of(target),
             "mss": mss,
             "mtu": mtu,
+            "keep_partial": keep_partial,
         },
         progress=progress,
     )

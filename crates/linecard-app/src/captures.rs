@@ -5,6 +5,7 @@ use linecard_io::capture::{CaptureError, Format, Lost, OutputFile};
 use linecard_io::convert::Unknown;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +19,26 @@ pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> 
     if path == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
+    Ok(Box::new(context.input(file(path, context)?)))
+}
+
+/// The same for a conversion, whose input ends once the job is cancelled, so that it has an account of what was read.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_until_stopped(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> {
+    let refuse = |source| Error::Open { path: path.into(), source };
+    if path == Path::new("-") {
+        // A copy of the descriptor: what `Stdin` has buffered cannot be waited for.
+        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(refuse)?;
+        return Ok(Box::new(context.input_until_stopped(File::from(stdin))));
+    }
+    Ok(Box::new(context.input_until_stopped(file(path, context)?)))
+}
+
+/// Opens a file, whose bytes the context expects.
+fn file(path: &Path, context: &Context<'_>) -> Result<File, Error> {
     let refuse = |source| Error::Open { path: path.into(), source };
     let file = File::open(path).map_err(refuse)?;
     let metadata = file.metadata().ok();
@@ -25,7 +46,7 @@ pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> 
         return Err(refuse(io::ErrorKind::IsADirectory.into()));
     }
     context.progress.expect(metadata.map_or(0, |metadata| metadata.len()) as usize);
-    Ok(Box::new(context.input(file)))
+    Ok(file)
 }
 
 /// Opens the output, which must not be the input.
@@ -52,6 +73,31 @@ pub fn format_of(output: &Path) -> Format {
     }
 }
 
+/// Why a conversion has no outcome, if that is because it was cancelled before it had read anything.
+pub(crate) fn stopped(context: &Context<'_>) -> Option<Error> {
+    context.progress.is_stopped().then(|| Error::Stopped("nothing was read or written".to_owned()))
+}
+
+/// Completes the output of a conversion, or removes it if the job was cancelled and the user does not want the part.
+/// Returns what became of it in the latter case.
+pub(crate) fn complete(
+    writer: OutputFile,
+    output: &Path,
+    keeps_part: bool,
+    context: &Context<'_>,
+) -> Result<Option<String>, CaptureError> {
+    if !context.progress.is_stopped() {
+        return writer.commit().map(|()| None);
+    }
+    let output = output.display();
+    if keeps_part {
+        writer.commit()?;
+        return Ok(Some(format!("{output} has what was read until then")));
+    }
+    drop(writer);
+    Ok(Some(format!("{output} was not written (--keep-partial writes what was read until then)")))
+}
+
 /// What a conversion says of its input and output, beside its figures.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remarks {
@@ -69,6 +115,8 @@ pub(crate) struct Remarks {
     pub(crate) unknown: Unknown,
     /// Why reading ended early.
     pub(crate) damage: Option<Arc<CaptureError>>,
+    /// What became of the output if the job was cancelled.
+    pub(crate) stopped: Option<String>,
 }
 
 impl Remarks {
@@ -93,7 +141,13 @@ impl Remarks {
                  {timestamps} timestamps of the input; name it .pcapng to keep them."
             )
         });
-        lost.into_iter().chain(self.unknown())
+        let stopped = self.stopped.is_some().then(|| {
+            format!(
+                "Stopped before the end of the input: the figures are of the {} packets that were read.",
+                self.packets_in
+            )
+        });
+        stopped.into_iter().chain(lost).chain(self.unknown())
     }
 
     fn unknown(&self) -> Option<String> {
@@ -102,6 +156,9 @@ impl Remarks {
 
     /// Refuses a damaged input, and one without any packet that could be followed.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if let Some(text) = &self.stopped {
+            return Err(Error::Stopped(text.clone()));
+        }
         let input = self.input.clone();
         if let Some(damage) = &self.damage {
             return Err(Error::Damaged { input, damage: Arc::clone(damage) });

@@ -20,6 +20,9 @@ pub struct Counters {
     pub no_buffer: u64,
     /// Calls of `transmit` that left packets in the batch because the kernel's queue was full.
     pub blocked: u64,
+    /// Of the packets received at interfaces: those whose checksum a sender in this machine has left to
+    /// hardware that is not there, as on a veth.
+    pub open_checksums: u64,
     /// Times that the interface disappeared: 0 or 1.
     pub gone: u64,
     /// Packets lost, by reason.
@@ -74,6 +77,7 @@ impl Counters {
             cut: make(self.cut, other.cut),
             no_buffer: make(self.no_buffer, other.no_buffer),
             blocked: make(self.blocked, other.blocked),
+            open_checksums: make(self.open_checksums, other.open_checksums),
             gone: make(self.gone, other.gone),
             dropped: self.dropped.each(&other.dropped, make),
         }

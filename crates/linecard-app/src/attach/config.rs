@@ -127,6 +127,11 @@ pub struct Config {
     /// serve Prometheus metrics at this address, as 127.0.0.1:9100; a port alone is on loopback
     #[schemars(extend("x-flag" = "metrics", "x-value" = "ADDRESS"))]
     pub metrics: Parsed<Metrics>,
+    /// descriptor to which `READY=1` and a newline are written once packets pass, as supervisors wait for it
+    #[default(Maybe::NONE)]
+    #[garde(range(min = 1, max = 1_048_576))]
+    #[schemars(extend("x-flag" = "ready-fd", "x-value" = "NUMBER"))]
+    pub ready_fd: Maybe<u32>,
     /// keep all privileges, for debuggers
     #[schemars(extend("x-flag" = "keep-rights"))]
     pub keep_rights: bool,

@@ -36,6 +36,9 @@ pub struct Config {
     #[garde(range(min = Bytes::new(68), max = MAX))]
     #[schemars(extend("x-flag" = "mtu"))]
     pub mtu: Maybe<Bytes>,
+    /// when it is stopped, as by Ctrl-C, complete the output with what was read until then; otherwise nothing is left
+    #[schemars(extend("x-flag" = "keep-partial"))]
+    pub keep_partial: bool,
 }
 
 /// The outcome.
@@ -89,15 +92,18 @@ impl Job for Segment {
     fn run(config: &Config, context: &Context<'_>) -> Result<SegmentOutcome, Error> {
         linecard_config::check(config)?;
         let (cut, Config { input, output, .. }) = (config.cut()?, config);
-        let reader = captures::open(input, context)?;
+        let reader = captures::open_until_stopped(input, context)?;
         let writer = captures::create(input, output)?;
         let refuse = |source| Error::of_capture(input, source);
         let format = captures::format_of(output);
         let mut observer = Follow(context.progress);
-        let (writer, account) =
-            convert::segment(reader, writer, format, cut, &mut observer).map_err(refuse)?;
-        writer.commit().map_err(refuse)?;
-        Ok(SegmentOutcome::new(input.display().to_string(), account))
+        let (writer, account) = convert::segment(reader, writer, format, cut, &mut observer)
+            .map_err(|source| captures::stopped(context).unwrap_or_else(|| refuse(source)))?;
+        let stopped =
+            captures::complete(writer, output, config.keep_partial, context).map_err(refuse)?;
+        let mut outcome = SegmentOutcome::new(input.display().to_string(), account);
+        outcome.rest.remarks.stopped = stopped;
+        Ok(outcome)
     }
 
     fn check(outcome: &SegmentOutcome) -> Result<(), Error> {
@@ -131,6 +137,7 @@ impl SegmentOutcome {
             lost: account.lost,
             unknown: account.unknown,
             damage: account.damage.map(Arc::new),
+            stopped: None,
         };
         let classes = (account.counters.packets_in > 0).then(|| Classes::from(&account.counters));
         let first_refusal = account.first_refusal;

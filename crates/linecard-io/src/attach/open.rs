@@ -1,14 +1,16 @@
 //! Opens ports, each on its own thread.
 
 use super::files::{Player, Recorder};
-use super::gate::Gate;
+use super::gate::{Gate, ThreadEvent};
 use super::settings::{PortKind, PortSpec};
 use super::{AttachError, Side};
 use crate::port::vhost::{VhostConfig, VhostDevice, VhostPort};
 use crate::port::xdp::{self, Attachment, XdpBuffer, XdpPort};
 use crate::port::{Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket};
 use crate::rights::Account;
+use crate::sys::ethtool;
 use linecard_tun::{BUFFER_LEN, Buffers, DeviceConfig, DeviceKind, Tap};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,6 +118,7 @@ impl Opening {
             zero_copy: !self.spec.copy,
             // Only contiguous packets merge, and a copy costs less than an unmerged packet.
             gather: !self.merges,
+            open_checksums: leaves_checksums_open(name),
             ..xdp::Config::default()
         };
         // The number of workers is small.
@@ -176,8 +179,16 @@ impl Opening {
             ..DeviceConfig::tap(name)
         };
         let tap = Tap::open(&config, pool)?;
+        if let Ok(queue) = tap.as_fd().try_clone_to_owned() {
+            self.gate.tell(ThreadEvent::Queue(self.side, queue));
+        }
         let large = if tap.offloads() > 0 { "large packets" } else { "packets as on a wire" };
         let said = format!("{}: {large}, virtio header {:?}", self.spec, tap.format());
         Ok((Box::new(tap), said))
     }
+}
+
+/// Whether senders in this machine may be behind an interface: only they leave checksums open.
+fn leaves_checksums_open(name: &str) -> bool {
+    ethtool::driver(name).is_ok_and(|driver| matches!(driver.as_str(), "veth" | "tun"))
 }
