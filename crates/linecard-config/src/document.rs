@@ -1,6 +1,7 @@
 //! Scenario files, and values that take precedence over theirs.
 
 use super::error::{ConfigError, Location, Problem};
+use super::node;
 use super::parameter::{self, Config, Parameter, parameters};
 use super::walk::Walk;
 use serde::de::DeserializeOwned;
@@ -10,7 +11,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue};
 
 /// The most bytes of a scenario file: 1 MiB, far above any that people write.
 const MAX_BYTES: u64 = 1 << 20;
@@ -156,10 +157,9 @@ impl Document {
     }
 
     fn deserialized<T: DeserializeOwned>(&self, table: DeTable<'_>) -> Result<T, ConfigError> {
-        let table = Spanned::new(0..self.text.len(), table);
-        T::deserialize(Deserializer::from(table)).map_err(|error| {
-            let location = self.place_at(error.span().unwrap_or_default().start);
-            ConfigError::new(location, None, Problem::Invalid(plain(error.message())))
+        node::of_table(table, 0..self.text.len()).map_err(|error| {
+            let location = self.place_at(error.at.unwrap_or_default());
+            ConfigError::new(location, None, Problem::Invalid(plain(&error.message)))
         })
     }
 

@@ -37,6 +37,8 @@ pub struct Drops {
     pub too_long: u64,
     /// Received with a virtio header that contradicts the frame.
     pub bad_header: u64,
+    /// Received from a virtual machine in descriptors that are not those of a frame.
+    pub bad_descriptors: u64,
     /// Received by the kernel without room in the ring or in the socket's receive buffer.
     pub ring_full: u64,
     /// To be sent, but longer than the interface's MTU.
@@ -114,6 +116,7 @@ impl Drops {
         Self {
             too_long: make(self.too_long, other.too_long),
             bad_header: make(self.bad_header, other.bad_header),
+            bad_descriptors: make(self.bad_descriptors, other.bad_descriptors),
             ring_full: make(self.ring_full, other.ring_full),
             above_mtu: make(self.above_mtu, other.above_mtu),
             refused: make(self.refused, other.refused),
@@ -126,7 +129,7 @@ impl Drops {
     /// Frames dropped on receipt.
     #[must_use]
     pub fn received(self) -> u64 {
-        self.too_long + self.bad_header + self.ring_full
+        self.too_long + self.bad_header + self.bad_descriptors + self.ring_full
     }
 
     /// Frames dropped on transmission.

@@ -26,10 +26,12 @@ const MAX_CORES: usize = 1_024;
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// the port on the side of the wire, as `xdp:eth0` (by AF_XDP) or `packet:eth0` (by a packet socket), which
-    /// both take all that the interface receives, `tap:NAME`, `tun:NAME` or `file:CAPTURE`, which is read. Options
-    /// follow behind commas: offloads or no-offloads (whether the kernel gives and takes large packets; by default
-    /// only at FAR), copy (xdp), promiscuous (packet), mirror (packet: the kernel gets all packets too), recorded
-    /// (file: with the recorded intervals)
+    /// both take all that the interface receives, `tap:NAME`, `tun:NAME`, `vhost:SOCKET` (a virtual machine, by
+    /// vhost-user) or `file:CAPTURE`, which is read. Options follow behind commas: offloads or no-offloads (whether the
+    /// kernel or the guest gives and takes large packets; by default only at FAR, and with every guest), copy (xdp),
+    /// promiscuous (packet), mirror (packet: the kernel gets all packets too), client (vhost: connects to the socket
+    /// instead of listening there), once (vhost: ends when the virtual machine leaves), queues=N (vhost: queue pairs,
+    /// one per worker by default), recorded (file: with the recorded intervals)
     #[garde(custom(port))]
     #[schemars(extend("x-argument" = "NEAR"))]
     pub near: String,

@@ -27,7 +27,9 @@ use crate::captures::passed_unchanged;
 use crate::{Context, Error, Finished, Job};
 use history::History;
 use http::Listener;
-use linecard_io::attach::{AttachError, AttachStats, Attached, Follower, Prepared, Settings};
+use linecard_io::attach::{
+    AttachError, AttachStats, Attached, Follower, PortKind, Prepared, Settings,
+};
 use linecard_io::{engine, rights};
 use linecard_report::{Report, report_of};
 use std::net::SocketAddr;
@@ -291,6 +293,9 @@ fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
         (false, false) if settings.near.file().is_some() => return sent_nothing(settings, account),
         (false, false) => &settings.far,
     };
+    if matches!(port.kind, PortKind::Vhost(_)) {
+        return Some(Error::Gone(format!("{port}: the virtual machine has left")));
+    }
     Some(Error::Gone(format!(
         "{port} is gone: its interface was removed, or moved to another namespace; what was held has \
          been let go"

@@ -200,7 +200,7 @@ pub(crate) fn count(account: &Value, section: &str, key: &str) -> u64 {
 
 /// What a port has lost of what came, and of what was to go.
 pub(crate) fn drops(account: &Value, port: &str) -> [u64; 2] {
-    let received = ["too_long", "bad_header", "ring_full"];
+    let received = ["too_long", "bad_header", "bad_descriptors", "ring_full"];
     let sent = ["above_mtu", "refused", "invalid", "other_link", "unsendable"];
     [&received[..], &sent[..]]
         .map(|reasons| reasons.iter().map(|why| count(account, port, why)).sum())

@@ -40,6 +40,7 @@ pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 
 use crate::engine::{self, Engine, OnFull, Scheduling};
+use crate::port::vhost::{VhostConfig, VhostDevice};
 use crate::port::xdp::Attachment;
 use crate::port::{LocalPool, SharedPool, Takeover};
 use device::Devices;
@@ -351,6 +352,17 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
         }
         _ => None,
     };
+    let vhost = match &spec.kind {
+        PortKind::Vhost(path) => Some(VhostDevice::open(&VhostConfig {
+            client: spec.client,
+            once: spec.once,
+            offloads: spec.offloads.unwrap_or(true),
+            pairs: spec.queues.unwrap_or(shares),
+            workers: shares,
+            ..VhostConfig::new(path)
+        })?),
+        _ => None,
+    };
     let (buffers, merge) = (settings.buffers, settings.merge);
     let merges = if side == Side::Near { merge.ingress } else { merge.egress };
     let (owner, gate) = (settings.owner, Arc::clone(gate));
@@ -362,6 +374,7 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
         buffers,
         merges,
         attachment,
+        vhost,
         input,
         owner,
         gate,
