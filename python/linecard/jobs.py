@@ -363,6 +363,7 @@ def coalesce_capture(
     max_size: Amount = 65535,
     max_flows: int = 4096,
     explain_flow: str | None = None,
+    keep_partial: bool = False,
     progress: Progress = None,
 ) -> Report:
     """Merges the packets of a capture as a receiver with LRO would (``linecard coalesce``).
@@ -370,9 +371,9 @@ def coalesce_capture(
     ``target`` gets segment sizes and counts, so that :func:`segment_capture` gives back the originals.
 
     Args:
-        source: capture to read, pcap or pcapng
+        source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
         target: capture to write. Names ending in .pcap give pcap, which cannot hold segment sizes; all others
-            give pcapng
+            give pcapng. With .gz, .zst or .lz4 behind that it is compressed
         checksum: what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on
             the sender with checksum offload: "verify" (compute every checksum; packets that fail pass unmerged),
             "trust" (read no payload)
@@ -383,6 +384,8 @@ def coalesce_capture(
         max_flows: flows remembered at once, 8 to 4194304
         explain_flow: flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, of which each
             packet is listed with the reason why it did or did not merge, or "none"
+        keep_partial: when it is stopped, as by Ctrl-C, complete the output with what was read until then;
+            otherwise nothing is left
     """
     return call(
         "coalesce_capture",
@@ -394,6 +397,7 @@ def coalesce_capture(
             "max_size": max_size,
             "max_flows": max_flows,
             "explain_flow": explain_flow,
+            "keep_partial": keep_partial,
         },
         progress=progress,
     )
@@ -405,17 +409,20 @@ def segment_capture(
     *,
     mss: Amount | None = None,
     mtu: Amount | None = None,
+    keep_partial: bool = False,
     progress: Progress = None,
 ) -> Report:
     """Segments the large packets of a capture, or gives back what was merged (``linecard segment``).
 
     Args:
-        source: capture to read, pcap or pcapng
+        source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
         target: capture to write. Names ending in .pcap give pcap, all others pcapng
         mss: bytes of payload beyond which TCP and UDP packets are cut into segments of this size, 1 to 65535,
             or "none"
         mtu: bytes of the longest IP packet: longer TCP packets are segmented, all others become IP fragments,
             68 to 65535, or "none"
+        keep_partial: when it is stopped, as by Ctrl-C, complete the output with what was read until then;
+            otherwise nothing is left
     """
     return call(
         "segment_capture",
@@ -424,6 +431,7 @@ def segment_capture(
             "target": file_of(target),
             "mss": mss,
             "mtu": mtu,
+            "keep_partial": keep_partial,
         },
         progress=progress,
     )

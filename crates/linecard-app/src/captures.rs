@@ -1,10 +1,12 @@
 //! Captures that jobs read and write.
 
 use crate::{Context, Error};
-use linecard_io::capture::{CaptureError, Format, Lost, OutputFile};
+use linecard_io::capture::{CaptureError, Compression, Decompressed, Lost, OutputFile};
 use linecard_io::convert::Unknown;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,16 +18,40 @@ use std::sync::Arc;
 /// A file that cannot be opened, or is a folder.
 pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> {
     if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
+        return Ok(Box::new(Decompressed::new(io::stdin().lock())));
     }
+    Ok(Box::new(Decompressed::new(context.input(file(path, context)?))))
+}
+
+/// The same for a conversion, whose input ends once the job is cancelled, so that it has an account of what was read.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_until_stopped(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> {
+    let refuse = |source| Error::Open { path: path.into(), source };
+    if path == Path::new("-") {
+        // A copy of the descriptor: what `Stdin` has buffered cannot be waited for.
+        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(refuse)?;
+        return Ok(Box::new(Decompressed::new(context.input_until_stopped(File::from(stdin)))));
+    }
+    Ok(Box::new(Decompressed::new(context.input_until_stopped(file(path, context)?))))
+}
+
+/// Opens a file, whose bytes the context expects; not those of a compressed one, since it is told of others.
+fn file(path: &Path, context: &Context<'_>) -> Result<File, Error> {
     let refuse = |source| Error::Open { path: path.into(), source };
     let file = File::open(path).map_err(refuse)?;
     let metadata = file.metadata().ok();
     if metadata.as_ref().is_some_and(std::fs::Metadata::is_dir) {
         return Err(refuse(io::ErrorKind::IsADirectory.into()));
     }
-    context.progress.expect(metadata.map_or(0, |metadata| metadata.len()) as usize);
-    Ok(Box::new(context.input(file)))
+    let mut start = [0; 4];
+    let read = file.read_at(&mut start, 0).unwrap_or(0);
+    if Compression::of_start(&start[..read]) == Compression::None {
+        context.progress.expect(metadata.map_or(0, |metadata| metadata.len()) as usize);
+    }
+    Ok(file)
 }
 
 /// Opens the output, which must not be the input.
@@ -34,7 +60,7 @@ pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> 
 ///
 /// A file that cannot be written, or is the input.
 pub fn create(input: &Path, output: &Path) -> Result<OutputFile, Error> {
-    OutputFile::create(output, &[input]).map_err(|source| Error::of_capture(input, source))
+    OutputFile::create_capture(output, &[input]).map_err(|source| Error::of_capture(input, source))
 }
 
 /// Whether a path names the standard output: a report would end up among the data there.
@@ -43,13 +69,29 @@ pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
 }
 
-/// The format that a file's name asks for.
-#[must_use]
-pub fn format_of(output: &Path) -> Format {
-    match output.extension() {
-        Some(extension) if extension.eq_ignore_ascii_case("pcap") => Format::Pcap,
-        _ => Format::PcapNg,
+/// Why a conversion has no outcome, if that is because it was cancelled before it had read anything.
+pub(crate) fn stopped(context: &Context<'_>) -> Option<Error> {
+    context.progress.is_stopped().then(|| Error::Stopped("nothing was read or written".to_owned()))
+}
+
+/// Completes the output of a conversion, or removes it if the job was cancelled and the user does not want the part.
+/// Returns what became of it in the latter case.
+pub(crate) fn complete(
+    writer: OutputFile,
+    output: &Path,
+    keeps_part: bool,
+    context: &Context<'_>,
+) -> Result<Option<String>, CaptureError> {
+    if !context.progress.is_stopped() {
+        return writer.commit().map(|()| None);
     }
+    let output = output.display();
+    if keeps_part {
+        writer.commit()?;
+        return Ok(Some(format!("{output} has what was read until then")));
+    }
+    drop(writer);
+    Ok(Some(format!("{output} was not written (--keep-partial writes what was read until then)")))
 }
 
 /// What a conversion says of its input and output, beside its figures.
@@ -61,6 +103,8 @@ pub(crate) struct Remarks {
     /// Packets of which the capture has only the first bytes, and how many bytes.
     pub(crate) truncated: u64,
     pub(crate) snap_len: usize,
+    /// Of these packets, those that were examined by their headers.
+    pub(crate) by_headers: u64,
     /// What a packet that is cut short cannot be.
     pub(crate) cannot: &'static str,
     /// What the output's format could not hold.
@@ -69,19 +113,35 @@ pub(crate) struct Remarks {
     pub(crate) unknown: Unknown,
     /// Why reading ended early.
     pub(crate) damage: Option<Arc<CaptureError>>,
+    /// What became of the output if the job was cancelled.
+    pub(crate) stopped: Option<String>,
 }
 
 impl Remarks {
     /// The note on packets that were captured only in part.
     pub(crate) fn truncated(&self) -> Option<String> {
-        let Self { truncated, snap_len, packets_in, cannot, .. } = self;
-        (*truncated > 0).then(|| {
-            format!(
-                "{truncated} of {packets_in} packets were cut short by the capture's snap length of \
-                 {snap_len} bytes: they cannot be {cannot}, as their payload is not there. Capture whole \
-                 packets: `tcpdump -s 0`."
-            )
-        })
+        let Self { truncated, by_headers, snap_len, packets_in, cannot, .. } = self;
+        if *truncated == 0 {
+            return None;
+        }
+        let mut text = format!(
+            "{truncated} of {packets_in} packets were cut short by the capture's snap length of {snap_len} \
+             bytes."
+        );
+        if *by_headers > 0 {
+            text += &format!(
+                " {by_headers} of them were examined by their headers: the figures are those of whole packets \
+                 whose checksums are right. In the output they are as they were, since what they merge into is \
+                 not there."
+            );
+        }
+        if by_headers < truncated {
+            text += &format!(
+                " {} of them cannot be {cannot}, as what that takes is not there.",
+                truncated - by_headers
+            );
+        }
+        Some(text + " Capture whole packets: `tcpdump -s 0`.")
     }
 
     /// The notes on what the output lacks, and on packets that were not followed.
@@ -93,7 +153,13 @@ impl Remarks {
                  {timestamps} timestamps of the input; name it .pcapng to keep them."
             )
         });
-        lost.into_iter().chain(self.unknown())
+        let stopped = self.stopped.is_some().then(|| {
+            format!(
+                "Stopped before the end of the input: the figures are of the {} packets that were read.",
+                self.packets_in
+            )
+        });
+        stopped.into_iter().chain(lost).chain(self.unknown())
     }
 
     fn unknown(&self) -> Option<String> {
@@ -102,6 +168,9 @@ impl Remarks {
 
     /// Refuses a damaged input, and one without any packet that could be followed.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if let Some(text) = &self.stopped {
+            return Err(Error::Stopped(text.clone()));
+        }
         let input = self.input.clone();
         if let Some(damage) = &self.damage {
             return Err(Error::Damaged { input, damage: Arc::clone(damage) });

@@ -35,7 +35,8 @@ Exit codes:
   17  send, recv: some files were not transferred, all others were; the text
       says which
   130  stopped by Ctrl-C, SIGTERM or SIGHUP before the end: send and recv keep
-       what has arrived, other commands remove the incomplete output
+       what has arrived, other commands remove the incomplete output (coalesce,
+       segment: unless --keep-partial is given)
 
 After 1, 14, 16, 17 and 130, send and recv go on from there: what has arrived
 is kept";

@@ -5,8 +5,10 @@ use linecard::progress::Progress;
 use linecard_config::{Config, ConfigError, Document};
 use linecard_report::{Outcome, Page};
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A task with a configuration and an outcome.
 pub trait Job: 'static {
@@ -99,6 +101,11 @@ impl<'a> Context<'a> {
         Cancellable::new(input, Arc::clone(self.progress))
     }
 
+    /// An input that ends once the job is cancelled, also while it is waited for.
+    pub fn input_until_stopped<R: Read + AsFd>(&self, input: R) -> UntilStopped<R> {
+        UntilStopped { input, progress: Arc::clone(self.progress) }
+    }
+
     /// The configuration of the document, or the defaults.
     ///
     /// # Errors
@@ -153,9 +160,42 @@ impl<R: Read> Read for Cancellable<R> {
     }
 }
 
+/// Time between two looks whether a job is cancelled that waits for its input.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// An input that ends once its job is cancelled.
+#[derive(Debug)]
+pub struct UntilStopped<R> {
+    input: R,
+    progress: Arc<Progress>,
+}
+
+impl<R: Read + AsFd> Read for UntilStopped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.progress.is_stopped() {
+            if linecard_tun::wait(&[self.input.as_fd()], LOOK)? {
+                return self.input.read(buffer);
+            }
+        }
+        Ok(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_input_that_is_waited_for_ends_once_its_job_is_cancelled() {
+        let progress = Arc::new(Progress::new());
+        let (mut writer, reader) = std::os::unix::net::UnixStream::pair().expect("two sockets");
+        let mut input = Context::new(&progress).input_until_stopped(reader);
+        io::Write::write_all(&mut writer, b"abc").expect("there is room");
+        let mut bytes = [0; 8];
+        assert!(input.read(&mut bytes).is_ok_and(|read| read == 3));
+        progress.stop();
+        assert!(input.read(&mut bytes).is_ok_and(|read| read == 0));
+    }
 
     #[test]
     fn an_input_fails_once_its_job_is_cancelled() {

@@ -8,6 +8,7 @@ use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::page::PageArguments;
 use crate::say;
+use crate::signals;
 use clap::Args;
 use linecard_app::attach::{self, Config, Observer, Rates};
 use linecard_io::attach::PortSpec;
@@ -15,6 +16,8 @@ use linecard_report::Report;
 use lines::Lines;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use view::View;
 
@@ -32,6 +35,7 @@ pub(crate) struct AttachArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
+    let wanted = signals::account_wanted()?;
     arguments.flags.until_signal(|config: &Config, context| {
         let settings = config.settings()?;
         let captures: Vec<&Path> =
@@ -39,22 +43,32 @@ pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
         let page = arguments.page.check(&captures)?;
         let files: Vec<PathBuf> = page.files().map(Path::to_owned).collect();
         let output = settings.far.file();
-        let mut show = Show::of(arguments.json, output);
+        let kind = Kind::of(arguments.json, output);
+        let mut show = Show { kind, wanted, output };
         let finished = attach::run(config, context, &files, &mut show)?;
-        show.last(&finished.report, output)?;
+        show.last(&finished.report)?;
         page.write(|| finished.page, finished.failure.map_or(Ok(()), Err))
     })
 }
 
 /// How rates are shown.
-enum Show {
+enum Kind {
     Lines(Lines<Box<dyn Write>>),
     View(View),
     /// Only the statistics, at the end.
     Nothing,
 }
 
-impl Show {
+/// Shows what happens, and the statistics.
+struct Show<'p> {
+    kind: Kind,
+    /// Set by a signal that asks for the statistics so far.
+    wanted: Arc<AtomicBool>,
+    /// The capture that is written.
+    output: Option<&'p Path>,
+}
+
+impl Kind {
     fn of(json: bool, output: Option<&Path>) -> Self {
         if !json {
             return View::on_terminal().map_or(Self::Nothing, Self::View);
@@ -67,26 +81,40 @@ impl Show {
             Box::new(io::stdout())
         }))
     }
+}
 
-    fn last(&mut self, report: &Report, output: Option<&Path>) -> Result<(), Failure> {
-        match self {
-            Self::Lines(lines) => Ok(lines.last(report)?),
-            _ => account::print(report, false, output),
+impl Show<'_> {
+    fn last(&mut self, report: &Report) -> Result<(), Failure> {
+        match &mut self.kind {
+            Kind::Lines(lines) => Ok(lines.last(report)?),
+            _ => account::print(report, false, self.output),
         }
     }
 }
 
-impl Observer for Show {
+impl Observer for Show<'_> {
     fn say(&mut self, line: &str) {
         say(line);
     }
 
     fn interval(&mut self, rates: &Rates, elapsed: Duration) {
-        match self {
+        match &mut self.kind {
             // An error of stdout is reported when the statistics are printed there.
-            Self::Lines(lines) => drop(lines.interval(elapsed.as_secs_f64(), rates)),
-            Self::View(view) => view.show(rates, elapsed),
-            Self::Nothing => {}
+            Kind::Lines(lines) => drop(lines.interval(elapsed.as_secs_f64(), rates)),
+            Kind::View(view) => view.show(rates, elapsed),
+            Kind::Nothing => {}
+        }
+    }
+
+    fn wants_account(&mut self) -> bool {
+        self.wanted.swap(false, Ordering::Relaxed)
+    }
+
+    fn account(&mut self, report: &Report) {
+        match &mut self.kind {
+            Kind::Lines(lines) => drop(lines.account(report)),
+            // As for intervals.
+            _ => drop(account::print(report, false, self.output)),
         }
     }
 }

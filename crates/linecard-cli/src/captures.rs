@@ -32,10 +32,13 @@ fn run<J: Job>(
     flags: &Flags<J::Config>,
     files: impl FnOnce(J::Config) -> J::Config,
 ) -> Result<Finished, Failure> {
-    interrupt::remove_incomplete_output()?;
-    let document = flags.document()?;
     let progress = Arc::default();
+    let interrupt = interrupt::stop(&progress)?;
+    let document = flags.document()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let config = files(document.config()?);
-    shown(BYTES, &progress, || finish_with::<J>(J::COMMAND, &config, &context))
+    let finished = shown(BYTES, &progress, || finish_with::<J>(J::COMMAND, &config, &context));
+    let mut finished = finished.map_err(|failure| interrupt.named(failure))?;
+    finished.failure = finished.failure.map(|failure| interrupt.named(failure));
+    Ok(finished)
 }

@@ -1,6 +1,7 @@
 //! Ctrl-C while a file is being written: what is not complete is removed, and the user is told.
 
 use crate::failure::Failure;
+use linecard::progress::Progress;
 use linecard_io::capture::{Incomplete, OutputFile};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
@@ -10,14 +11,51 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 const SIGNALS: [(i32, &str); 3] =
     [(SIGINT, "SIGINT (Ctrl-C)"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
+
+/// How long a conversion that was told to stop may take to give its account: it has 32 MB to write at most.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The signal that ended a conversion.
+#[derive(Debug)]
+pub(crate) struct Interrupt(Arc<AtomicUsize>);
+
+impl Interrupt {
+    /// The failure of a job that was cancelled, with the signal; others as they are.
+    pub(crate) fn named(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Stopped(text) => {
+                let (_, signal) = SIGNALS[self.0.load(Ordering::Relaxed)];
+                Failure::Stopped(format!("stopped by {signal} before the end; {text}"))
+            }
+            other => other,
+        }
+    }
+}
+
+/// From now on a signal cancels a conversion by its progress, so that it ends with its account. What has not ended
+/// after [`PATIENCE`] ends as by [`remove_incomplete_output`].
+pub(crate) fn stop(progress: &Arc<Progress>) -> Result<Interrupt, Failure> {
+    let progress = Arc::clone(progress);
+    let which = at_signal(move || {
+        progress.stop();
+        thread::sleep(PATIENCE);
+    })?;
+    Ok(Interrupt(which))
+}
 
 /// From now on a signal removes output that is not complete, says so in a line, and ends the process
 /// with the documented code; a second one ends it at once. For commands that write files, before their job: signals of
 /// a program that calls jobs belong to it.
 pub(crate) fn remove_incomplete_output() -> Result<(), Failure> {
+    at_signal(|| {}).map(drop)
+}
+
+/// At a signal, does something first. Returns which signal that was.
+fn at_signal(first: impl FnOnce() + Send + 'static) -> Result<Arc<AtomicUsize>, Failure> {
     let (mut woken, wake) = UnixStream::pair()?;
     let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     for (index, (signal, _)) in SIGNALS.into_iter().enumerate() {
@@ -30,15 +68,17 @@ pub(crate) fn remove_incomplete_output() -> Result<(), Failure> {
         flag::register_usize(signal, Arc::clone(&which), index)?;
         pipe::register(signal, wake.try_clone()?)?;
     }
+    let told = Arc::clone(&which);
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if woken.read_exact(&mut [0]).is_ok() {
+            first();
             // Nothing takes its final name while this is held.
             let removed = OutputFile::remove_incomplete();
             crate::say(&text(SIGNALS[which.load(Ordering::Relaxed)].1, removed.files()));
             process::exit(Failure::STOPPED.into());
         }
     })?;
-    Ok(())
+    Ok(told)
 }
 
 /// Under `nohup`, SIGHUP stays ignored, and so does SIGINT in the background of a script.

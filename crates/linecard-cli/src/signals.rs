@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use linecard::progress::Progress;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -24,6 +24,13 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Failure> {
         signal_hook::flag::register(SIGHUP, Arc::clone(&asked))?;
     }
     Ok(asked)
+}
+
+/// Set by SIGUSR1, which asks for the statistics so far.
+pub(crate) fn account_wanted() -> Result<Arc<AtomicBool>, Failure> {
+    let wanted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGUSR1, Arc::clone(&wanted))?;
+    Ok(wanted)
 }
 
 /// Whether this process ignores a signal: what the parent has set, as nothing here ignores one.

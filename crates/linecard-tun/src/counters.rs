@@ -20,6 +20,9 @@ pub struct Counters {
     pub no_buffer: u64,
     /// Calls of `transmit` that left packets in the batch because the kernel's queue was full.
     pub blocked: u64,
+    /// Of the packets received at interfaces: those whose checksum a sender in this machine has left to
+    /// hardware that is not there, as on a veth.
+    pub open_checksums: u64,
     /// Times that the interface disappeared: 0 or 1.
     pub gone: u64,
     /// Packets lost, by reason.
@@ -34,6 +37,8 @@ pub struct Drops {
     pub too_long: u64,
     /// Received with a virtio header that contradicts the frame.
     pub bad_header: u64,
+    /// Received from a virtual machine in descriptors that are not those of a frame.
+    pub bad_descriptors: u64,
     /// Received by the kernel without room in the ring or in the socket's receive buffer.
     pub ring_full: u64,
     /// To be sent, but longer than the interface's MTU.
@@ -72,6 +77,7 @@ impl Counters {
             cut: make(self.cut, other.cut),
             no_buffer: make(self.no_buffer, other.no_buffer),
             blocked: make(self.blocked, other.blocked),
+            open_checksums: make(self.open_checksums, other.open_checksums),
             gone: make(self.gone, other.gone),
             dropped: self.dropped.each(&other.dropped, make),
         }
@@ -110,6 +116,7 @@ impl Drops {
         Self {
             too_long: make(self.too_long, other.too_long),
             bad_header: make(self.bad_header, other.bad_header),
+            bad_descriptors: make(self.bad_descriptors, other.bad_descriptors),
             ring_full: make(self.ring_full, other.ring_full),
             above_mtu: make(self.above_mtu, other.above_mtu),
             refused: make(self.refused, other.refused),
@@ -122,7 +129,7 @@ impl Drops {
     /// Frames dropped on receipt.
     #[must_use]
     pub fn received(self) -> u64 {
-        self.too_long + self.bad_header + self.ring_full
+        self.too_long + self.bad_header + self.bad_descriptors + self.ring_full
     }
 
     /// Frames dropped on transmission.

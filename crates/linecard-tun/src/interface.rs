@@ -2,7 +2,9 @@
 //! routes are managed by `ip`.
 
 use crate::PortError;
-use crate::sys::{self, device};
+use crate::sys::{self, addresses, device};
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::{fs, io};
 
@@ -159,6 +161,47 @@ pub fn set_up(name: &str, up: bool) -> Result<(), PortError> {
     device::set_up(name, up).map_err(about(name, "bring an interface up or down"))
 }
 
+/// Its IP addresses, with the bits of their prefixes.
+///
+/// ```
+/// assert!(linecard_tun::interface::addresses("no-such-name")?.is_empty());
+/// # Ok::<(), linecard_tun::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// If no interface can have this name, or the system does not list addresses.
+pub fn addresses(name: &str) -> Result<Vec<(IpAddr, u32)>, PortError> {
+    check_name(name)?;
+    addresses::of_interface(name).map_err(about(name, "read an interface's addresses"))
+}
+
+/// Whether packets can pass.
+///
+/// ```no_run
+/// use linecard_tun::interface::{State, state};
+/// assert_eq!(state("lo")?, State::Up);
+/// # Ok::<(), linecard_tun::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// If there is no such interface in the calling thread's network namespace.
+pub fn state(name: &str) -> Result<State, PortError> {
+    check_name(name)?;
+    device::flags(name).map(state_of).map_err(about(name, "read an interface's state"))
+}
+
+/// Says whether a TUN or TAP device, one of whose queues this is, has a carrier. This takes no
+/// privilege, so that a device can follow an interface after privileges were dropped.
+///
+/// # Errors
+///
+/// The system's, if it is no such queue, or the kernel cannot do this (Linux 5.0).
+pub fn set_carrier(queue: BorrowedFd<'_>, has_carrier: bool) -> io::Result<()> {
+    device::set_tun_carrier(queue, has_carrier)
+}
+
 /// Link type and MAC address.
 fn ethernet(name: &str) -> Result<(u16, [u8; 6]), PortError> {
     check_name(name)?;
@@ -268,20 +311,24 @@ pub fn list() -> io::Result<Vec<Interface>> {
 
 fn describe(name: &str) -> io::Result<Interface> {
     let (flags, (hardware, address)) = (device::flags(name)?, device::hardware(name)?);
-    let has = |bit: libc::c_int| i32::from(flags) & bit != 0;
-    let state = match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
-        (true, true) => State::Up,
-        (true, false) => State::NoCarrier,
-        (false, _) => State::Down,
-    };
     Ok(Interface {
         name: name.to_owned(),
-        state,
+        state: state_of(flags),
         mtu: usize::try_from(device::mtu(name)?).unwrap_or(0),
         hardware,
         mac: (hardware == libc::ARPHRD_ETHER).then_some(address),
         device: described(name, device::index(name)?, address),
     })
+}
+
+/// From the lower 16 of its `IFF_*`.
+fn state_of(flags: libc::c_short) -> State {
+    let has = |bit: libc::c_int| i32::from(flags) & bit != 0;
+    match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
+        (true, true) => State::Up,
+        (true, false) => State::NoCarrier,
+        (false, _) => State::Down,
+    }
 }
 
 /// The device according to `/sys`, unless `/sys` shows another interface of this name.

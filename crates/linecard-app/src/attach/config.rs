@@ -26,10 +26,12 @@ const MAX_CORES: usize = 1_024;
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// the port on the side of the wire, as `xdp:eth0` (by AF_XDP) or `packet:eth0` (by a packet socket), which
-    /// both take all that the interface receives, `tap:NAME`, `tun:NAME` or `file:CAPTURE`, which is read. Options
-    /// follow behind commas: offloads or no-offloads (whether the kernel gives and takes large packets; by default
-    /// only at FAR), copy (xdp), promiscuous (packet), mirror (packet: the kernel gets all packets too), recorded
-    /// (file: with the recorded intervals)
+    /// both take all that the interface receives, `tap:NAME`, `tun:NAME`, `vhost:SOCKET` (a virtual machine, by
+    /// vhost-user) or `file:CAPTURE`, which is read. Options follow behind commas: offloads or no-offloads (whether the
+    /// kernel or the guest gives and takes large packets; by default only at FAR, and with every guest), copy (xdp),
+    /// promiscuous (packet), mirror (packet: the kernel gets all packets too), client (vhost: connects to the socket
+    /// instead of listening there), once (vhost: ends when the virtual machine leaves), queues=N (vhost: queue pairs,
+    /// one per worker by default), recorded (file: with the recorded intervals)
     #[garde(custom(port))]
     #[schemars(extend("x-argument" = "NEAR"))]
     pub near: String,
@@ -125,6 +127,11 @@ pub struct Config {
     /// serve Prometheus metrics at this address, as 127.0.0.1:9100; a port alone is on loopback
     #[schemars(extend("x-flag" = "metrics", "x-value" = "ADDRESS"))]
     pub metrics: Parsed<Metrics>,
+    /// descriptor to which `READY=1` and a newline are written once packets pass, as supervisors wait for it
+    #[default(Maybe::NONE)]
+    #[garde(range(min = 1, max = 1_048_576))]
+    #[schemars(extend("x-flag" = "ready-fd", "x-value" = "NUMBER"))]
+    pub ready_fd: Maybe<u32>,
     /// keep all privileges, for debuggers
     #[schemars(extend("x-flag" = "keep-rights"))]
     pub keep_rights: bool,

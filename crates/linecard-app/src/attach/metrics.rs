@@ -32,7 +32,7 @@ type Labels = Vec<(&'static str, String)>;
 type Counted<T> = (&'static str, &'static str, bool, fn(&T) -> u64);
 
 /// What is counted at ports.
-const PORTS: [Counted<Counters>; 7] = [
+const PORTS: [Counted<Counters>; 8] = [
     ("received_packets", "Packets received; a large one counts once", false, |c| c.received),
     ("received", "Bytes of frames received", true, |c| c.received_bytes),
     ("transmitted_packets", "Packets transmitted; a large one counts once", false, |c| {
@@ -42,6 +42,9 @@ const PORTS: [Counted<Counters>; 7] = [
     ("cut_packets", "Large packets cut by the port (LSO)", false, |c| c.cut),
     ("starved", "Times that nothing was received for lack of buffers", false, |c| c.no_buffer),
     ("blocked", "Times that the kernel's queue was full", false, |c| c.blocked),
+    ("open_checksum_packets", "Packets received with a checksum left open", false, |c| {
+        c.open_checksums
+    }),
 ];
 
 /// What is counted where packets are merged.
@@ -251,7 +254,7 @@ mod tests {
         // Each metric is described once, with all its values behind that.
         let types = text.lines().filter(|line| line.starts_with("# TYPE")).count();
         let helps = text.lines().filter(|line| line.starts_with("# HELP")).count();
-        assert_eq!((types, helps), (17, 17));
+        assert_eq!((types, helps), (18, 18));
     }
 
     #[test]

@@ -27,9 +27,11 @@ use crate::captures::passed_unchanged;
 use crate::{Context, Error, Finished, Job};
 use history::History;
 use http::Listener;
-use linecard_io::attach::{AttachError, AttachStats, Attached, Prepared, Settings};
+use linecard_io::attach::{
+    AttachError, AttachStats, Attached, Follower, PortKind, Prepared, Settings,
+};
 use linecard_io::{engine, rights};
-use linecard_report::report_of;
+use linecard_report::{Report, report_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +40,9 @@ use std::time::Duration;
 
 /// Time between two looks whether to end.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// How many of these between two looks at the interfaces.
+const LOOKS: u32 = 5;
 
 /// The job.
 #[derive(Debug)]
@@ -53,6 +58,16 @@ pub trait Observer {
     /// The rates of an interval, which ended so long after the start.
     fn interval(&mut self, rates: &Rates, elapsed: Duration) {
         let _ = (rates, elapsed);
+    }
+
+    /// Whether the statistics so far are wanted now; asked every 100 ms.
+    fn wants_account(&mut self) -> bool {
+        false
+    }
+
+    /// The statistics so far.
+    fn account(&mut self, report: &Report) {
+        let _ = report;
     }
 }
 
@@ -110,6 +125,7 @@ fn join(
     files: &[PathBuf],
     observer: &mut dyn Observer,
 ) -> Result<Ended, Error> {
+    let ready = ready::descriptor(config.ready_fd.0)?;
     let mut settings = config.settings()?;
     let drops = !config.keep_rights && owner::has_rights_to_drop(&settings);
     settings.keep_rights = !drops;
@@ -119,24 +135,36 @@ fn join(
     }
     // While there are privileges that the address may take.
     let listener = config.metrics.0.0.map(|address| listen(address, observer)).transpose()?;
-    let prepared = Prepared::new(settings.clone()).map_err(refused)?;
+    let mut prepared = Prepared::new(settings.clone()).map_err(refused)?;
+    let mut follower = prepared.take_follower();
     prepared.opened().iter().for_each(|line| observer.say(line));
     let user = drops.then(|| settings.owner.unwrap_or_default());
     let attached = begin(prepared, user, observer)?;
-    ready::announce(&settings, observer);
+    ready::announce(&settings, ready, observer);
     if let Some(listener) = listener {
         let accounts = attached.stats_handle();
         let served = listener.serve(move || metrics::text(&accounts.now()));
         served.map_err(|error| Error::Attach(format!("--metrics: {error}")))?;
     }
     let mut history = History::default();
-    watch(&attached, config, context, &mut |rates, elapsed, is_last| {
-        history.take(rates, elapsed);
-        if !is_last {
-            observer.interval(rates, elapsed);
+    watch(&attached, config, context, &mut |event| match event {
+        Event::Look => {
+            let lines = follower.as_mut().map(Follower::look).unwrap_or_default();
+            lines.iter().for_each(|line| observer.say(line));
+            if observer.wants_account() {
+                let outcome = AttachOutcome::new(&attached.stats(), &settings, attached.elapsed());
+                observer.account(&report_of(Attach::COMMAND, &outcome));
+            }
+        }
+        Event::Interval { rates, elapsed, is_last } => {
+            history.take(rates, elapsed);
+            if !is_last {
+                observer.interval(rates, elapsed);
+            }
         }
     });
     let ended_itself = attached.is_ending();
+    ready::stopping(observer);
     attached.stop();
     let elapsed = attached.elapsed();
     let (account, failures) = attached.finish();
@@ -183,24 +211,37 @@ fn begin(
     Ok(prepared.start())
 }
 
+/// What happens while ports are joined.
+enum Event<'r> {
+    /// It is time to look at the interfaces, and whether the statistics are wanted.
+    Look,
+    /// An interval has ended, so long after the start.
+    Interval { rates: &'r Rates, elapsed: Duration, is_last: bool },
+}
+
 /// Shows the rates of each interval until the end: it ends by itself, is stopped, or its time is over. The last
 /// interval may be shorter than the others.
 fn watch(
     attached: &Attached,
     config: &Config,
     context: &Context<'_>,
-    show: &mut dyn FnMut(&Rates, Duration, bool),
+    show: &mut dyn FnMut(Event<'_>),
 ) {
     let end = config.seconds.0.map(Duration::from_secs_f64);
     let interval = Duration::from(config.interval);
     let (mut earlier, mut shown) = (attached.stats(), attached.elapsed());
+    let mut looks = (0..LOOKS).cycle();
     loop {
+        if looks.next() == Some(0) {
+            show(Event::Look);
+        }
         let elapsed = attached.elapsed();
         let is_over = end.is_some_and(|end| elapsed >= end);
         let is_last = attached.is_ending() || context.progress.is_stopped() || is_over;
         if is_last || elapsed - shown >= interval {
             let later = attached.stats();
-            show(&Rates::between(&earlier, &later, elapsed - shown), elapsed, is_last);
+            let rates = &Rates::between(&earlier, &later, elapsed - shown);
+            show(Event::Interval { rates, elapsed, is_last });
             (earlier, shown) = (later, elapsed);
         }
         if is_last {
@@ -252,6 +293,9 @@ fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
         (false, false) if settings.near.file().is_some() => return sent_nothing(settings, account),
         (false, false) => &settings.far,
     };
+    if matches!(port.kind, PortKind::Vhost(_)) {
+        return Some(Error::Gone(format!("{port}: the virtual machine has left")));
+    }
     Some(Error::Gone(format!(
         "{port} is gone: its interface was removed, or moved to another namespace; what was held has \
          been let go"

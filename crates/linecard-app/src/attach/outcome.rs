@@ -16,6 +16,9 @@ use serde_json::{Map, json};
 use std::borrow::Cow;
 use std::time::Duration;
 
+const OPEN_CHECKSUMS: &str =
+    "packets whose checksum a sender in this machine had left open, completed where needed";
+
 /// The statistics of an attachment from its start to its end.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AttachOutcome {
@@ -236,6 +239,7 @@ impl Events {
         let waits = [
             ("starved", "times that no buffer was free", self.0.no_buffer),
             ("blocked", "times that the kernel's queue was full", self.0.blocked),
+            ("open_checksums", OPEN_CHECKSUMS, self.0.open_checksums),
         ];
         waits.into_iter().chain(reasons(&self.0.dropped))
     }

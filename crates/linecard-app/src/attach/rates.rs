@@ -223,10 +223,15 @@ fn dropped(drops: &Drops) -> Reasons {
 
 /// Name, explanation and count of every reason to lose a packet at a port.
 #[must_use]
-pub fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 8] {
+pub fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 9] {
     [
         ("too_long", "received, longer than a buffer", drops.too_long),
         ("bad_header", "received, described wrongly", drops.bad_header),
+        (
+            "bad_descriptors",
+            "received from a virtual machine, in descriptors that are not those of a frame",
+            drops.bad_descriptors,
+        ),
         ("ring_full", "received by the kernel, no room in the ring", drops.ring_full),
         ("above_mtu", "to be sent, longer than the MTU", drops.above_mtu),
         (

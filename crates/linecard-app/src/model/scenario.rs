@@ -64,10 +64,18 @@ impl Scenario {
     ///
     /// A scenario of another model.
     pub fn only<J: Job>(self) -> Result<Document, Error> {
-        if self.model.name == J::NAME {
+        self.only_named(J::NAME)
+    }
+
+    /// The same, with the model's name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::only`].
+    pub fn only_named(self, name: &str) -> Result<Document, Error> {
+        if self.model.name == name {
             return Ok(self.document);
         }
-        let name = J::NAME;
         Err(self.refuse(format!(
             "this takes scenarios of \"{name}\": `linecard model run` takes all kinds"
         )))

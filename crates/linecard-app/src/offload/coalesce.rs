@@ -9,6 +9,7 @@ use linecard::offload::coalesce::{self, Counters, Exit, Flush, Refusal, Verdict}
 use linecard::packet::Packet;
 use linecard::progress::Progress;
 use linecard_config::{Bytes, Duration, Maybe};
+use linecard_io::capture::Format;
 use linecard_io::convert::{self, CoalesceStats, Numbered, Observer};
 use linecard_report::{Page, Reasons};
 use schemars::JsonSchema;
@@ -25,10 +26,10 @@ const MAX_BYTES: Bytes = Bytes::new(coalesce::Config::MAX_BYTES as u64);
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// capture to read, pcap or pcapng; - is stdin
+    /// capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin
     pub input: PathBuf,
     /// capture to write; - is stdout. Names ending in .pcap give pcap, which cannot hold segment sizes; all others give
-    /// pcapng
+    /// pcapng. With .gz, .zst or .lz4 behind that it is compressed
     pub output: PathBuf,
     /// what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on the sender with
     /// checksum offload
@@ -54,6 +55,9 @@ pub struct Config {
     /// did or did not merge
     #[schemars(extend("x-flag" = "explain-flow"))]
     pub explain_flow: Maybe<String>,
+    /// when it is stopped, as by Ctrl-C, complete the output with what was read until then; otherwise nothing is left
+    #[schemars(extend("x-flag" = "keep-partial"))]
+    pub keep_partial: bool,
 }
 
 /// The outcome.
@@ -108,19 +112,24 @@ impl Job for Coalesce {
         linecard_config::check(config)?;
         let Config { input, output, explain_flow, .. } = config;
         let explanation = explain_flow.0.as_deref().map(Explanation::of_flow).transpose()?;
-        let reader = captures::open(input, context)?;
+        let reader = captures::open_until_stopped(input, context)?;
         let writer = captures::create(input, output)?;
         let refuse = |source| Error::of_capture(input, source);
-        let format = captures::format_of(output);
+        let format = Format::of_name(output);
         let mut observer = Follow { progress: context.progress, explanation };
         let (writer, account) =
             convert::coalesce(reader, writer, format, config.coalescer(), &mut observer)
-                .map_err(refuse)?;
+                .map_err(|source| captures::stopped(context).unwrap_or_else(|| refuse(source)))?;
         // A question that cannot be answered is a wrong argument, and those write nothing.
-        observer.explanation.as_ref().map_or(Ok(()), Explanation::check)?;
-        writer.commit().map_err(refuse)?;
+        if !context.progress.is_stopped() {
+            observer.explanation.as_ref().map_or(Ok(()), Explanation::check)?;
+        }
+        let stopped =
+            captures::complete(writer, output, config.keep_partial, context).map_err(refuse)?;
         let input = input.display().to_string();
-        Ok(CoalesceOutcome::new(input, account, observer.explanation))
+        let mut outcome = CoalesceOutcome::new(input, account, observer.explanation);
+        outcome.rest.remarks.stopped = stopped;
+        Ok(outcome)
     }
 
     fn draw(outcome: &CoalesceOutcome, page: &mut Page) {
@@ -152,10 +161,12 @@ impl CoalesceOutcome {
             packets_in: counters.packets_in,
             truncated: account.truncated,
             snap_len: account.snap_len,
+            by_headers: account.by_headers,
             cannot: "merged",
             lost: account.lost,
             unknown: account.unknown,
             damage: account.damage.map(Arc::new),
+            stopped: None,
         };
         let capture = OtherBlocks { other_blocks: blocks, clock_resets };
         Self {

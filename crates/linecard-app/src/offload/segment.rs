@@ -7,6 +7,7 @@ use garde::Validate;
 use linecard::offload::segment::{Refusal, SegmentError};
 use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Maybe};
+use linecard_io::capture::Format;
 use linecard_io::convert::{self, Observer, SegmentMode, SegmentStats};
 use linecard_report::Reasons;
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ const MAX: Bytes = Bytes::new(65_535);
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// capture to read, pcap or pcapng; - is stdin
+    /// capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin
     pub input: PathBuf,
     /// capture to write; - is stdout. Names ending in .pcap give pcap, all others pcapng
     pub output: PathBuf,
@@ -36,6 +37,9 @@ pub struct Config {
     #[garde(range(min = Bytes::new(68), max = MAX))]
     #[schemars(extend("x-flag" = "mtu"))]
     pub mtu: Maybe<Bytes>,
+    /// when it is stopped, as by Ctrl-C, complete the output with what was read until then; otherwise nothing is left
+    #[schemars(extend("x-flag" = "keep-partial"))]
+    pub keep_partial: bool,
 }
 
 /// The outcome.
@@ -89,15 +93,18 @@ impl Job for Segment {
     fn run(config: &Config, context: &Context<'_>) -> Result<SegmentOutcome, Error> {
         linecard_config::check(config)?;
         let (cut, Config { input, output, .. }) = (config.cut()?, config);
-        let reader = captures::open(input, context)?;
+        let reader = captures::open_until_stopped(input, context)?;
         let writer = captures::create(input, output)?;
         let refuse = |source| Error::of_capture(input, source);
-        let format = captures::format_of(output);
+        let format = Format::of_name(output);
         let mut observer = Follow(context.progress);
-        let (writer, account) =
-            convert::segment(reader, writer, format, cut, &mut observer).map_err(refuse)?;
-        writer.commit().map_err(refuse)?;
-        Ok(SegmentOutcome::new(input.display().to_string(), account))
+        let (writer, account) = convert::segment(reader, writer, format, cut, &mut observer)
+            .map_err(|source| captures::stopped(context).unwrap_or_else(|| refuse(source)))?;
+        let stopped =
+            captures::complete(writer, output, config.keep_partial, context).map_err(refuse)?;
+        let mut outcome = SegmentOutcome::new(input.display().to_string(), account);
+        outcome.rest.remarks.stopped = stopped;
+        Ok(outcome)
     }
 
     fn check(outcome: &SegmentOutcome) -> Result<(), Error> {
@@ -127,10 +134,12 @@ impl SegmentOutcome {
             packets_in,
             truncated: account.truncated,
             snap_len: account.snap_len,
+            by_headers: 0,
             cannot: "segmented",
             lost: account.lost,
             unknown: account.unknown,
             damage: account.damage.map(Arc::new),
+            stopped: None,
         };
         let classes = (account.counters.packets_in > 0).then(|| Classes::from(&account.counters));
         let first_refusal = account.first_refusal;

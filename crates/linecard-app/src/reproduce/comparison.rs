@@ -4,6 +4,7 @@
 //! it does not, it says why and how far that explains it; a row that differs without a reason, or
 //! beyond the limit of its reason, is marked DIFFERS and fails the command.
 
+use super::expression::Query;
 use linecard_report::{Report, Section, Value};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
@@ -101,6 +102,14 @@ impl Comparison {
     /// Adds a row.
     pub(super) fn add(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// Of each row whose name ends in a word whether it is the same, 1 or 0, if `TABLE.WORD` names this table.
+    pub(super) fn same(&self, query: &Query) -> Option<Vec<f64>> {
+        let [word] = &query.keys[..] else { return None };
+        let rows = self.rows.iter().filter(|row| row.what.ends_with(word.as_str()));
+        let is_same = |row: &Row| f64::from(u8::from(row.verdict() == Verdict::Same));
+        (self.key == query.root).then(|| rows.map(is_same).collect())
     }
 
     /// Rows that came out as `verdict`.

@@ -112,6 +112,7 @@ fn shown(value: f64, format: &str) -> Result<String, String> {
         text => usize::from_str(text).map_err(|_| format!("{format:?} is not a format")),
     };
     Ok(match format {
+        _ if value.is_nan() => format!("{:>width$}", "none", width = digits(width).unwrap_or(0)),
         "s" if value == 1.0 => String::new(),
         "s" => "s".to_owned(),
         "bit/s" => Value::BitRate(value).to_string(),

@@ -2,8 +2,8 @@
 
 use super::expression::{Lookup, Query, evaluate, fill};
 use super::measure;
-use super::paper::{Curve, JobEntry, Paper};
-use crate::model::named;
+use super::paper::{Curve, Paper};
+use crate::model::{named, parallel};
 use crate::{Context, Error};
 use linecard::progress::Progress;
 use linecard_config::{ConfigError, Document};
@@ -11,13 +11,9 @@ use linecard_report::{Section, Value as Shown};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// Keys of a job that are not parameters.
 const KEYS: [&str; 4] = ["model", "base", "vary", "label"];
-/// Jobs that are each based on the one before.
-const MAX_BASES: usize = 8;
 
 /// A paper with the outcomes of its jobs.
 #[derive(Debug)]
@@ -48,17 +44,17 @@ enum It<'r> {
 
 impl<'p> Runs<'p> {
     /// Runs jobs, as many points at a time as there are processors. Of several files, values of the later ones take
-    /// precedence.
+    /// precedence, and of a job those of the scenario for it.
     pub(super) fn new(
         paper: &'p Paper,
-        files: &[Document],
+        (files, hardware): (&[Document], Option<(String, Document)>),
         names: &'p [String],
         context: &Context<'_>,
     ) -> Result<Self, Error> {
         let (mut tasks, mut warnings) = (Vec::new(), BTreeSet::new());
         let mut configs = Map::new();
         for name in names {
-            let job = Job::find(paper, files, name)?;
+            let job = Job::find(paper, (files, hardware.as_ref()), name)?;
             let points = job.points()?;
             configs.insert(name.clone(), job.config()?);
             // What is wrong is said before anything runs.
@@ -75,7 +71,7 @@ impl<'p> Runs<'p> {
             context.progress.advance(1);
             Ok::<Point, Error>(Point { settings: document.read_as()?, outcome })
         };
-        let points = parallel(&tasks, run);
+        let points = parallel::map(&tasks, parallel::threads(), run);
         let mut jobs: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
         for ((name, ..), point) in tasks.iter().zip(points) {
             jobs.entry(name.as_str()).or_default().push(point?);
@@ -145,7 +141,7 @@ impl<'p> Runs<'p> {
         }
         let mut lines = Vec::new();
         for name in &curve.jobs {
-            let label = self.paper.job.get(name).map_or("", |job| job.label.as_str());
+            let label = self.paper.label(name);
             let mut groups: Vec<(Option<&Value>, Vec<&Point>)> = Vec::new();
             for point in self.jobs.get(name.as_str()).into_iter().flatten() {
                 let key = curve.over.as_ref().and_then(|key| setting(&point.settings, key));
@@ -170,15 +166,12 @@ struct Job<'p> {
 }
 
 impl<'p> Job<'p> {
-    fn find(paper: &'p Paper, files: &[Document], name: &'p str) -> Result<Self, Error> {
-        let mut chain: Vec<(&str, &JobEntry)> = Vec::new();
-        let mut next = Some(name);
-        while let Some(name) = next {
-            let job = paper.job.get(name).filter(|_| chain.len() < MAX_BASES);
-            let job = job.ok_or_else(|| Error::Usage(format!("no job `{name}`")))?;
-            chain.push((name, job));
-            next = job.base.as_deref();
-        }
+    fn find(
+        paper: &'p Paper,
+        (files, hardware): (&[Document], Option<&(String, Document)>),
+        name: &str,
+    ) -> Result<Self, Error> {
+        let chain = paper.chain(name)?;
         let path = files.last().map(Document::path).unwrap_or_else(|| "".as_ref());
         let mut document = Document::of_text(path, "")?;
         let mut varied_in = None;
@@ -188,6 +181,9 @@ impl<'p> Job<'p> {
                 document.overlay(&file.section(&path, &KEYS))?;
                 let section = file.section(&path, &[]);
                 varied_in = section.find("vary").map(|_| section).or(varied_in);
+            }
+            if let Some((_, scenario)) = hardware.filter(|(job, _)| job == name) {
+                document.overlay(scenario)?;
             }
         }
         let model = chain.iter().find_map(|(_, job)| job.model.as_deref());
@@ -250,28 +246,6 @@ fn run(model: &str, document: &Document) -> Result<Value, Error> {
     measure(document, &Context { progress: &progress, document: Some(document) })
 }
 
-/// Does each task, as many at a time as there are processors; results in their order.
-fn parallel<T: Sync, R: Send>(tasks: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let task = || {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            tasks.get(at).map(|task| (at, run(task)))
-        };
-        std::iter::from_fn(task).collect::<Vec<_>>()
-    };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    let mut all: Vec<(usize, R)> = thread::scope(|scope| {
-        let started: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let join = |worker: thread::ScopedJoinHandle<'_, Vec<_>>| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        started.into_iter().flat_map(join).collect()
-    });
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, result)| result).collect()
-}
-
 /// Values of some points.
 fn select(points: &mut dyn Iterator<Item = &Point>, query: &Query) -> Result<Vec<f64>, String> {
     let mut found = Vec::new();
@@ -302,6 +276,8 @@ fn setting<'v>(values: &'v Value, path: &str) -> Option<&'v Value> {
 fn add_numbers(value: &Value, found: &mut Vec<f64>) -> Option<()> {
     match value {
         Value::Array(values) => values.iter().try_for_each(|value| add_numbers(value, found))?,
+        // What an outcome does not have: no comparison holds for it.
+        Value::Null => found.push(f64::NAN),
         Value::Bool(flag) => found.push(f64::from(u8::from(*flag))),
         value => found.push(value.as_f64()?),
     }

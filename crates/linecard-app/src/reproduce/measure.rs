@@ -1,5 +1,6 @@
 //! What papers need and no job computes, by the names that papers use.
 
+use super::{lso, lso_receive};
 use crate::{Context, Error};
 use garde::Validate;
 use linecard_config::Document;
@@ -18,7 +19,13 @@ pub(super) type Measure = fn(&Document, &Context<'_>) -> Result<Value, Error>;
 
 /// The measurement of this name.
 pub(super) fn named(name: &str) -> Option<Measure> {
-    let all: [(&str, Measure); 1] = [("busy-loop", spikes)];
+    let all: [(&str, Measure); 5] = [
+        ("busy-loop", spikes),
+        ("lso-cells", lso::cells),
+        ("lso-clocks", lso::clocks),
+        ("lso-receive-cell", lso_receive::cell),
+        ("lso-receive-clock", lso_receive::clock),
+    ];
     all.into_iter().find(|(known, _)| *known == name).map(|(_, measure)| measure)
 }
 

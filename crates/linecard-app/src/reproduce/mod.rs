@@ -13,9 +13,10 @@ mod lso_receive;
 mod measure;
 mod paper;
 
+use crate::model::Scenario;
 use crate::{Context, Error};
 use comparison::add_all;
-use expression::Query;
+use expression::{Query, fill};
 use jobs::Runs;
 use linecard_config::Document;
 use linecard_report::Report;
@@ -48,7 +49,7 @@ pub fn failure(count: usize) -> Option<Error> {
 }
 
 /// Runs a reproduction. `own` takes precedence over what comes with the project: a file in the form of `papers/NAME.toml`, or a
-/// scenario for those of the segmentation offload, whose published values are not in such files.
+/// scenario with the hardware of the reproduction, if it has some.
 ///
 /// # Errors
 ///
@@ -58,32 +59,16 @@ pub fn reproduce(
     own: Option<&Path>,
     context: &Context<'_>,
 ) -> Result<Reproduced, Error> {
-    let mut reproduced = match name {
-        "lso-table1" => lso::table1(own),
-        "lso-table2" => lso::table2(own),
-        "lso-table3" => lso::table3(own),
-        "lso-clock" => lso::clock(own),
-        "lso-receive" => lso_receive::reproduce(own),
-        name => of_paper(name, own, context),
-    }?;
-    reproduced.report.add_config(&json!({ "scenario": own }));
-    Ok(reproduced)
-}
-
-/// A publication whose values are in a file.
-fn of_paper(name: &str, own: Option<&Path>, context: &Context<'_>) -> Result<Reproduced, Error> {
     let (built_in, job) = Paper::built_in(name)?;
     let mut paper: Paper = built_in.read_as()?;
     let mut files = vec![built_in];
-    if let Some(path) = own {
-        let own = Document::read(path)?;
-        let refuse = |what| Error::Usage(format!("{}: {what}", path.display()));
-        paper.overlay(own.read_as()?).map_err(refuse)?;
-        files.push(own);
-    }
+    let hardware = match own {
+        Some(path) => add(path, name, (&mut paper, &mut files))?,
+        None => None,
+    };
     let wrong = |what| Error::Usage(format!("papers, {name}: {what}"));
     let reproduction = paper.reproduction(name)?;
-    let mut runs = Runs::new(&paper, &files, &reproduction.jobs, context)?;
+    let mut runs = Runs::new(&paper, (&files, hardware), &reproduction.jobs, context)?;
     let curves = reproduction.curve.iter().map(|curve| runs.curve(curve));
     let curves = curves.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
     let lookup = |query: &Query| runs.numbers(query);
@@ -93,6 +78,33 @@ fn of_paper(name: &str, own: Option<&Path>, context: &Context<'_>) -> Result<Rep
     report.add_config(&json!({ "jobs": runs.configs }));
     let unexplained = add_all(&tables, &reproduction.free, &mut report);
     curves.into_iter().for_each(|curve| report.push(curve));
-    reproduction.notes.iter().chain(&runs.warnings).for_each(|note| report.note(note));
+    let counts = |query: &Query| match tables.iter().find_map(|table| table.same(query)) {
+        Some(counts) => Ok(counts),
+        None => runs.numbers(query),
+    };
+    for note in &reproduction.notes {
+        report.note(fill(note, &counts).map_err(wrong)?);
+    }
+    runs.warnings.iter().for_each(|warning| report.note(warning));
+    report.add_config(&json!({ "scenario": own }));
     Ok(Reproduced { report, unexplained })
+}
+
+/// Takes what a file says: as one more of the paper's files, or as a scenario, by the job that it is for.
+fn add(
+    path: &Path,
+    name: &str,
+    (paper, files): (&mut Paper, &mut Vec<Document>),
+) -> Result<Option<(String, Document)>, Error> {
+    let own = Document::read(path)?;
+    if own.find("model").is_some()
+        && let Some(hardware) = &paper.reproduction(name)?.hardware
+    {
+        let scenario = Scenario::read(path, &[])?;
+        return Ok(Some((hardware.job.clone(), scenario.only_named(&hardware.model)?)));
+    }
+    let refuse = |what| Error::Usage(format!("{}: {what}", path.display()));
+    paper.overlay(own.read_as()?).map_err(refuse)?;
+    files.push(own);
+    Ok(None)
 }

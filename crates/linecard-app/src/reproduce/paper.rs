@@ -10,7 +10,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The files that come with the project: path, text, and the jobs of reports, by which reproductions are chosen.
-const PAPERS: [(&str, &str, &[&str]); 5] = [
+const PAPERS: [(&str, &str, &[&str]); 7] = [
+    (
+        "papers/lso.toml",
+        include_str!("../../../../papers/lso.toml"),
+        &[
+            "reproduce lso-table1",
+            "reproduce lso-table2",
+            "reproduce lso-table3",
+            "reproduce lso-clock",
+        ],
+    ),
+    (
+        "papers/lso-receive.toml",
+        include_str!("../../../../papers/lso-receive.toml"),
+        &["reproduce lso-receive"],
+    ),
     (
         "papers/gigabit.toml",
         include_str!("../../../../papers/gigabit.toml"),
@@ -60,7 +75,7 @@ pub(super) struct Paper {
 #[serde(default)]
 pub(super) struct JobEntry {
     /// What curves call it.
-    pub(super) label: String,
+    label: Option<String>,
     /// The model, or a measurement of [`super::measure`].
     pub(super) model: Option<String>,
     /// The job whose parameters and points this one has, but for those that it gives itself.
@@ -80,13 +95,23 @@ pub(super) struct Reproduction {
     /// Parameters that were chosen, with value and reason.
     #[serde(default)]
     pub(super) free: Vec<String>,
-    /// Sentences under the figures.
+    /// The job whose parameters a scenario may give in place of the paper's.
+    pub(super) hardware: Option<Hardware>,
+    /// Sentences under the figures, with expressions in braces.
     #[serde(default)]
     pub(super) notes: Vec<String>,
     #[serde(default)]
     pub(super) table: Vec<Table>,
     #[serde(default)]
     pub(super) curve: Vec<Curve>,
+}
+
+/// A job that scenarios of a model may be for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hardware {
+    pub(super) job: String,
+    pub(super) model: String,
 }
 
 /// Published values that belong together.
@@ -197,6 +222,30 @@ impl Paper {
 
     pub(super) fn reproduction(&self, name: &str) -> Result<&Reproduction, Error> {
         self.reproduction.iter().find(|one| one.name == name).ok_or_else(|| unknown(name))
+    }
+}
+
+/// Jobs that are each based on the one before.
+const MAX_BASES: usize = 8;
+
+impl Paper {
+    /// A job, then the job that it is based on, and so on.
+    pub(super) fn chain(&self, name: &str) -> Result<Vec<(&str, &JobEntry)>, Error> {
+        let mut chain = Vec::new();
+        let mut next = Some(name);
+        while let Some(name) = next {
+            let job = self.job.get_key_value(name).filter(|_| chain.len() < MAX_BASES);
+            let (name, job) = job.ok_or_else(|| Error::Usage(format!("no job `{name}`")))?;
+            chain.push((name.as_str(), job));
+            next = job.base.as_deref();
+        }
+        Ok(chain)
+    }
+
+    /// What curves call a job.
+    pub(super) fn label(&self, name: &str) -> &str {
+        let chain = self.chain(name).unwrap_or_default();
+        chain.iter().find_map(|(_, job)| job.label.as_deref()).unwrap_or_default()
     }
 }
 

@@ -15,6 +15,10 @@ enum Line<'l> {
         #[serde(flatten)]
         rates: &'l Rates,
     },
+    Account {
+        #[serde(flatten)]
+        report: &'l Report,
+    },
     Final {
         #[serde(flatten)]
         report: &'l Report,
@@ -35,6 +39,11 @@ impl<W: Write> Lines<W> {
     /// What an interval has to show, `elapsed_seconds` after the beginning.
     pub(super) fn interval(&mut self, elapsed_seconds: f64, rates: &Rates) -> io::Result<()> {
         self.write(&Line::Interval { elapsed_seconds, rates })
+    }
+
+    /// The account so far.
+    pub(super) fn account(&mut self, report: &Report) -> io::Result<()> {
+        self.write(&Line::Account { report })
     }
 
     /// The account.

@@ -20,7 +20,8 @@ const ATTACHED: &str = "attached: ";
 pub(crate) struct Running {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
-    readers: Vec<JoinHandle<String>>,
+    printed: Arc<Mutex<Vec<String>>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 /// How it ended.
@@ -81,21 +82,31 @@ impl Running {
     fn start(lab: &Lab, mut command: Command) -> Self {
         let pipes = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = lab.host.inside(|| pipes.spawn()).expect("`unshare` is there");
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let (mut out, err) = (child.stdout.take(), child.stderr.take());
-        let read = move || {
-            let mut text = String::new();
-            out.as_mut().map(|out| out.read_to_string(&mut text).expect("it is text"));
-            text
-        };
-        let lines = Arc::clone(&said);
-        let listen = move || {
-            for line in err.map(BufReader::new).into_iter().flat_map(BufReader::lines) {
-                lines.lock().expect("no panic").push(line.expect("it is text"));
-            }
-            String::new()
-        };
-        Self { child, said, readers: vec![thread::spawn(read), thread::spawn(listen)] }
+        let [said, printed] = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
+        let readers = vec![
+            collect(child.stdout.take().expect("it is piped"), &printed),
+            collect(child.stderr.take().expect("it is piped"), &said),
+        ];
+        Self { child, said, printed, readers }
+    }
+
+    /// The documents of this type that it has printed so far.
+    pub(crate) fn printed(&self, kind: &str) -> Vec<Value> {
+        let lines = self.printed.lock().expect("no panic");
+        let documents = lines.iter().filter_map(|line| serde_json::from_str(line).ok());
+        documents.filter(|document: &Value| document["type"] == kind).collect()
+    }
+
+    /// The lines that it has said on stderr so far.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.said.lock().expect("no panic").clone()
+    }
+
+    /// Waits until it says a line with all these parts.
+    pub(crate) fn says(&self, parts: &[&str]) {
+        wait_for(&format!("a line with {parts:?}"), || {
+            self.said().iter().any(|line| parts.iter().all(|part| line.contains(part)))
+        });
     }
 
     /// Sends it a signal.
@@ -120,9 +131,9 @@ impl Running {
             assert!(Instant::now() < end, "it does not end: {:?}", self.said);
             status.is_some()
         });
-        let read = self.readers.drain(..).map(|reader| reader.join().expect("no panic"));
-        let text: String = read.collect();
-        let documents = serde_json::Deserializer::from_str(&text).into_iter();
+        self.readers.drain(..).for_each(|reader| reader.join().expect("no panic"));
+        let printed = self.printed.lock().expect("no panic").join("\n");
+        let documents = serde_json::Deserializer::from_str(&printed).into_iter();
         let account = documents.map_while(Result::ok).last().unwrap_or_default();
         let mut lines = std::mem::take(&mut *self.said.lock().expect("no panic"));
         let start = lines.iter().position(|line| line.contains(ATTACHED));
@@ -154,6 +165,16 @@ impl Running {
     }
 }
 
+/// Collects lines until their end.
+fn collect(from: impl Read + Send + 'static, lines: &Arc<Mutex<Vec<String>>>) -> JoinHandle<()> {
+    let lines = Arc::clone(lines);
+    thread::spawn(move || {
+        for line in BufReader::new(from).lines() {
+            lines.lock().expect("no panic").push(line.expect("it is text"));
+        }
+    })
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         // After `wait` it has ended, which is no matter.
@@ -179,7 +200,7 @@ pub(crate) fn count(account: &Value, section: &str, key: &str) -> u64 {
 
 /// What a port has lost of what came, and of what was to go.
 pub(crate) fn drops(account: &Value, port: &str) -> [u64; 2] {
-    let received = ["too_long", "bad_header", "ring_full"];
+    let received = ["too_long", "bad_header", "bad_descriptors", "ring_full"];
     let sent = ["above_mtu", "refused", "invalid", "other_link", "unsendable"];
     [&received[..], &sent[..]]
         .map(|reasons| reasons.iter().map(|why| count(account, port, why)).sum())

@@ -108,12 +108,12 @@ fn packets_of_another_link_type_are_counted_as_such() {
 fn a_capture_of_which_nothing_could_be_sent_is_an_error() {
     with_lab("nothing sent", |lab| {
         let folder = tempfile::tempdir().expect("there is room");
-        // A device that is there stays as it is: down.
-        lab.host.run("ip tuntap add lc0 mode tap");
         let good = capture(folder.path(), "e.pcapng", &[ETHERNET], &vec![(0, frame()); 9]);
-        refused(lab, &format!("file:{} tap:lc0", good.display()))
-            .is(7, &["tap:lc0", "none of", "down or gone"]);
-        lab.host.run("ip link set lc0 up");
+        // An interface that is there stays as it is: down.
+        lab.host.run("ip link set lcw down");
+        refused(lab, &format!("file:{} packet:lcw", good.display()))
+            .is(7, &["packet:lcw", "none of", "down or gone"]);
+        lab.host.run("ip tuntap add lc0 mode tap");
         // Shorter than an Ethernet header: the kernel calls it invalid.
         let short = capture(folder.path(), "s.pcapng", &[ETHERNET], &vec![(0, vec![1; 10]); 9]);
         refused(lab, &format!("file:{} tap:lc0", short.display()))

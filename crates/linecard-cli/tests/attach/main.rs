@@ -14,6 +14,7 @@ mod document;
 mod ends;
 mod faults;
 mod flood;
+mod interfaces;
 mod lab;
 mod links;
 mod mtu;

@@ -1,5 +1,5 @@
 //! The MTU of the near interface changes under way. The TAP's stays, as the rights to change it are
-//! gone; who sets the one sets the other by hand. Until then:
+//! gone; who sets the one sets the other by hand, as a line on stderr says. Until then:
 //!
 //! - A larger near MTU is not used: the host tells peers what the TAP can take.
 //! - With a smaller one TCP goes on, as the peer tells the host what it can take; what the host sends
@@ -49,7 +49,12 @@ fn larger_and_smaller() {
                 transfers(lab, port, near);
             }
             thread::sleep(Duration::from_millis(50));
-            let account = running.finish();
+            running.signal(libc::SIGTERM);
+            let ended = running.wait();
+            // Of each change of the near MTU it says what to do, and nothing else.
+            let says = |line: &String| line.contains("`ip link set lc0 mtu ");
+            assert!(ended.lines.len() == 3 && ended.lines.iter().all(says), "{ended:?}");
+            let account = ended.account;
             // 8,900 bytes where 1,500 were the most, and 1,400 where 1,280 were.
             assert_eq!(count(&account, "near", "above_mtu"), 2, "{account:#}");
         });

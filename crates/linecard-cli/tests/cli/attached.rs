@@ -44,6 +44,16 @@ fn a_capture_of_an_unknown_link_type_is_copied_and_said() {
 }
 
 #[test]
+fn a_descriptor_is_told_that_packets_pass() {
+    let folder = Folder::new();
+    let outcome = folder.run(&["attach", &bulk(), "file:out.pcap", "--ready-fd", "2"]);
+    done(&outcome);
+    assert!(outcome.stderr.lines().any(|line| line == "READY=1"), "{outcome:?}");
+    let arguments = ["attach", &bulk(), "file:out.pcap", "--ready-fd", "999"];
+    folder.refuses(2, &arguments, &["--ready-fd 999", "Bad file descriptor", "999>FILE"]);
+}
+
+#[test]
 fn a_capture_goes_through_and_is_complete() {
     let folder = Folder::new();
     for deployment in ["inline", "shared", "dedicated"] {

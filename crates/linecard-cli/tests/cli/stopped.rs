@@ -5,7 +5,7 @@ use crate::folder::{Folder, Outcome, capture, one_line};
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,16 +22,10 @@ fn wait_for_partial(folder: &Folder) {
     }
 }
 
-/// Sends a signal to a command that has read a part of its input and waits for more. What can be
-/// caught ends it with the documented code and a line, and removes the incomplete output.
-fn stopped_by(signal: &str, command: &str, existing: bool) {
-    let caught = signal != "KILL";
-    let folder = Folder::new();
-    if existing {
-        folder.write("out.pcapng", b"precious");
-    }
-    let mut child = folder.command(&[command, "-", "out.pcapng"]);
-    child.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+/// Sends a signal to a command that has read a part of its input and waits for more.
+fn stopped(folder: &Folder, signal: &str, arguments: &[&str]) -> Output {
+    let mut child = folder.command(arguments);
+    child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
     let bytes = fs::read(capture("tcp4-8flows.pcap")).unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -41,15 +35,29 @@ fn stopped_by(signal: &str, command: &str, existing: bool) {
         input.write_all(&bytes[24..]).unwrap();
     }
     input.flush().unwrap();
-    wait_for_partial(&folder);
+    wait_for_partial(folder);
     let kill = format!("kill -{signal} {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
+    drop(input);
+    output
+}
+
+/// What can be caught ends it with its account, the documented code and a line, and removes the incomplete output.
+fn stopped_by(signal: &str, command: &str, existing: bool) {
+    let caught = signal != "KILL";
+    let folder = Folder::new();
+    if existing {
+        folder.write("out.pcapng", b"precious");
+    }
+    let output = stopped(&folder, signal, &[command, "-", "out.pcapng"]);
     let (status, outcome) = (output.status, Outcome::from(output));
     if caught {
         assert_eq!(outcome.code, Some(130), "{outcome:?}");
         let said = [&format!("stopped by SIG{signal}"), "out.pcapng was not written"];
         one_line(&outcome.stderr, &said);
+        let account = ["packets in", "Stopped before the end of the input"];
+        assert!(account.iter().all(|part| outcome.stdout.contains(part)), "{outcome:?}");
         let left: &[&str] = if existing { &["out.pcapng"] } else { &[] };
         assert_eq!(folder.names(), left, "nothing is left");
     } else {
@@ -60,7 +68,39 @@ fn stopped_by(signal: &str, command: &str, existing: bool) {
     } else {
         assert!(!folder.path("out.pcapng").exists(), "{:?}", folder.names());
     }
+}
+
+#[test]
+fn a_part_is_kept_on_request_and_is_a_whole_capture() {
+    let folder = Folder::new();
+    let arguments = ["coalesce", "-", "out.pcapng", "--json", "--keep-partial"];
+    let outcome = Outcome::from(stopped(&folder, "INT", &arguments));
+    assert_eq!(outcome.code, Some(130), "{outcome:?}");
+    one_line(&outcome.stderr, &["stopped by SIGINT", "out.pcapng has what was read until then"]);
+    assert_eq!(folder.names(), ["out.pcapng"]);
+    let account: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let read = account["merging"]["packets_in"].as_u64().unwrap();
+    let back = folder.run(&["segment", "out.pcapng", "back.pcap", "--json"]);
+    let account: serde_json::Value = serde_json::from_str(&back.stdout).unwrap();
+    assert_eq!(account["packets"]["packets_out"].as_u64(), Some(read), "{back:?}");
+}
+
+/// The account of what was read before anything was.
+#[test]
+fn stopped_before_anything_was_read() {
+    let folder = Folder::new();
+    let mut child = folder.command(&["coalesce", "-", "out.pcapng"]);
+    child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let input = child.stdin.take();
+    wait_for_handler(child.id());
+    let kill = format!("kill -INT {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    let outcome = Outcome::from(child.wait_with_output().unwrap());
     drop(input);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(130), ""), "{outcome:?}");
+    one_line(&outcome.stderr, &["stopped by SIGINT", "nothing was read or written"]);
+    assert!(folder.names().is_empty(), "{:?}", folder.names());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::capture::CaptureError;
 use crate::convert::Unknown;
 use crate::engine::Failure;
+use crate::port::vhost::VhostError;
 use crate::port::xdp::XdpError;
 use crate::rights::RightsError;
 use linecard::packet::LinkType;
@@ -20,6 +21,9 @@ pub enum AttachError {
     /// An AF_XDP port.
     #[error("{0}")]
     Xdp(#[from] XdpError),
+    /// A virtual machine's port.
+    #[error("{0}")]
+    Vhost(#[from] VhostError),
     /// A thread.
     #[error("{0}")]
     Engine(#[from] Failure),

@@ -4,6 +4,7 @@
 use super::{AttachError, Side};
 use crate::engine::StopHandle;
 use linecard::packet::LinkType;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -12,6 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 pub(super) enum ThreadEvent {
     /// A port is open: which one, its description, and its link type if it has one.
     Opened(Side, String, Option<LinkType>),
+    /// A queue of a TUN or TAP device that is a port.
+    Queue(Side, OwnedFd),
     /// It runs in real time.
     Realtime,
     /// All its ports are open.

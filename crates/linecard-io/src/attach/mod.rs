@@ -26,6 +26,7 @@ mod delay;
 mod device;
 mod error;
 mod files;
+mod follow;
 mod gate;
 mod join;
 mod links;
@@ -34,19 +35,22 @@ mod settings;
 mod stats;
 
 pub use error::AttachError;
+pub use follow::Follower;
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 
 use crate::engine::{self, Engine, OnFull, Scheduling};
+use crate::port::vhost::{VhostConfig, VhostDevice};
 use crate::port::xdp::Attachment;
 use crate::port::{LocalPool, SharedPool, Takeover};
-use device::NewDevice;
+use device::Devices;
 use gate::{Gate, Keeper, ThreadEvent};
 use join::{Joined, secret};
 use linecard::packet::{LinkType, Pool};
 use linecard_tun::{PortError, interface};
 use open::Opening;
 use stats::{SharedStats, Side};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,6 +62,7 @@ use std::time::{Duration, Instant as Clock};
 pub struct Prepared {
     attached: Attached,
     opened: Vec<String>,
+    follower: Option<Follower>,
 }
 
 /// Connected ports. On drop they end as by [`stop`](Self::stop), without waiting.
@@ -86,20 +91,26 @@ struct Opened {
 struct Listened {
     opened: Vec<Opened>,
     is_realtime: bool,
+    /// A queue of the far device.
+    queue: Option<OwnedFd>,
+    /// What was found about interfaces.
+    found: Vec<String>,
 }
 
 impl Listened {
-    /// A line for each open port, and one if threads run in real time.
+    /// A line for each open port, what was found about interfaces, and a line if threads run in real
+    /// time.
     fn lines(self) -> Vec<String> {
         let mut lines: Vec<String> = self.opened.into_iter().map(|opened| opened.what).collect();
+        lines.extend(self.found);
         lines.extend(self.is_realtime.then(|| "real-time scheduling".to_owned()));
         lines
     }
 }
 
 impl Prepared {
-    /// Opens the ports in the calling thread's network namespace. A newly made TAP device gets the
-    /// near interface's MTU and address, and is brought up.
+    /// Opens the ports in the calling thread's network namespace. A newly made far device gets the near
+    /// interface's MTU and address; every TUN or TAP device is brought up.
     ///
     /// # Errors
     ///
@@ -111,8 +122,9 @@ impl Prepared {
             // Nothing is lost when the threads wait.
             settings.engine.scheduling = Scheduling::Normal;
         }
-        let (device, interfaces) = (NewDevice::of(&settings), to_take_over(&settings));
+        let (devices, interfaces) = (Devices::of(&settings), to_take_over(&settings));
         let specs = (settings.near.clone(), settings.far.clone());
+        let followed = settings.clone();
         let workers = usize::from(settings.engine.workers.max(1));
         let threads = match settings.deployment {
             Deployment::Inline => workers,
@@ -127,26 +139,37 @@ impl Prepared {
         let told = Mutex::new(listening);
         let begun = Clock::now();
         let mut attached = Attached { engine, stats, keeper, told, begun, _takeovers: Vec::new() };
-        let listened = attached.listen(threads).and_then(|listened| {
+        let listened = attached.listen(threads).and_then(|mut listened| {
             let link = |which| {
                 let mut links = listened.opened.iter().filter(|opened| opened.side == which);
                 links.find_map(|opened| opened.link)
             };
             links::check([&specs.0, &specs.1], [link(Side::Near), link(Side::Far)])?;
             attached._takeovers = takeovers(&interfaces)?;
-            device.configure()?;
+            listened.found = devices.configure()?;
             Ok(listened)
         });
         match listened {
-            Ok(listened) => Ok(Self { attached, opened: listened.lines() }),
+            Ok(mut listened) => {
+                let follower = Follower::new(&followed, listened.queue.take());
+                Ok(Self { attached, opened: listened.lines(), follower })
+            }
             Err(error) => Err(attached.give_up(error)),
         }
     }
 
-    /// A line for each open port, and one if threads run in real time.
+    /// A line for each open port, one for everything about interfaces that keeps packets from passing,
+    /// and one if threads run in real time.
     #[must_use]
     pub fn opened(&self) -> &[String] {
         &self.opened
+    }
+
+    /// What keeps a far device like the near interface, if the ports are these; it has to be asked to
+    /// [look](Follower::look). It can be taken once.
+    #[must_use]
+    pub fn take_follower(&mut self) -> Option<Follower> {
+        self.follower.take()
     }
 
     /// Closes the ports; a capture to be written is not created.
@@ -174,6 +197,8 @@ impl Attached {
                 Ok(ThreadEvent::Opened(side, what, link)) => {
                     listened.opened.push(Opened { side, what, link });
                 }
+                Ok(ThreadEvent::Queue(Side::Far, queue)) => listened.queue = Some(queue),
+                Ok(ThreadEvent::Queue(Side::Near, _)) => {}
                 Ok(ThreadEvent::Realtime) => listened.is_realtime = true,
                 Ok(ThreadEvent::Ready) => waiting -= 1,
                 Ok(ThreadEvent::Failed(error)) => return Err(error),
@@ -234,7 +259,10 @@ impl Attached {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         failures.extend(told.try_iter().filter_map(|told| match told {
             ThreadEvent::Failed(error) => Some(error),
-            ThreadEvent::Opened(..) | ThreadEvent::Realtime | ThreadEvent::Ready => None,
+            ThreadEvent::Opened(..)
+            | ThreadEvent::Queue(..)
+            | ThreadEvent::Realtime
+            | ThreadEvent::Ready => None,
         }));
         drop(told);
         (self.stats.account(), failures)
@@ -324,6 +352,17 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
         }
         _ => None,
     };
+    let vhost = match &spec.kind {
+        PortKind::Vhost(path) => Some(VhostDevice::open(&VhostConfig {
+            client: spec.client,
+            once: spec.once,
+            offloads: spec.offloads.unwrap_or(true),
+            pairs: spec.queues.unwrap_or(shares),
+            workers: shares,
+            ..VhostConfig::new(path)
+        })?),
+        _ => None,
+    };
     let (buffers, merge) = (settings.buffers, settings.merge);
     let merges = if side == Side::Near { merge.ingress } else { merge.egress };
     let (owner, gate) = (settings.owner, Arc::clone(gate));
@@ -335,6 +374,7 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
         buffers,
         merges,
         attachment,
+        vhost,
         input,
         owner,
         gate,

@@ -1,13 +1,16 @@
 //! Opens ports, each on its own thread.
 
 use super::files::{Player, Recorder};
-use super::gate::Gate;
+use super::gate::{Gate, ThreadEvent};
 use super::settings::{PortKind, PortSpec};
 use super::{AttachError, Side};
+use crate::port::vhost::{VhostConfig, VhostDevice, VhostPort};
 use crate::port::xdp::{self, Attachment, XdpBuffer, XdpPort};
 use crate::port::{Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket};
 use crate::rights::Account;
+use crate::sys::ethtool;
 use linecard_tun::{BUFFER_LEN, Buffers, DeviceConfig, DeviceKind, Tap};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +36,8 @@ pub(super) struct Opening {
     pub(super) merges: bool,
     /// The attachment from which AF_XDP receives.
     pub(super) attachment: Option<Attachment>,
+    /// The device of a virtual machine.
+    pub(super) vhost: Option<VhostDevice>,
     /// The capture that is read, which must not be overwritten.
     pub(super) input: Option<PathBuf>,
     /// The owner of a capture that is written.
@@ -45,8 +50,11 @@ pub(super) struct Opening {
 type Opened<S> = (Box<dyn LivePort<<S as Buffers>::Buffer>>, String);
 
 impl Opening {
-    /// Whether the kernel exchanges large packets with the port.
+    /// Whether the kernel, or the guest, exchanges large packets with the port.
     fn offloads(&self) -> bool {
+        if let Some(device) = &self.vhost {
+            return device.offloads();
+        }
         self.spec.offloads.unwrap_or(self.side == Side::Far)
     }
 
@@ -72,6 +80,7 @@ impl Opening {
             PortKind::Packet(name) => self.packet(name, pool()),
             PortKind::Tap(name) => self.tap(name, DeviceKind::Tap, pool()),
             PortKind::Tun(name) => self.tap(name, DeviceKind::Tun, pool()),
+            PortKind::Vhost(path) => self.vhost(path, worker, pool()),
             PortKind::File(path) => self.file(path, pool),
         }
     }
@@ -109,6 +118,7 @@ impl Opening {
             zero_copy: !self.spec.copy,
             // Only contiguous packets merge, and a copy costs less than an unmerged packet.
             gather: !self.merges,
+            open_checksums: leaves_checksums_open(name),
             ..xdp::Config::default()
         };
         // The number of workers is small.
@@ -136,6 +146,26 @@ impl Opening {
         Ok((Box::new(port), said))
     }
 
+    fn vhost<S: Buffers + 'static>(
+        &self,
+        path: &Path,
+        worker: usize,
+        pool: S,
+    ) -> Result<Opened<S>, AttachError> {
+        let device = match &self.vhost {
+            Some(device) => device.clone(),
+            None => VhostDevice::open(&VhostConfig::new(path))?,
+        };
+        let port = VhostPort::open(&device, worker, pool)?;
+        let large = if device.offloads() { "large packets" } else { "packets as on a wire" };
+        let front = if self.spec.client { "connects" } else { "listens" };
+        let said = match device.pairs() {
+            1 => format!("{}: {front}, {large}", self.spec),
+            pairs => format!("{}: {front}, {large}, {pairs} queue pairs", self.spec),
+        };
+        Ok((Box::new(port), said))
+    }
+
     fn tap<S: Buffers + 'static>(
         &self,
         name: &str,
@@ -149,8 +179,16 @@ impl Opening {
             ..DeviceConfig::tap(name)
         };
         let tap = Tap::open(&config, pool)?;
+        if let Ok(queue) = tap.as_fd().try_clone_to_owned() {
+            self.gate.tell(ThreadEvent::Queue(self.side, queue));
+        }
         let large = if tap.offloads() > 0 { "large packets" } else { "packets as on a wire" };
         let said = format!("{}: {large}, virtio header {:?}", self.spec, tap.format());
         Ok((Box::new(tap), said))
     }
+}
+
+/// Whether senders in this machine may be behind an interface: only they leave checksums open.
+fn leaves_checksums_open(name: &str) -> bool {
+    ethtool::driver(name).is_ok_and(|driver| matches!(driver.as_str(), "veth" | "tun"))
 }

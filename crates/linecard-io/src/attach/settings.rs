@@ -1,6 +1,7 @@
 //! Configuration of an attachment.
 
 use crate::engine;
+use crate::port::vhost::MAX_PAIRS;
 use crate::rights::Account;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::LinkType;
@@ -47,8 +48,8 @@ impl Merge {
 pub struct PortSpec {
     /// Its kind and name.
     pub kind: PortKind,
-    /// Whether the kernel exchanges large packets with the port: by default at the far port, and
-    /// not at the near one, which stands for the wire.
+    /// Whether the kernel, or the guest, exchanges large packets with the port: by default at the
+    /// far port, not at the near one, which stands for the wire, and always with a guest.
     pub offloads: Option<bool>,
     /// AF_XDP: use copy mode even where zero-copy is possible.
     pub copy: bool,
@@ -58,6 +59,12 @@ pub struct PortSpec {
     pub mirror: bool,
     /// Capture: packets are replayed at their recorded intervals instead of at full speed.
     pub recorded: bool,
+    /// Virtual machine: its front end listens at the socket, and this process connects.
+    pub client: bool,
+    /// Virtual machine: the port ends when the front end leaves.
+    pub once: bool,
+    /// Virtual machine: queue pairs that are offered; by default one per worker.
+    pub queues: Option<usize>,
 }
 
 /// Kinds of port.
@@ -71,6 +78,8 @@ pub enum PortKind {
     Tap(String),
     /// A TUN device (IP packets), created if it does not exist.
     Tun(String),
+    /// A virtual machine, whose front end is at this socket (vhost-user).
+    Vhost(PathBuf),
     /// A capture: read as near port, written as far port.
     File(PathBuf),
 }
@@ -80,14 +89,14 @@ pub enum PortKind {
 pub enum SpecError {
     /// No such kind.
     #[error(
-        "port `{0}`: write KIND:NAME, where KIND is xdp, packet, tap, tun or file, for example \
-         xdp:eth0 or tap:lc0; `linecard ports` lists what there is"
+        "port `{0}`: write KIND:NAME, where KIND is xdp, packet, tap, tun, vhost or file, for \
+         example xdp:eth0 or tap:lc0; `linecard ports` lists what there is"
     )]
     Kind(String),
     /// No such option.
     #[error(
         "port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous or mirror \
-         (packet), recorded (file)"
+         (packet), client, once or queues=N with 1 to 64 (vhost), recorded (file)"
     )]
     Option(String),
 }
@@ -103,6 +112,9 @@ impl PortSpec {
             promiscuous: false,
             mirror: false,
             recorded: false,
+            client: false,
+            once: false,
+            queues: None,
         }
     }
 
@@ -127,7 +139,7 @@ impl PortSpec {
     /// The link type, if the kind determines it.
     pub(super) fn link(&self) -> Option<LinkType> {
         match &self.kind {
-            PortKind::Xdp(_) | PortKind::Tap(_) => Some(LinkType::Ethernet),
+            PortKind::Xdp(_) | PortKind::Tap(_) | PortKind::Vhost(_) => Some(LinkType::Ethernet),
             PortKind::Tun(_) => Some(LinkType::Raw),
             PortKind::Packet(_) | PortKind::File(_) => None,
         }
@@ -166,6 +178,7 @@ impl FromStr for PortSpec {
             "packet" => PortKind::Packet(name),
             "tap" => PortKind::Tap(name),
             "tun" => PortKind::Tun(name),
+            "vhost" => PortKind::Vhost(name.into()),
             _ => return Err(unknown()),
         });
         for option in parts {
@@ -175,11 +188,21 @@ impl FromStr for PortSpec {
                 ("copy", PortKind::Xdp(_)) => spec.copy = true,
                 ("promiscuous", PortKind::Packet(_)) => spec.promiscuous = true,
                 ("mirror", PortKind::Packet(_)) => spec.mirror = true,
+                ("client", PortKind::Vhost(_)) => spec.client = true,
+                ("once", PortKind::Vhost(_)) => spec.once = true,
+                (_, PortKind::Vhost(_)) => spec.queues = Some(queues(option)?),
                 _ => return Err(SpecError::Option(option.to_owned())),
             }
         }
         Ok(spec)
     }
+}
+
+/// The number in `queues=N`.
+fn queues(option: &str) -> Result<usize, SpecError> {
+    let number = option.strip_prefix("queues=").and_then(|number| number.parse().ok());
+    let number = number.filter(|number| (1..=MAX_PAIRS).contains(number));
+    number.ok_or_else(|| SpecError::Option(option.to_owned()))
 }
 
 impl fmt::Display for PortSpec {
@@ -190,6 +213,7 @@ impl fmt::Display for PortSpec {
             PortKind::Packet(name) => write!(f, "packet:{name}"),
             PortKind::Tap(name) => write!(f, "tap:{name}"),
             PortKind::Tun(name) => write!(f, "tun:{name}"),
+            PortKind::Vhost(path) => write!(f, "vhost:{}", path.display()),
             PortKind::File(path) => write!(f, "file:{}", path.display()),
         }
     }
@@ -281,11 +305,19 @@ mod tests {
         assert_eq!((file.to_string().as_str(), file.recorded), ("file:a,b.pcapng", false));
         let file: PortSpec = "file:a,b,recorded".parse().expect("good");
         assert_eq!((file.to_string().as_str(), file.recorded), ("file:a,b", true));
+        let spec: PortSpec = "vhost:/run/vm1,client,once,queues=4".parse().expect("good");
+        assert!(spec.client && spec.once && spec.queues == Some(4) && spec.offloads.is_none());
+        assert_eq!(spec.to_string(), "vhost:/run/vm1");
         for bad in ["eth0", "tap:", "foo:bar", "file:", "file:,recorded", ""] {
             let text = bad.parse::<PortSpec>().expect_err("bad").to_string();
             assert!(text.contains(&format!("`{bad}`")) && text.contains("KIND:NAME"), "{text}");
         }
-        let text = "tap:a,copy".parse::<PortSpec>().expect_err("bad").to_string();
-        assert!(text.starts_with("port option `copy`"), "{text}");
+        for bad in
+            ["tap:a,copy", "tap:a,once", "vhost:a,mirror", "vhost:a,queues=0", "vhost:a,queues=65"]
+        {
+            let (_, option) = bad.split_once(',').expect("one");
+            let text = bad.parse::<PortSpec>().expect_err("bad").to_string();
+            assert!(text.starts_with(&format!("port option `{option}`")), "{text}");
+        }
     }
 }

@@ -14,6 +14,8 @@
 //!
 //! Capture files are ports too: [`CaptureSource`] and [`CaptureSink`].
 //!
+//! [`vhost`] exchanges packets with virtual machines.
+//!
 //! [`xdp`] receives without a copy in user space, into memory shared with the kernel.
 //!
 //! [`probe`] and [`xdp::probe`] report what this host supports,
@@ -28,6 +30,7 @@ mod live;
 mod packet;
 pub mod probe;
 mod shared_pool;
+pub mod vhost;
 pub mod xdp;
 
 pub use buffer::{Buffer, LocalPool};

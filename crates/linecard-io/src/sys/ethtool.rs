@@ -16,12 +16,15 @@ const MAX_FEATURES: usize = 256;
 /// The set of names of features (`ETH_SS_FEATURES`).
 const FEATURES: u32 = 4;
 
+const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
+/// Numbers of `struct ethtool_drvinfo`: the command, five names, and 32 bytes.
+const DRIVER_INFO: usize = 1 + 5 * NAME / 4 + 8;
 /// Numbers before the blocks of features: command, blocks.
 const HEAD: usize = 2;
 /// Numbers of a block that is read: available, requested, active, never changed.
@@ -36,6 +39,19 @@ pub struct Feature {
     pub requested: bool,
     /// It is on.
     pub active: bool,
+}
+
+/// The name of the driver behind an interface, as `veth`.
+///
+/// # Errors
+///
+/// As the system says.
+pub fn driver(interface: &str) -> io::Result<String> {
+    let mut words = [0; DRIVER_INFO];
+    words[0] = ETHTOOL_GDRVINFO;
+    call(interface, &mut words)?;
+    let name: Vec<u8> = words[1..].iter().flat_map(|word| word.to_ne_bytes()).take(NAME).collect();
+    Ok(text(&name))
 }
 
 /// The 22 numbers of coalescing, in the order of `struct ethtool_coalesce`.
@@ -113,11 +129,13 @@ fn names(interface: &str) -> io::Result<Vec<String>> {
     (words[0], words[1], words[2]) = (ETHTOOL_GSTRINGS, FEATURES, names as u32);
     call(interface, &mut words)?;
     let bytes: Vec<u8> = words[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let text = |name: &[u8]| {
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME);
-        String::from_utf8_lossy(&name[..end]).into_owned()
-    };
     Ok(bytes.chunks_exact(NAME).take(names).map(text).collect())
+}
+
+/// A name that a zero ends, unless it is as long as it may be.
+fn text(name: &[u8]) -> String {
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 /// One command, whose struct is all of `u32`. `words` must have room for what the command writes, which

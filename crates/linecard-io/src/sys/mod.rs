@@ -2,12 +2,13 @@
 //! except that for AF_XDP, which is beside its port. Calls about interfaces and TUN devices are in
 //! [`linecard_tun::sys`].
 //!
-//! Three of its modules are public for linecard-jitter; they are internal to this project, and may
+//! Some of its modules are public for linecard-jitter and linecard-app; they are internal to this project, and may
 //! change at any time.
 //!
 //! Every call is checked and returns an [`io::Error`](std::io::Error); the caller interprets the error.
 
 pub(crate) mod bpf;
+pub mod descriptor;
 pub mod ethtool;
 pub(crate) mod frames;
 pub(crate) mod rights;

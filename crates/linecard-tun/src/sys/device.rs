@@ -135,6 +135,13 @@ pub fn tun_features(device: BorrowedFd<'_>) -> io::Result<libc::c_uint> {
     Ok(features)
 }
 
+/// Says whether the device has a carrier.
+pub(crate) fn set_tun_carrier(device: BorrowedFd<'_>, has: bool) -> io::Result<()> {
+    let has = libc::c_int::from(has);
+    // SAFETY: this call reads an integer, which lives during the call.
+    check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETCARRIER, &raw const has) }).map(drop)
+}
+
 /// Says what the reader of the device can do: bits of `TUN_F_*`.
 pub(crate) fn set_tun_offloads(file: &File, offloads: libc::c_uint) -> io::Result<()> {
     let offloads = libc::c_ulong::from(offloads);

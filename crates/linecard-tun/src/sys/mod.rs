@@ -5,6 +5,7 @@
 //!
 //! Every call is checked and returns [`io::Error`]; the caller interprets the error.
 
+pub(crate) mod addresses;
 pub(crate) mod datagrams;
 pub mod device;
 pub(crate) mod poll;

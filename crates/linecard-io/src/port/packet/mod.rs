@@ -174,7 +174,7 @@ impl<S: Buffers> PacketSocket<S> {
             let meta = Meta { timestamp: clock.of_frame(arrival.time_ns), ..Meta::default() };
             match packet::<S>(&arrival, buffer, (self.link, self.virtio), meta) {
                 Ok(packet) => {
-                    self.counters.count_received(packet.bytes().len());
+                    count_packet(&mut self.counters, &packet);
                     let _fits = batch.push(packet);
                 }
                 Err(Refused::TooLong) => self.counters.dropped.too_long += 1,
@@ -362,6 +362,12 @@ impl Clock {
 fn system_ns() -> u64 {
     let system = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     linecard::time::ns(system)
+}
+
+/// Counts a packet that was received.
+fn count_packet<B: AsRef<[u8]>>(counters: &mut Counters, packet: &Packet<B>) {
+    counters.count_received(packet.bytes().len());
+    counters.open_checksums += u64::from(packet.meta.checksum == ChecksumState::Partial);
 }
 
 /// A packet of a frame that was received into a buffer.

@@ -1,6 +1,6 @@
 //! Receiving from the ring of slots.
 
-use super::{Clock, PacketSocket, Refused, packet, system_ns};
+use super::{Clock, PacketSocket, Refused, count_packet, packet, system_ns};
 use crate::sys::frames::{Arrival, Receiver};
 use crate::sys::ring::Frame;
 use linecard::packet::{Batch, Meta};
@@ -42,7 +42,7 @@ impl<S: Buffers> PacketSocket<S> {
             let meta = Meta { timestamp: clock.of_frame(arrival.time_ns), ..Meta::default() };
             match packet::<S>(&arrival, buffer, (*link, None), meta) {
                 Ok(packet) => {
-                    counters.count_received(packet.bytes().len());
+                    count_packet(counters, &packet);
                     let _fits = batch.push(packet);
                 }
                 Err(Refused::TooLong) => counters.dropped.too_long += 1,

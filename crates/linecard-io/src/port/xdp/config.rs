@@ -59,6 +59,11 @@ pub struct Config {
     /// A packet received in several frames stays there, its payload in pieces. Default true;
     /// otherwise such a packet is copied into one buffer, which merging requires.
     pub gather: bool,
+    /// Recognise TCP and UDP checksums that a sender in this machine has left open, as on a veth:
+    /// AF_XDP does not tell. A packet in whose checksum field there is the sum of its pseudo header
+    /// is received with [`ChecksumState::Partial`](linecard::packet::ChecksumState::Partial). Default
+    /// false: from a wire one packet in 65,536 has such a checksum, which is then not verified.
+    pub open_checksums: bool,
 }
 
 impl Default for Config {
@@ -71,6 +76,7 @@ impl Default for Config {
             zero_copy: true,
             multi_buffer: true,
             gather: true,
+            open_checksums: false,
         }
     }
 }

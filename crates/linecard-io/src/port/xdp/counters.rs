@@ -12,6 +12,9 @@ pub struct Counters {
     /// of a packet of more than [`MAX_PARTS`](super::MAX_PARTS) frames. 0 unless the driver has a
     /// bug.
     pub receive_dropped: u64,
+    /// Of the packets received, those whose checksum was left open: see
+    /// [`Config::open_checksums`](super::Config::open_checksums).
+    pub open_checksums: u64,
     /// Packets passed to the kernel to send; a large one counts as one.
     pub sent: u64,
     /// Their bytes, from the Ethernet header on; of a large one, with one set of headers.
@@ -64,6 +67,7 @@ impl Counters {
         (all.received, all.received_bytes) = (self.received, self.received_bytes);
         (all.transmitted, all.transmitted_bytes) = (self.sent, self.sent_bytes);
         (all.cut, all.no_buffer, all.blocked) = (self.cut, self.no_buffer, self.blocked);
+        all.open_checksums = self.open_checksums;
         all.gone = gone.into();
         all.dropped.too_long = self.receive_dropped;
         // The kernel includes packets for which it found no frame in its drops.

@@ -74,6 +74,8 @@ pub struct XdpPort {
     pub(super) parts: Vec<XdpBuffer>,
     /// Whether long packets stay in pieces.
     pub(super) gather: bool,
+    /// Whether checksums that were left open are looked for.
+    pub(super) open_checksums: bool,
     /// The rest of a long packet is to be dropped.
     pub(super) skipping: bool,
     /// Frames that the kernel is to fill or has filled.
@@ -143,6 +145,7 @@ impl XdpPort {
             before_cut: None,
             parts: Vec::new(),
             gather: config.gather,
+            open_checksums: config.open_checksums,
             skipping: false,
             filling: 0,
             sending: 0,

@@ -2,7 +2,7 @@
 
 use super::port::XdpPort;
 use super::umem::{Umem, XdpBuffer};
-use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet, Piece};
+use linecard::packet::{Batch, ChecksumState, Form, Layout, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
 use linecard_tun::egress::frame_len;
 use std::os::fd::AsFd;
@@ -49,7 +49,7 @@ impl XdpPort {
             return self.skip(is_last);
         }
         let meta = Meta { timestamp: now, lane: self.queue(), ..Meta::default() };
-        let packet = match (is_last, self.parts.is_empty()) {
+        let mut packet = match (is_last, self.parts.is_empty()) {
             (true, true) => Packet::new(B::from(buffer), LinkType::Ethernet, meta),
             (false, _) => return self.parts.push(buffer),
             (true, false) => {
@@ -60,6 +60,10 @@ impl XdpPort {
                 }
             }
         };
+        if self.open_checksums && is_checksum_open(&packet) {
+            packet.meta.checksum = ChecksumState::Partial;
+            self.counters.open_checksums += 1;
+        }
         self.counters.received += 1;
         self.counters.received_bytes += frame_len(&packet) as u64;
         // There is room, otherwise nothing would have been received.
@@ -123,9 +127,22 @@ fn join<B: From<XdpBuffer> + AsRef<[u8]>>(
     Some(Packet::new(XdpBuffer::from(bytes).into(), link, meta))
 }
 
+/// Whether the checksum field of a packet's innermost transport header has the sum of the pseudo
+/// header, as a sender leaves it to hardware.
+fn is_checksum_open<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
+    let (layout, bytes) = (packet.layout(), packet.bytes());
+    let is_whole = layout.form() == Form::Datagram;
+    let field = layout.transport().filter(|_| is_whole).and_then(Layout::checksum_field);
+    let pseudo = layout.pseudo_sum(bytes, packet.payload_len());
+    field.zip(pseudo).is_some_and(|(at, pseudo)| {
+        bytes.get(at..at + 2).is_some_and(|field| field == pseudo.fold().to_be_bytes())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linecard::offload::{complete_checksum, defer_checksum};
 
     /// An IPv4 UDP datagram of `payload` bytes behind an Ethernet header of this type.
     fn frame(ethernet_type: u16, payload: usize) -> Vec<u8> {
@@ -166,5 +183,17 @@ mod tests {
                 !packet.is_merged() && packet.bytes() == frame && frame_len(&packet) == frame.len()
             );
         }
+    }
+
+    #[test]
+    fn an_open_checksum_is_recognised_and_others_are_not() {
+        let of = |bytes| Packet::new(bytes, LinkType::Ethernet, Meta::default());
+        // Without a checksum, which UDP allows.
+        let mut bytes = frame(0x0800, 100);
+        assert!(!is_checksum_open(&of(bytes.clone())));
+        bytes[40] = 1;
+        let mut packet = of(bytes);
+        assert!(defer_checksum(&mut packet) && is_checksum_open(&packet));
+        assert!(complete_checksum(&mut packet) && !is_checksum_open(&packet));
     }
 }

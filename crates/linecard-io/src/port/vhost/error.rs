@@ -1,0 +1,47 @@
+//! Why a vhost-user port cannot be opened, or lost its front end; each is one line.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a vhost-user port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VhostError {
+    /// Another process listens on the socket.
+    #[error(
+        "socket {} is in use: another process listens on it; end that, choose another path, or \
+         connect to it (`vhost:{},client`)",
+        path.display(),
+        path.display()
+    )]
+    InUse {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// Something else has the name.
+    #[error("{} exists and is not a socket: choose another path", path.display())]
+    NotASocket {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// A setting is out of range.
+    #[error("{what} is {value}: choose {range}")]
+    Setting {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        value: usize,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// Any other error of the system.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,118 @@
+//! Packets for the guest.
+
+use super::ring::{Broken, Chain, MAX_PARTS, Memory, Part, Ring};
+use linecard_tun::egress::HeaderBytes;
+use vm_memory::{Bytes, GuestAddress};
+
+/// Where the header has the number of buffers.
+const NUM_BUFFERS: std::ops::Range<usize> = 10..12;
+
+/// What has become of a frame for the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// It lies in buffers of the guest, who sees it after [`Ring::publish`].
+    Done,
+    /// The guest has not provided enough buffers yet.
+    Later,
+    /// It is longer than a buffer, and the guest takes no packets in several.
+    TooLong,
+}
+
+/// Memory for the lists of one packet.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) parts: Vec<Part>,
+    /// Chains, each with its bytes.
+    chains: Vec<(u16, usize)>,
+}
+
+impl Ring {
+    /// Copies a frame behind its header into the next buffers of the guest.
+    pub(super) fn put<'f>(
+        &mut self,
+        memory: &Memory,
+        header: HeaderBytes,
+        frame: impl Iterator<Item = &'f [u8]>,
+        frame_len: usize,
+        lists: &mut Lists,
+    ) -> Result<Put, Broken> {
+        let (first, len) = (self.next(), header.as_slice().len() + frame_len);
+        let put = self.gather(memory, len, lists)?;
+        if put != Put::Done {
+            self.put_back(first);
+            return Ok(put);
+        }
+        let mut bytes = [0; linecard::offload::virtio::Format::MAX_LEN];
+        let header_bytes = &mut bytes[..header.as_slice().len()];
+        header_bytes.copy_from_slice(header.as_slice());
+        if let Some(field) = header_bytes.get_mut(NUM_BUFFERS) {
+            // At most 1,024.
+            field.copy_from_slice(&(lists.chains.len() as u16).to_le_bytes());
+        }
+        let mut writer = Writer { memory, parts: lists.parts.iter(), at: 0, room: 0 };
+        writer.write(header_bytes)?;
+        for slice in frame {
+            writer.write(slice)?;
+        }
+        let mut rest = len;
+        for &(head, room) in &lists.chains {
+            let written = rest.min(room);
+            rest -= written;
+            // A packet has at most 64 KiB.
+            self.push_used(memory, head, written as u32)?;
+        }
+        Ok(Put::Done)
+    }
+
+    /// Takes as many chains as `len` bytes need.
+    fn gather(&mut self, memory: &Memory, len: usize, lists: &mut Lists) -> Result<Put, Broken> {
+        lists.parts.clear();
+        lists.chains.clear();
+        let mut room = 0;
+        while room < len {
+            if !lists.chains.is_empty() && !self.features().merges_buffers() {
+                return Ok(Put::TooLong);
+            }
+            match self.pop(memory, true, &mut lists.parts)? {
+                Chain::None => return Ok(Put::Later),
+                // Not to be returned: only a broken driver provides such buffers.
+                Chain::Malformed(_) => return Err(Broken),
+                Chain::Whole(head, more) => {
+                    lists.chains.push((head, more));
+                    room += more;
+                }
+            }
+        }
+        Ok(Put::Done)
+    }
+}
+
+/// Where the next byte of a packet goes.
+struct Writer<'p> {
+    memory: &'p Memory,
+    parts: std::slice::Iter<'p, Part>,
+    at: u64,
+    room: usize,
+}
+
+impl Writer<'_> {
+    /// Writes all of `bytes` to the parts, which have room for them.
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
+        while !bytes.is_empty() {
+            if self.room == 0 {
+                let (at, len) = self.parts.next().ok_or(Broken)?;
+                (self.at, self.room) = (at.0, *len);
+                continue;
+            }
+            let (now, later) = bytes.split_at(self.room.min(bytes.len()));
+            self.memory.write_slice(now, GuestAddress(self.at))?;
+            // The end of a part that could be written is an address.
+            self.at = self.at.wrapping_add(now.len() as u64);
+            self.room -= now.len();
+            bytes = later;
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(MAX_PARTS <= u16::MAX as usize);

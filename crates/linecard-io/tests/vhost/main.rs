@@ -1,0 +1,8 @@
+//! Ports of virtual machines with guests in this process: what they may send and receive, and what
+//! a hostile guest or front end achieves. None takes privileges.
+
+mod bench;
+mod connections;
+mod frames;
+mod guest;
+mod hostile;
