@@ -177,7 +177,7 @@ class Report(Mapping[str, Any]):
 class Points:
     def __new__(cls, path: _Path, text: str, sets: list[str], keys: list[str], predict: bool) -> Points: ...
     def run(
-        self, points: list[list[str]], threads: int, stop: Stop | None = None
+        self, points: list[list[object]], threads: int, stop: Stop | None = None
     ) -> tuple[dict[str, list[object]], list[str | None]]: ...
 
 @final

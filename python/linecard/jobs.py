@@ -371,9 +371,9 @@ def coalesce_capture(
     ``target`` gets segment sizes and counts, so that :func:`segment_capture` gives back the originals.
 
     Args:
-        source: capture to read, pcap or pcapng
+        source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
         target: capture to write. Names ending in .pcap give pcap, which cannot hold segment sizes; all others
-            give pcapng
+            give pcapng. With .gz, .zst or .lz4 behind that it is compressed
         checksum: what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on
             the sender with checksum offload: "verify" (compute every checksum; packets that fail pass unmerged),
             "trust" (read no payload)
@@ -415,7 +415,7 @@ def segment_capture(
     """Segments the large packets of a capture, or gives back what was merged (``linecard segment``).
 
     Args:
-        source: capture to read, pcap or pcapng
+        source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
         target: capture to write. Names ending in .pcap give pcap, all others pcapng
         mss: bytes of payload beyond which TCP and UDP packets are cut into segments of this size, 1 to 65535,
             or "none"

@@ -44,7 +44,7 @@ class _Scenario:
 @dataclass(frozen=True)
 class _Chunk:
     scenario: _Scenario
-    points: list[list[str]]
+    points: list[list[object]]
 
 
 @functools.lru_cache(maxsize=8)
@@ -166,7 +166,7 @@ class _Chunks(Sequence[_Chunk]):
 
     def __init__(self, scenario: _Scenario, axes: Mapping[str, Sequence[object]], count: int, size: int) -> None:
         self.scenario, self.points, self.size = scenario, count, size
-        self.texts = [[text_of(value, key) for value in values] for key, values in axes.items()]
+        self.values = list(axes.values())
 
     def __len__(self) -> int:
         return -(-self.points // self.size)
@@ -178,7 +178,7 @@ class _Chunks(Sequence[_Chunk]):
     def point(self, number: int) -> list[int]:
         """Which value of each key a point has."""
         at = []
-        for values in reversed(self.texts):
+        for values in reversed(self.values):
             at.append(number % len(values))
             number //= len(values)
         return at[::-1]
@@ -187,7 +187,7 @@ class _Chunks(Sequence[_Chunk]):
         if not 0 <= number < len(self):
             raise IndexError(number)
         points = [
-            [values[at] for values, at in zip(self.texts, self.point(point), strict=True)]
+            [values[at] for values, at in zip(self.values, self.point(point), strict=True)]
             for point in self.range(number)
         ]
         return _Chunk(self.scenario, points)

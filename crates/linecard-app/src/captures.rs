@@ -1,11 +1,12 @@
 //! Captures that jobs read and write.
 
 use crate::{Context, Error};
-use linecard_io::capture::{CaptureError, Format, Lost, OutputFile};
+use linecard_io::capture::{CaptureError, Compression, Decompressed, Lost, OutputFile};
 use linecard_io::convert::Unknown;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ use std::sync::Arc;
 /// A file that cannot be opened, or is a folder.
 pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> {
     if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
+        return Ok(Box::new(Decompressed::new(io::stdin().lock())));
     }
-    Ok(Box::new(context.input(file(path, context)?)))
+    Ok(Box::new(Decompressed::new(context.input(file(path, context)?))))
 }
 
 /// The same for a conversion, whose input ends once the job is cancelled, so that it has an account of what was read.
@@ -32,12 +33,12 @@ pub fn open_until_stopped(path: &Path, context: &Context<'_>) -> Result<Box<dyn 
     if path == Path::new("-") {
         // A copy of the descriptor: what `Stdin` has buffered cannot be waited for.
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(refuse)?;
-        return Ok(Box::new(context.input_until_stopped(File::from(stdin))));
+        return Ok(Box::new(Decompressed::new(context.input_until_stopped(File::from(stdin)))));
     }
-    Ok(Box::new(context.input_until_stopped(file(path, context)?)))
+    Ok(Box::new(Decompressed::new(context.input_until_stopped(file(path, context)?))))
 }
 
-/// Opens a file, whose bytes the context expects.
+/// Opens a file, whose bytes the context expects; not those of a compressed one, since it is told of others.
 fn file(path: &Path, context: &Context<'_>) -> Result<File, Error> {
     let refuse = |source| Error::Open { path: path.into(), source };
     let file = File::open(path).map_err(refuse)?;
@@ -45,7 +46,11 @@ fn file(path: &Path, context: &Context<'_>) -> Result<File, Error> {
     if metadata.as_ref().is_some_and(std::fs::Metadata::is_dir) {
         return Err(refuse(io::ErrorKind::IsADirectory.into()));
     }
-    context.progress.expect(metadata.map_or(0, |metadata| metadata.len()) as usize);
+    let mut start = [0; 4];
+    let read = file.read_at(&mut start, 0).unwrap_or(0);
+    if Compression::of_start(&start[..read]) == Compression::None {
+        context.progress.expect(metadata.map_or(0, |metadata| metadata.len()) as usize);
+    }
     Ok(file)
 }
 
@@ -55,22 +60,13 @@ fn file(path: &Path, context: &Context<'_>) -> Result<File, Error> {
 ///
 /// A file that cannot be written, or is the input.
 pub fn create(input: &Path, output: &Path) -> Result<OutputFile, Error> {
-    OutputFile::create(output, &[input]).map_err(|source| Error::of_capture(input, source))
+    OutputFile::create_capture(output, &[input]).map_err(|source| Error::of_capture(input, source))
 }
 
 /// Whether a path names the standard output: a report would end up among the data there.
 #[must_use]
 pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
-}
-
-/// The format that a file's name asks for.
-#[must_use]
-pub fn format_of(output: &Path) -> Format {
-    match output.extension() {
-        Some(extension) if extension.eq_ignore_ascii_case("pcap") => Format::Pcap,
-        _ => Format::PcapNg,
-    }
 }
 
 /// Why a conversion has no outcome, if that is because it was cancelled before it had read anything.
@@ -107,6 +103,8 @@ pub(crate) struct Remarks {
     /// Packets of which the capture has only the first bytes, and how many bytes.
     pub(crate) truncated: u64,
     pub(crate) snap_len: usize,
+    /// Of these packets, those that were examined by their headers.
+    pub(crate) by_headers: u64,
     /// What a packet that is cut short cannot be.
     pub(crate) cannot: &'static str,
     /// What the output's format could not hold.
@@ -122,14 +120,28 @@ pub(crate) struct Remarks {
 impl Remarks {
     /// The note on packets that were captured only in part.
     pub(crate) fn truncated(&self) -> Option<String> {
-        let Self { truncated, snap_len, packets_in, cannot, .. } = self;
-        (*truncated > 0).then(|| {
-            format!(
-                "{truncated} of {packets_in} packets were cut short by the capture's snap length of \
-                 {snap_len} bytes: they cannot be {cannot}, as their payload is not there. Capture whole \
-                 packets: `tcpdump -s 0`."
-            )
-        })
+        let Self { truncated, by_headers, snap_len, packets_in, cannot, .. } = self;
+        if *truncated == 0 {
+            return None;
+        }
+        let mut text = format!(
+            "{truncated} of {packets_in} packets were cut short by the capture's snap length of {snap_len} \
+             bytes."
+        );
+        if *by_headers > 0 {
+            text += &format!(
+                " {by_headers} of them were examined by their headers: the figures are those of whole packets \
+                 whose checksums are right. In the output they are as they were, since what they merge into is \
+                 not there."
+            );
+        }
+        if by_headers < truncated {
+            text += &format!(
+                " {} of them cannot be {cannot}, as what that takes is not there.",
+                truncated - by_headers
+            );
+        }
+        Some(text + " Capture whole packets: `tcpdump -s 0`.")
     }
 
     /// The notes on what the output lacks, and on packets that were not followed.

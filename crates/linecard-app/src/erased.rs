@@ -211,7 +211,7 @@ pub fn finished<J: Job>(
 /// A job at the points of a sweep.
 pub(crate) trait AtPoints: Send + Sync {
     /// Runs it with a value for each varied parameter.
-    fn run(&self, values: &[String], progress: &Arc<Progress>) -> Result<Row, Error>;
+    fn run(&self, values: &[Value], progress: &Arc<Progress>) -> Result<Row, Error>;
 }
 
 /// Names and values of what a point of a sweep came to, in order.
@@ -220,7 +220,7 @@ pub type Row = Vec<(String, Value)>;
 struct JobAtPoints<J: Job>(Varied<J::Config>);
 
 impl<J: Job> AtPoints for JobAtPoints<J> {
-    fn run(&self, values: &[String], progress: &Arc<Progress>) -> Result<Row, Error> {
+    fn run(&self, values: &[Value], progress: &Arc<Progress>) -> Result<Row, Error> {
         let (config, document) = self.0.at(values)?;
         let context = Context { progress, document: Some(&document) };
         let outcome = J::run(&config, &context).map_err(|error| context.placed(error))?;

@@ -1,7 +1,7 @@
 //! Scenario files: read whole, and pointed into where a value is refused.
 
 use crate::Error;
-use linecard_config::Document;
+use linecard_config::{Document, read};
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,9 +50,12 @@ impl Source {
     }
 
     fn parsed<T: DeserializeOwned>(self) -> Result<(T, Self), Error> {
-        match toml::from_str(&self.text) {
+        match read(&self.text) {
             Ok(scenario) => Ok((scenario, self)),
-            Err(error) => Err(self.refuse(error.span().unwrap_or(0..0), &plain(error.message()))),
+            Err(error) => {
+                let at = error.at.unwrap_or_default();
+                Err(self.refuse(at..at, &plain(&error.message)))
+            }
         }
     }
 

@@ -140,10 +140,10 @@ pub(crate) struct RunArguments {
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
 pub(crate) struct CoalesceArguments {
-    /// Capture to read, pcap or pcapng; - is stdin.
+    /// Capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin.
     pub(crate) input: PathBuf,
     /// Capture to write; - is stdout. Names ending in .pcap give pcap, which cannot hold segment
-    /// sizes; all others give pcapng.
+    /// sizes; all others give pcapng. With .gz, .zst or .lz4 behind that it is compressed.
     #[arg(value_parser = PathBufValueParser::new().map(units::output))]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -158,7 +158,7 @@ pub(crate) struct CoalesceArguments {
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
 pub(crate) struct SegmentArguments {
-    /// Capture to read, pcap or pcapng; - is stdin.
+    /// Capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin.
     pub(crate) input: PathBuf,
     /// Capture to write; - is stdout. Names ending in .pcap give pcap, all others pcapng.
     #[arg(value_parser = PathBufValueParser::new().map(units::output))]

@@ -220,7 +220,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
 }
 
 /// A number where the text is one, else the text.
-fn scalar(text: &str) -> Value {
+pub(crate) fn scalar(text: &str) -> Value {
     let number = serde_json::from_str(text).ok().filter(Value::is_number);
     number.unwrap_or_else(|| text.into())
 }

@@ -1,6 +1,7 @@
 //! Scenario files, and values that take precedence over theirs.
 
 use super::error::{ConfigError, Location, Problem};
+use super::node;
 use super::parameter::{self, Config, Parameter, parameters};
 use super::walk::Walk;
 use serde::de::DeserializeOwned;
@@ -10,7 +11,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue};
 
 /// The most bytes of a scenario file: 1 MiB, far above any that people write.
 const MAX_BYTES: u64 = 1 << 20;
@@ -156,10 +157,9 @@ impl Document {
     }
 
     fn deserialized<T: DeserializeOwned>(&self, table: DeTable<'_>) -> Result<T, ConfigError> {
-        let table = Spanned::new(0..self.text.len(), table);
-        T::deserialize(Deserializer::from(table)).map_err(|error| {
-            let location = self.place_at(error.span().unwrap_or_default().start);
-            ConfigError::new(location, None, Problem::Invalid(plain(error.message())))
+        node::of_table(table, 0..self.text.len()).map_err(|error| {
+            let location = self.place_at(error.at.unwrap_or_default());
+            ConfigError::new(location, None, Problem::Invalid(plain(&error.message)))
         })
     }
 
@@ -202,18 +202,11 @@ impl Document {
         key: &str,
         value: &Value,
     ) -> Result<(), ConfigError> {
-        match value {
-            Value::Null => Ok(()),
-            Value::String(text) => self.put(
-                Location::Argument(format!("{argument}={text}")),
-                key,
-                Given::of_text(text),
-            ),
-            value => {
-                let given = Location::Argument(format!("{argument}={}", literal(value)));
-                self.put(given, key, Given::Literal(literal(value)))
-            }
+        if value.is_null() {
+            return Ok(());
         }
+        let (shown, given) = Given::of(value);
+        self.put(Location::Argument(format!("{argument}={shown}")), key, given)
     }
 
     /// Sets a value, given as `KEY=VALUE`; it takes precedence over the file's.
@@ -230,8 +223,9 @@ impl Document {
     }
 
     /// Sets a value that a program gives: errors begin with the key and the value.
-    pub(crate) fn give(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
-        self.put(Location::Parameter(format!("{key}={value}")), key, Given::of_text(value))
+    pub(crate) fn give(&mut self, key: &str, value: &Value) -> Result<(), ConfigError> {
+        let (shown, given) = Given::of(value);
+        self.put(Location::Parameter(format!("{key}={shown}")), key, given)
     }
 
     fn put(&mut self, given: Location, key: &str, value: Given) -> Result<(), ConfigError> {
@@ -427,6 +421,14 @@ pub(crate) fn named<'k>(known: &'k [Parameter], key: &[String]) -> Option<&'k Pa
 impl Given {
     fn of_text(text: &str) -> Self {
         Self::Text(text.trim().to_owned())
+    }
+
+    /// A value, and how it was written.
+    fn of(value: &Value) -> (String, Self) {
+        match value {
+            Value::String(text) => (text.clone(), Self::of_text(text)),
+            value => (literal(value), Self::Literal(literal(value))),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Configurations that differ in some parameters, as the points of a sweep.
 
+use super::choice::scalar;
 use super::document::{Document, named};
 use super::error::{ConfigError, Location, Problem};
 use super::parameter::{Config, Parameter, parameters};
@@ -27,9 +28,9 @@ use std::marker::PhantomData;
 ///
 /// let document = Document::of_text("link.toml", "rate = \"25G\"\n")?;
 /// let varied = Varied::<Link>::new(document, &["lanes"])?;
-/// let (link, _) = varied.at(&["4"])?;
+/// let (link, _) = varied.at(&[4.into()])?;
 /// assert_eq!((link.rate, link.lanes), (Rate::giga(25), 4));
-/// let error = varied.at(&["17"]).err().map(|error| error.to_string());
+/// let error = varied.at(&[17.into()]).err().map(|error| error.to_string());
 /// assert_eq!(error.as_deref(), Some("lanes=17: 17 is out of range: choose 0 to 16"));
 /// # Ok::<(), linecard_config::ConfigError>(())
 /// ```
@@ -62,15 +63,16 @@ impl<C: Config> Varied<C> {
         &self.varied
     }
 
-    /// The configuration with a value for each varied parameter, and the document with them.
+    /// The configuration with a value for each varied parameter, and the document with them. A text is read as one of
+    /// [`Document::set`].
     ///
     /// # Errors
     ///
     /// The first value that is refused.
-    pub fn at<S: AsRef<str>>(&self, values: &[S]) -> Result<(C, Document), ConfigError> {
+    pub fn at(&self, values: &[Value]) -> Result<(C, Document), ConfigError> {
         let mut document = self.document.clone();
         for (parameter, value) in self.varied.iter().zip(values) {
-            document.give(&parameter.name, value.as_ref())?;
+            document.give(&parameter.name, value)?;
         }
         match self.quick(values) {
             Some(config) => Ok((config, document)),
@@ -79,11 +81,11 @@ impl<C: Config> Varied<C> {
     }
 
     /// The same without reading the document; nothing where a value needs a closer look.
-    fn quick<S: AsRef<str>>(&self, values: &[S]) -> Option<C> {
+    fn quick(&self, values: &[Value]) -> Option<C> {
         let mut all = self.base.clone();
         for (parameter, value) in self.varied.iter().zip(values) {
             let pointer = format!("/{}", parameter.name.replace('.', "/"));
-            *all.pointer_mut(&pointer)? = parameter.quick(value.as_ref().trim())?;
+            *all.pointer_mut(&pointer)? = parameter.quick(value)?;
         }
         let config = C::deserialize(all).ok()?;
         config.validate().is_ok().then_some(config)
@@ -91,16 +93,21 @@ impl<C: Config> Varied<C> {
 }
 
 impl Parameter {
-    /// A text as the value that it is in a document, where that is plain.
-    fn quick(&self, text: &str) -> Option<Value> {
-        if self.is_text {
-            return Some(text.into());
-        }
-        match serde_json::from_str(text) {
-            Ok(Value::Number(number)) => Some(number.into()),
-            Ok(_) => None,
+    /// A text of a command as a value: a number where it is one, unless the parameter is a text.
+    #[must_use]
+    pub fn value_of(&self, text: &str) -> Value {
+        if self.is_text { text.into() } else { scalar(text) }
+    }
+
+    /// The value that a document would have, where that is plain.
+    fn quick(&self, value: &Value) -> Option<Value> {
+        match value {
             // What is more than a word in TOML is left to its parser.
-            Err(_) => (!text.contains(['"', '\'', '[', '{', '#'])).then(|| text.into()),
+            Value::String(text) if !self.is_text && text.contains(['"', '\'', '[', '{', '#']) => {
+                None
+            }
+            Value::String(_) | Value::Number(_) => Some(value.clone()),
+            _ => None,
         }
     }
 }

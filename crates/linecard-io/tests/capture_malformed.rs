@@ -178,7 +178,7 @@ fn change(writer: &mut Writer<Vec<u8>>, record: &mut Record) {
     let strip = [OptionMatch { code: 1, prefix: b"" }];
     let append = Some((options::CUSTOM_BYTES, &b"1234567"[..]));
     let data = record.data();
-    let change = PacketChange { ticks: None, strip: &strip, append };
+    let change = PacketChange { strip: &strip, append, ..PacketChange::default() };
     writer.write_packet(record, &[data, b"more"], change).unwrap();
     record.as_mut().fill(0);
     record.as_mut().reverse();

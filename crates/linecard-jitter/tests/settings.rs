@@ -8,7 +8,6 @@ use linecard_jitter::linux::journal::{Change, Journal, RestoreResult, Store};
 use linecard_jitter::linux::setting::{Form, Namespace, Setting};
 use linecard_jitter::linux::toggle::napi_threads;
 use linecard_testkit::lab::{self, End, cable};
-use std::fs;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -171,32 +170,6 @@ fn what_has_gone_with_its_namespace_is_no_conflict() {
     let restorations = journal.roll_back().unwrap();
     assert!(matches!(restorations[0].fate, RestoreResult::Gone), "{restorations:?}");
     assert!(!place.folder.path().join("journals").exists());
-}
-
-#[test]
-fn trace_instances_are_removed_at_the_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut journal = Journal::begin(&Store::at(folder.path().join("journals"))).unwrap();
-    for bad in ["", "..", "a/b"] {
-        assert!(journal.trace_instance(bad).is_err(), "{bad}");
-    }
-    let name = format!("linecard-test-{}", std::process::id());
-    journal.trace_instance(&name).unwrap();
-    let mounted = folder.path().join("tracefs");
-    fs::create_dir(&mounted).unwrap();
-    // A mount in a namespace of the shell's own: none stays behind.
-    let script = format!(
-        "mount -t tracefs t {0} && mkdir {0}/instances/{name} && test -d {0}/instances/{name}",
-        mounted.display()
-    );
-    let made =
-        Command::new("unshare").args(["-m", "sh", "-c", &script]).stderr(Stdio::null()).status();
-    if !made.is_ok_and(|status| status.success()) {
-        linecard_testkit::skip("trace instances", "no tracefs, or no right to mount it");
-        return;
-    }
-    let restorations = journal.roll_back().unwrap();
-    assert!(matches!(restorations[0].fate, RestoreResult::Removed), "{restorations:?}");
 }
 
 /// Where a child finds what to switch: namespace, interface, journals.

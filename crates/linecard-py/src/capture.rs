@@ -6,7 +6,7 @@ use crate::packets::{Columns, Flow, Flows, Packets};
 use crate::values::whole;
 use linecard::packet::{FiveTuple, Layout, LinkType};
 use linecard::progress::Progress;
-use linecard_io::capture::{CaptureError, Reader, Record};
+use linecard_io::capture::{CaptureError, Decompressed, Reader, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -49,7 +49,7 @@ impl Packet {
 /// A capture that is being read.
 #[derive(Debug)]
 struct Reading {
-    reader: Reader<File>,
+    reader: Reader<Decompressed<File>>,
     record: Record,
     flows: Flows,
 }
@@ -168,12 +168,12 @@ impl Capture {
 const IS_A_FOLDER: i32 = 21;
 
 /// Opens a capture that is not a folder.
-fn open(path: &Path) -> io::Result<Result<Reader<File>, CaptureError>> {
+fn open(path: &Path) -> io::Result<Result<Reader<Decompressed<File>>, CaptureError>> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() {
         return Err(io::Error::from_raw_os_error(IS_A_FOLDER));
     }
-    Ok(Reader::new(file))
+    Ok(Reader::new(Decompressed::new(file)))
 }
 
 impl Capture {

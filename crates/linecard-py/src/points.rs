@@ -2,7 +2,7 @@
 
 use crate::detached::{Stop, detached};
 use crate::failure::{raise, refused};
-use crate::values::object_of;
+use crate::values::{object_of, value_of};
 use linecard_app::model::Scenario;
 use linecard_app::model::sweep::{self, Row};
 use pyo3::exceptions::PyUserWarning;
@@ -50,13 +50,15 @@ impl Points {
     fn run<'py>(
         &self,
         py: Python<'py>,
-        points: Vec<Vec<String>>,
+        points: Vec<Vec<Bound<'py, PyAny>>>,
         threads: usize,
         stop: Option<&Bound<'py, Stop>>,
     ) -> PyResult<(Bound<'py, PyDict>, Vec<Option<String>>)> {
         if !(1..=256).contains(&threads) {
             return Err(raise(py, &format!("threads {threads}: choose 1 to 256"), 2));
         }
+        let points = points.iter().map(|point| point.iter().map(point_value).collect());
+        let points = points.collect::<PyResult<Vec<Vec<Value>>>>()?;
         let ours = Arc::clone(&self.points);
         let work = move |watch: &_| ours.run(&points, threads, watch);
         let rows = detached(py, stop.map(Bound::get), None, work)?;
@@ -69,6 +71,11 @@ impl Points {
         }
         Ok((columns, rows.into_iter().map(Result::err).collect()))
     }
+}
+
+/// A number that no parameter can have, as one of more than 64 bits, is a text: it is refused with its point.
+fn point_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    value_of(value, "points").or_else(|_| Ok(value.str()?.to_string().into()))
 }
 
 /// Values by name, one for each row.

@@ -18,6 +18,7 @@ use linecard::progress::Progress;
 use linecard_config::Document;
 use linecard_io::capture::{CaptureError, OutputFile};
 use rows::{Csv, Json, Rows};
+use serde_json::Value;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -74,7 +75,7 @@ impl Points {
     /// Points with too many values or too few.
     pub fn run(
         &self,
-        points: &[Vec<String>],
+        points: &[Vec<Value>],
         threads: usize,
         progress: &Arc<Progress>,
     ) -> Result<Vec<Result<Row, String>>, Error> {
@@ -82,12 +83,12 @@ impl Points {
             let (there, keys) = (point.len(), self.keys);
             return Err(Error::Usage(format!("a point has {there} values for {keys} keys")));
         }
-        let run = |point: &Vec<String>| self.point(point, progress).map_err(|e| e.to_string());
+        let run = |point: &Vec<Value>| self.point(point, progress).map_err(|e| e.to_string());
         Ok(parallel::map(points, threads, run))
     }
 
     /// Stopped before or during its run, a point has come to nothing.
-    fn point(&self, point: &[String], progress: &Arc<Progress>) -> Result<Row, Error> {
+    fn point(&self, point: &[Value], progress: &Arc<Progress>) -> Result<Row, Error> {
         let go_on = || if progress.is_stopped() { Err(Error::cancelled()) } else { Ok(()) };
         go_on()?;
         let row = self.job.run(point, progress)?;
@@ -199,7 +200,7 @@ impl<'o> Sweep<'o> {
             });
             for (point, result) in chunk.iter().zip(&results) {
                 tally.take(result);
-                let row = rows::row(&self.grid.values(*point), result, self.job.names().len());
+                let row = rows::row(self.grid.values(*point), result, self.job.names().len());
                 rows.add(row).map_err(write)?;
             }
         }
@@ -215,8 +216,7 @@ impl<'o> Sweep<'o> {
             #[cfg(feature = "parquet")]
             Format::Parquet => {
                 let is_text = |name: &String| {
-                    let values = self.grid.values_of(name);
-                    values.iter().any(|text| !rows::value(text).is_number())
+                    self.grid.values_of(name).iter().any(|value| !value.is_number())
                 };
                 let texts: Vec<String> = names.iter().filter(|n| is_text(n)).cloned().collect();
                 Box::new(parquet::Parquet::start(file, &names, &texts)?)
@@ -275,7 +275,7 @@ mod tests {
     fn points_are_in_their_order_whatever_runs_them() {
         let text = "model = \"transmit\"\n[load]\nmessages = 4\n";
         let points = points(text, &["core.mhz"], false).expect("points");
-        let all: Vec<Vec<String>> = (100..120).map(|mhz| vec![mhz.to_string()]).collect();
+        let all: Vec<Vec<Value>> = (100..120).map(|mhz| vec![mhz.into()]).collect();
         let go = Arc::default();
         let once = points.run(&all, 1, &go).expect("rows");
         assert_eq!(once, points.run(&all, 2, &go).expect("rows"));
@@ -305,10 +305,10 @@ mod tests {
     #[test]
     fn every_kind_of_model_has_points() {
         let text = "model = \"transfer\"\n[chunk]\ncount = 4\nbytes = \"64K\"\n";
-        let point = |lanes: &str, loss: &str| vec![lanes.to_owned(), loss.to_owned()];
+        let point = |lanes: u64, loss: f64| vec![lanes.into(), loss.into()];
         let varied = points(text, &["lanes.count", "lanes.loss"], false).expect("points");
         let go = Arc::default();
-        let rows = varied.run(&[point("1", "0"), point("2", "2"), point("2", "0.1")], 1, &go);
+        let rows = varied.run(&[point(1, 0.0), point(2, 2.0), point(2, 0.1)], 1, &go);
         let rows = rows.expect("rows");
         let has_bytes = |row: &Row| row.iter().any(|(name, _)| name == "summary.bytes");
         assert!(rows[0].as_ref().is_ok_and(has_bytes));

@@ -9,6 +9,7 @@ use linecard::offload::coalesce::{self, Counters, Exit, Flush, Refusal, Verdict}
 use linecard::packet::Packet;
 use linecard::progress::Progress;
 use linecard_config::{Bytes, Duration, Maybe};
+use linecard_io::capture::Format;
 use linecard_io::convert::{self, CoalesceStats, Numbered, Observer};
 use linecard_report::{Page, Reasons};
 use schemars::JsonSchema;
@@ -25,10 +26,10 @@ const MAX_BYTES: Bytes = Bytes::new(coalesce::Config::MAX_BYTES as u64);
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// capture to read, pcap or pcapng; - is stdin
+    /// capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin
     pub input: PathBuf,
     /// capture to write; - is stdout. Names ending in .pcap give pcap, which cannot hold segment sizes; all others give
-    /// pcapng
+    /// pcapng. With .gz, .zst or .lz4 behind that it is compressed
     pub output: PathBuf,
     /// what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on the sender with
     /// checksum offload
@@ -114,7 +115,7 @@ impl Job for Coalesce {
         let reader = captures::open_until_stopped(input, context)?;
         let writer = captures::create(input, output)?;
         let refuse = |source| Error::of_capture(input, source);
-        let format = captures::format_of(output);
+        let format = Format::of_name(output);
         let mut observer = Follow { progress: context.progress, explanation };
         let (writer, account) =
             convert::coalesce(reader, writer, format, config.coalescer(), &mut observer)
@@ -160,6 +161,7 @@ impl CoalesceOutcome {
             packets_in: counters.packets_in,
             truncated: account.truncated,
             snap_len: account.snap_len,
+            by_headers: account.by_headers,
             cannot: "merged",
             lost: account.lost,
             unknown: account.unknown,

@@ -7,6 +7,7 @@ use garde::Validate;
 use linecard::offload::segment::{Refusal, SegmentError};
 use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Maybe};
+use linecard_io::capture::Format;
 use linecard_io::convert::{self, Observer, SegmentMode, SegmentStats};
 use linecard_report::Reasons;
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ const MAX: Bytes = Bytes::new(65_535);
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// capture to read, pcap or pcapng; - is stdin
+    /// capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin
     pub input: PathBuf,
     /// capture to write; - is stdout. Names ending in .pcap give pcap, all others pcapng
     pub output: PathBuf,
@@ -95,7 +96,7 @@ impl Job for Segment {
         let reader = captures::open_until_stopped(input, context)?;
         let writer = captures::create(input, output)?;
         let refuse = |source| Error::of_capture(input, source);
-        let format = captures::format_of(output);
+        let format = Format::of_name(output);
         let mut observer = Follow(context.progress);
         let (writer, account) = convert::segment(reader, writer, format, cut, &mut observer)
             .map_err(|source| captures::stopped(context).unwrap_or_else(|| refuse(source)))?;
@@ -133,6 +134,7 @@ impl SegmentOutcome {
             packets_in,
             truncated: account.truncated,
             snap_len: account.snap_len,
+            by_headers: 0,
             cannot: "segmented",
             lost: account.lost,
             unknown: account.unknown,

@@ -120,29 +120,129 @@ fn a_segment_size_beyond_a_length_field_is_refused() {
     assert_eq!(lens, [14 + 65_535, 14 + 40 + 70_000 - 65_495]);
 }
 
-/// With a snap length nothing can be merged or segmented, and the user hears why.
-#[test]
-fn a_snapped_capture_says_why_nothing_merges() {
-    let folder = Folder::new();
-    let whole = packets(&fs::read(capture("tcp4-bulk.pcap")).unwrap());
-    let kept = |data: &[u8]| data.len().min(96);
-    let frames: Vec<_> = whole.iter().map(|p| (&p.data[..kept(&p.data)], p.data.len())).collect();
-    let short = frames.iter().filter(|(kept, len)| kept.len() < *len).count();
-    assert!(short > 30);
-    folder.write("in.pcap", &pcap(&frames));
-    let said = format!(
-        "{short} of {} packets were cut short by the capture's snap length of 96 bytes: they cannot be",
-        whole.len()
-    );
-    for (command, cannot) in [("coalesce", "merged"), ("segment", "segmented")] {
-        let text = folder.succeeds(&[command, "in.pcap", "out.pcapng"]);
-        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.contains(&format!("{said} {cannot}")), "{text}");
-        assert!(flat.contains("`tcpdump -s 0`"), "{text}");
+/// The first bytes of each packet of a pcap file, as with a snap length.
+fn snapped(bytes: &[u8], most: usize) -> Vec<u8> {
+    let number = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+    let (mut out, mut at) = (bytes[..24].to_vec(), 24);
+    while at < bytes.len() {
+        let len = number(at + 8);
+        let kept = len.min(most);
+        out.extend(&bytes[at..at + 8]);
+        out.extend((kept as u32).to_le_bytes());
+        out.extend(&bytes[at + 12..at + 16 + kept]);
+        at += 16 + len;
     }
-    let text =
-        Folder::with_capture("tcp4-bulk.pcap").succeeds(&["coalesce", "in.pcap", "out.pcapng"]);
-    assert!(!text.contains("snap length"), "{text}");
+    out
+}
+
+/// Promise (Captures): Of captures that are cut short behind the headers, `coalesce` finds the same
+/// figures and reasons as of the whole ones, and leaves their packets as they are.
+#[test]
+fn a_snapped_capture_is_examined_by_its_headers() {
+    let names =
+        ["8flows", "bidir", "bulk", "loss", "ns", "qinq", "rawip", "reorder", "sll1", "sll2"];
+    let mut merged = 0;
+    for name in
+        names.map(|name| format!("tcp4-{name}")).iter().map(String::as_str).chain(["tcp6-bulk"])
+    {
+        let folder = Folder::with_capture(&format!("{name}.pcap"));
+        let short = snapped(&folder.read("in.pcap"), 96);
+        folder.write("short.pcap", &short);
+        let account = |input: &str| -> Json {
+            let text = folder.succeeds(&["coalesce", input, "out.pcapng", "--json"]);
+            serde_json::from_str(&text).unwrap()
+        };
+        let (whole, by_headers) = (account("in.pcap"), account("short.pcap"));
+        for section in ["merging", "flushed", "refused"] {
+            assert_eq!(by_headers[section], whole[section], "{name}: {section}");
+        }
+        merged += by_headers["merging"]["merged"].as_u64().unwrap();
+        assert_eq!(packets(&folder.read("out.pcapng")), packets(&short), "{name}");
+    }
+    assert!(merged > 200, "{merged}");
+}
+
+/// With a snap length packets are examined by their headers, or cannot be at all, and the user hears why.
+#[test]
+fn a_snapped_capture_says_what_its_figures_mean() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole = flat(folder.succeeds(&["coalesce", "in.pcap", "out.pcapng"]));
+    assert!(!whole.contains("snap length"), "{whole}");
+    for (len, says) in [(96, "of them were examined by their headers"), (40, "cannot be merged")] {
+        folder.write("short.pcap", &snapped(&folder.read("in.pcap"), len));
+        let text = flat(folder.succeeds(&["coalesce", "short.pcap", "out.pcapng"]));
+        let snap = format!("were cut short by the capture's snap length of {len} bytes.");
+        assert!([&snap, says, "`tcpdump -s 0`"].iter().all(|part| text.contains(part)), "{text}");
+        let text = flat(folder.succeeds(&["segment", "short.pcap", "out.pcapng"]));
+        assert!(text.contains(&snap) && text.contains("cannot be segmented"), "{text}");
+    }
+}
+
+/// Real ones of 68, 96, 128 and 200 bytes.
+#[test]
+fn real_snapped_captures_merge_by_their_headers() {
+    for (name, least) in [("tcptrace/dsack.dmp", 1_000), ("tcptrace/urgent.dmp", 10)] {
+        let Some(path) = linecard_testkit::captures::real_named(name) else { return };
+        let folder = Folder::new();
+        let input = path.to_str().unwrap();
+        let text = folder.succeeds(&["coalesce", input, "out.pcapng", "--hold", "100ms", "--json"]);
+        let json: Json = serde_json::from_str(&text).unwrap();
+        assert!(json["merging"]["merged"].as_u64().unwrap() >= least, "{name}: {json:#}");
+        assert_eq!(
+            packets(&folder.read("out.pcapng")),
+            packets(&fs::read(&path).unwrap()),
+            "{name}"
+        );
+    }
+}
+
+/// Packed by the tools that everybody has, and by this command.
+#[test]
+fn compressed_captures_are_read_and_written() {
+    let folder = Folder::with_capture("tcp4-8flows.pcap");
+    let account = |input: &str, output: &str| -> Json {
+        let text = folder.succeeds(&["coalesce", input, output, "--json"]);
+        let mut json: Json = serde_json::from_str(&text).unwrap();
+        json["config"].take();
+        json
+    };
+    let whole = account("in.pcap", "plain.pcapng");
+    for (tool, ending) in [("gzip", "gz"), ("zstd", "zst"), ("lz4", "lz4")] {
+        let (input, output) = (format!("in.pcap.{ending}"), format!("out.pcapng.{ending}"));
+        let run = |arguments: &[&str]| {
+            let mut tool = std::process::Command::new(tool);
+            tool.args(arguments).current_dir(folder.path(".")).output()
+        };
+        let Ok(packed) = run(&["-kc", "in.pcap"]) else {
+            linecard_testkit::skip(format_args!("{tool} of captures"), "it is not installed");
+            continue;
+        };
+        folder.write(&input, &packed.stdout);
+        assert_eq!(account(&input, &output), whole, "{tool}");
+        assert!(folder.read(&output).len() < folder.read("plain.pcapng").len(), "{tool}");
+        let unpacked = run(&["-dc", &output]).unwrap();
+        assert!(
+            unpacked.status.success() && unpacked.stdout == folder.read("plain.pcapng"),
+            "{tool}"
+        );
+        // Back, from one end to the other, and by `attach`.
+        let back = format!("back.pcap.{ending}");
+        folder.succeeds(&["segment", &output, &back]);
+        let back = run(&["-dc", &back]).unwrap().stdout;
+        assert_eq!(packets(&back), packets(&folder.read("in.pcap")), "{tool}");
+        let attached = format!("file:attached.pcap.{ending}");
+        let arguments = ["attach", &format!("file:{input}"), &attached, "--merge", "none"];
+        assert_eq!(folder.run(&arguments).code, Some(0), "{tool}");
+        let attached = run(&["-dc", &format!("attached.pcap.{ending}")]).unwrap().stdout;
+        assert_eq!(packets(&attached).len(), packets(&folder.read("in.pcap")).len(), "{tool}");
+        // What is left of a file that was cut is in the output.
+        let half = &packed.stdout[..packed.stdout.len() * 3 / 4];
+        folder.write(&input, half);
+        let outcome = folder.run(&["segment", &input, "cut.pcap"]);
+        assert_eq!(outcome.code, Some(4), "{outcome:?}");
+        one_line(&outcome.stderr, &["compressed data is damaged or cut short"]);
+    }
 }
 
 const FLOW: &str = "192.0.2.1:55090-192.0.2.2:5201";

@@ -52,10 +52,15 @@ fn input_that_is_empty() {
 #[test]
 fn input_that_is_compressed() {
     let folder = Folder::new();
+    folder.write("a.pcap.xz", b"\xfd7zXZ\x00");
+    refused_input(&folder, "a.pcap.xz", &["a.pcap.xz", "compressed with xz", "xz -dc"]);
+    // What is known, and damaged before anything could be read.
     folder.write("a.pcap.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03");
-    refused_input(&folder, "a.pcap.gz", &["a.pcap.gz", "compressed with gzip", "gzip -dc"]);
     folder.write("a.zst", b"\x28\xb5\x2f\xfd\x04\x00");
-    refused_input(&folder, "a.zst", &["a.zst", "compressed with zstd", "zstd -dc"]);
+    for name in ["a.pcap.gz", "a.zst"] {
+        let said = [name, "damaged at byte 0", "compressed data is damaged or cut short"];
+        folder.refuses(4, &["coalesce", name, "new.pcapng"], &said);
+    }
 }
 
 /// Root may read everything, so the command is run as another user then.

@@ -2,7 +2,7 @@
 
 use super::AttachError;
 use super::gate::{Gate, ThreadEvent};
-use crate::capture::{CaptureError, Format, OutputFile};
+use crate::capture::{CaptureError, Decompressed, Format, OutputFile};
 use crate::port::{CaptureSink, CaptureSource, LivePort, Pace};
 use crate::rights::Account;
 use linecard::packet::{Batch, LinkType};
@@ -44,7 +44,8 @@ impl<S: Buffers> Player<S> {
         gate: &Arc<Gate>,
     ) -> Result<Self, AttachError> {
         let refused = |error| AttachError::Capture { path: path.into(), error };
-        let mut source = CaptureSource::new(open(path)?, pool, pace).map_err(refused)?;
+        let input: Box<dyn Read> = Box::new(Decompressed::new(open(path)?));
+        let mut source = CaptureSource::new(input, pool, pace).map_err(refused)?;
         source.look_ahead(!path.is_file());
         Ok(Self { source, path: path.into(), gate: Arc::clone(gate) })
     }
@@ -97,7 +98,7 @@ pub(super) struct Recorder {
 
 enum State {
     /// No packet has arrived yet, so the link type is unknown.
-    Waiting(OutputFile),
+    Waiting(Box<OutputFile>),
     Writing(Box<CaptureSink>),
     /// It could not be started, which was reported.
     Failed,
@@ -112,11 +113,15 @@ impl Recorder {
         gate: &Arc<Gate>,
     ) -> Result<Self, AttachError> {
         let refused = |error| AttachError::Capture { path: path.into(), error };
-        let file = OutputFile::create(path, input.as_slice()).map_err(refused)?;
+        let file = OutputFile::create_capture(path, input.as_slice()).map_err(refused)?;
         if let Some(owner) = owner {
             file.give_to(owner.uid(), owner.gid()).map_err(refused)?;
         }
-        Ok(Self { state: State::Waiting(file), path: path.into(), gate: Arc::clone(gate) })
+        Ok(Self {
+            state: State::Waiting(Box::new(file)),
+            path: path.into(),
+            gate: Arc::clone(gate),
+        })
     }
 
     /// Starts writing, now that the link type is known.
@@ -126,8 +131,8 @@ impl Recorder {
         };
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let zero_ns = linecard::time::ns(since_1970).saturating_sub(now.as_ns());
-        let format = format_of(&self.path);
-        self.state = State::Writing(Box::new(CaptureSink::new(file, format, link, zero_ns)?));
+        let format = Format::of_name(&self.path);
+        self.state = State::Writing(Box::new(CaptureSink::new(*file, format, link, zero_ns)?));
         Ok(())
     }
 
@@ -145,14 +150,6 @@ impl Recorder {
             State::Writing(sink) => sink.finish().map(drop),
             _ => Ok(()),
         }
-    }
-}
-
-/// The format that a file's name asks for.
-fn format_of(path: &Path) -> Format {
-    match path.extension() {
-        Some(extension) if extension.eq_ignore_ascii_case("pcap") => Format::Pcap,
-        _ => Format::PcapNg,
     }
 }
 

@@ -108,6 +108,9 @@ impl CaptureError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Damage {
+    /// The compressed data cannot be followed, or its checksum is wrong.
+    #[error("compressed data is damaged or cut short")]
+    Compressed,
     /// The file ends inside an entry's header.
     #[error("the next header needs {needed} bytes, only {left} left")]
     HeaderCut {

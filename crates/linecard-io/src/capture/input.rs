@@ -86,6 +86,10 @@ impl<R: Read> Input<R> {
                     return Ok(true);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // What is wrong with the data, not with reading: see `Decompressed`.
+                Err(error) if error.kind() == ErrorKind::InvalidData => {
+                    return Err(self.damage(Damage::Compressed));
+                }
                 Err(source) => {
                     return Err(CaptureError::Read {
                         offset: self.offset + self.end as u64,

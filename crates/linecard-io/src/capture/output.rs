@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::{Builder, NamedTempFile};
 
 use super::CaptureError;
+use super::compressed::{Compression, Encoder};
 
 /// Bytes gathered before a system call.
 const BUFFER: usize = 1 << 20;
@@ -29,7 +30,7 @@ const CREATE_MODE: u32 = 0o666;
 #[derive(Debug)]
 pub struct OutputFile {
     named: PathBuf,
-    out: BufWriter<Sink>,
+    out: Encoder<BufWriter<Sink>>,
 }
 
 /// Where the bytes go.
@@ -88,10 +89,24 @@ impl OutputFile {
     /// Opens the output; nothing is changed under its name yet. It must not be one of `inputs`
     /// (`-` among them is the standard input), however they are linked.
     pub fn create(path: &Path, inputs: &[&Path]) -> Result<Self, CaptureError> {
+        Self::open(path, inputs, Compression::None)
+    }
+
+    /// The same, compressed as the name asks for.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_capture(path: &Path, inputs: &[&Path]) -> Result<Self, CaptureError> {
+        Self::open(path, inputs, Compression::of_name(path))
+    }
+
+    fn open(path: &Path, inputs: &[&Path], how: Compression) -> Result<Self, CaptureError> {
         refuse_input(path, inputs)?;
         let sink = Sink::open(path)
             .map_err(|source| CaptureError::Output { path: path.into(), source })?;
-        Ok(Self { named: path.into(), out: BufWriter::with_capacity(BUFFER, sink) })
+        let out = Encoder::new(BufWriter::with_capacity(BUFFER, sink), how);
+        Ok(Self { named: path.into(), out })
     }
 
     /// Removes the files of all outputs of this process that are not complete: for a process that is
@@ -114,15 +129,16 @@ impl OutputFile {
     ///
     /// [`CaptureError::Output`] when the system refuses, as it does to all but root.
     pub fn give_to(&self, uid: u32, gid: u32) -> Result<(), CaptureError> {
-        let Sink::Partial { file, .. } = self.out.get_ref() else { return Ok(()) };
+        let Sink::Partial { file, .. } = self.out.get_ref().get_ref() else { return Ok(()) };
         fchown(file.as_file(), Some(uid), Some(gid))
             .map_err(|source| CaptureError::Output { path: self.named.clone(), source })
     }
 
     /// Writes what is buffered and makes the file visible under its name.
-    pub fn commit(mut self) -> Result<(), CaptureError> {
-        let result = self.out.flush().and_then(|()| {
-            let (sink, _) = self.out.into_parts();
+    pub fn commit(self) -> Result<(), CaptureError> {
+        let result = self.out.finish().and_then(|mut out| {
+            out.flush()?;
+            let (sink, _) = out.into_parts();
             sink.commit()
         });
         result.map_err(|source| CaptureError::Output { path: self.named, source })

@@ -198,6 +198,29 @@ impl Record {
         Self { bytes: self.options().to_vec(), layout, ..*self }
     }
 
+    /// Becomes as long as the packet was on the wire, with zeros for what was not captured.
+    pub(crate) fn fill_to_original(&mut self) {
+        let missing = self.layout.original_len.saturating_sub(self.layout.data_len);
+        let end = self.layout.data_start + self.layout.data_len;
+        self.bytes.splice(end as usize..end as usize, std::iter::repeat_n(0, missing as usize));
+        self.layout.data_len += missing;
+        if self.layout.options_start >= end {
+            self.layout.options_start += missing;
+        }
+    }
+
+    /// Has only these bytes again, of a packet that was [filled](Self::fill_to_original) or changed.
+    pub(crate) fn restore(&mut self, captured: &[u8]) {
+        let start = self.layout.data_start;
+        let (kept, end) = (start + captured.len() as u32, start + self.layout.data_len);
+        self.bytes[start as usize..kept as usize].copy_from_slice(captured);
+        self.bytes.drain(kept as usize..end as usize);
+        self.layout.data_len = captured.len() as u32;
+        if self.layout.options_start >= end {
+            self.layout.options_start -= end - kept;
+        }
+    }
+
     /// All that is stored: block body, or packet.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -271,6 +294,30 @@ impl AsMut<[u8]> for Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_captured_is_filled_and_cut_off_again() {
+        // Four bytes before the data, three of padding and options behind.
+        let body: Vec<u8> = (0..20).collect();
+        let layout = Layout {
+            data_start: 4,
+            data_len: 5,
+            options_start: 12,
+            options_len: 8,
+            original_len: 9,
+            shape: Shape::Enhanced,
+            ..Layout::default()
+        };
+        let mut record = Record::default();
+        record.fill_block(&body, layout, Endianness::Little);
+        let (data, options) = (record.data().to_vec(), record.options().to_vec());
+        record.fill_to_original();
+        assert_eq!((record.data().len(), &record.data()[5..]), (9, &[0; 4][..]));
+        assert!(!record.is_truncated() && record.options() == options);
+        record.as_mut()[0] = 99;
+        record.restore(&data);
+        assert!(record.bytes() == body && record.data() == data && record.options() == options);
+    }
 
     #[test]
     fn a_long_entry_does_not_stay_in_memory() {

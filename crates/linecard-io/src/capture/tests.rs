@@ -358,7 +358,12 @@ fn write_like(bytes: &[u8], format: Format, change: PacketChange<'_>) -> (Vec<u8
 #[test]
 fn a_new_packet_is_like_another() {
     let strip = [OptionMatch { code: 2989, prefix: b"ours" }];
-    let change = PacketChange { ticks: Some(77), strip: &strip, append: Some((2988, b"new")) };
+    let change = PacketChange {
+        ticks: Some(77),
+        strip: &strip,
+        append: Some((2988, b"new")),
+        ..PacketChange::default()
+    };
     for big in [false, true] {
         let options: [(u16, &[u8]); 3] = [(1, b"note"), (2989, b"oursold"), (2989, b"theirs")];
         let file = Build::pcapng(big).enhanced(0, 5, b"x", &options);
@@ -385,7 +390,11 @@ fn a_new_packet_from_pcap() {
     let (out, _) = write_like(&file.bytes, Format::PcapNg, change);
     let record = &packets(&out)[0];
     assert_eq!((record.timestamp_ns(), record.option(1)), (5_000_000_000, Some(&b"hi"[..])));
-    let change = PacketChange { ticks: Some(4_000_000_005), append: Some((1, b"hi")), strip: &[] };
+    let change = PacketChange {
+        ticks: Some(4_000_000_005),
+        append: Some((1, b"hi")),
+        ..PacketChange::default()
+    };
     let (out, lost) = write_like(&file.bytes, Format::Pcap, change);
     assert_eq!((packets(&out)[0].timestamp_ns(), lost.options), (4_000_000_005, 1));
 }

@@ -31,7 +31,9 @@ pub struct PacketChange<'a> {
     pub ticks: Option<u64>,
     /// Options to leave out.
     pub strip: &'a [OptionMatch<'a>],
-    /// An option to add behind the others, by code and value.
+    /// A comment to add behind the other options.
+    pub comment: Option<&'a str>,
+    /// An option to add behind that, by code and value.
     pub append: Option<(u16, &'a [u8])>,
 }
 
@@ -182,6 +184,9 @@ impl<W: Write> Writer<W> {
         });
         // A malformed rest has no place before an option that is to be found again.
         self.lost.options += dropped - asked;
+        if let Some(comment) = change.comment {
+            options::append(kept, options::COMMENT, comment.as_bytes(), endianness)?;
+        }
         match change.append {
             Some((code, value)) => options::append(kept, code, value, endianness),
             None => Ok(()),

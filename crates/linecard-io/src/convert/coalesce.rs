@@ -1,12 +1,12 @@
 //! Merges the packets of a capture.
 
 use super::Checksums;
-use super::metadata::{METADATA_OPTION, SegmentMetadata, Step};
+use super::metadata::{COMMENT, METADATA_OPTION, SegmentMetadata, Step};
 use super::order::{Entry, Order};
-use super::{Input, Numbered, Observer, Unknown, link_of};
+use super::{Captured, Input, Numbered, Observer, Unknown, link_of};
 use crate::capture::{CaptureError, Format, Lost, PacketChange, Record, Shape, Writer};
 use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Counters, Exit, Flush};
-use linecard::packet::{ChecksumState, Layout, Meta, Packet, Piece};
+use linecard::packet::{ChecksumState, Form, Layout, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -14,8 +14,12 @@ use std::io::{Read, Write};
 /// The most sets of packet options, without comments, that are distinguished in a section (files
 /// have one or two); packets with further sets are not merged.
 const MAX_MARKS: usize = 256;
+/// The bit of sets of options of packets that are cut short.
+const SNAPPED: u32 = 1 << 16;
 /// The most bytes of options that mergeable packets may have: 256 kB for all sets.
 const MAX_OPTIONS: usize = 1024;
+/// Bytes of the longest packet that gets zeros for what was not captured: with BIG TCP and all headers.
+const MAX_ORIGINAL: usize = Config::MAX_BYTES + 256;
 /// Emptied records kept for reuse, and the memory of each: 16 MB in total.
 const MAX_SPARES: usize = 1024;
 const MAX_SPARE: usize = 16 << 10;
@@ -31,7 +35,9 @@ pub struct CoalesceStats {
     pub unknown: Unknown,
     /// Packets that the capture contains only in part.
     pub truncated: u64,
-    /// Bytes of the longest of these.
+    /// Of these, packets that were examined by their headers, as if they were whole and right.
+    pub by_headers: u64,
+    /// Bytes of the longest of the packets that the capture contains only in part.
     pub snap_len: usize,
     /// Times at which the capture's clock went back by more than the hold budget.
     pub clock_resets: u64,
@@ -116,11 +122,11 @@ impl Job<'_> {
             }
             let reader = &input.reader;
             observer.progress(reader.offset());
-            let number = self.order.reserve(record.stored_len());
             if record.is_packet() {
                 let link = reader.link_type(record.interface());
-                self.packet(number, record, link, observer);
+                self.packet(record, link, observer);
             } else {
+                let number = self.order.reserve(record.stored_len());
                 self.block(number, record, observer);
             }
             if self.order.is_full() {
@@ -135,35 +141,59 @@ impl Job<'_> {
         self.write_ready()
     }
 
-    fn packet(
-        &mut self,
-        number: u64,
-        record: Record,
-        link: Option<u32>,
-        observer: &mut dyn Observer,
-    ) {
-        if record.is_truncated() {
-            self.account.truncated += 1;
-            self.account.snap_len = self.account.snap_len.max(record.data().len());
-        }
+    fn packet(&mut self, mut record: Record, link: Option<u32>, observer: &mut dyn Observer) {
+        let link = link_of(link, &mut self.account.unknown);
+        let captured = self.captured(&record);
+        let is_filled = record.is_truncated() && self.complete(&mut record, link);
+        let number = self.order.reserve(record.stored_len());
         self.follow_clock(Instant::from_ns(record.timestamp_ns()), observer);
         let meta = Meta {
             timestamp: Instant::from_ns(record.timestamp_ns()),
             lane: record.interface(),
-            mark: self.mark(&record),
+            mark: self.mark(&record, captured.is_some()),
+            // Of what is not there nothing can be wrong.
+            checksum: if is_filled { ChecksumState::Valid } else { ChecksumState::Unknown },
             ..Meta::default()
         };
-        let link = link_of(link, &mut self.account.unknown);
         let layout = Layout::parse(link, record.data());
         let checksums = checksum_fields(&record, &layout);
-        let packet =
-            Packet::with_layout(Numbered { record, number, checksums }, link, layout, meta);
+        let packet = Packet::with_layout(
+            Numbered { record, number, checksums, captured },
+            link,
+            layout,
+            meta,
+        );
         observer.arrives(number, &packet);
         let Self { coalescer, order, now, .. } = self;
         let verdict = coalescer.push(packet, *now, &mut |packet, exit| {
             leave(order, observer, packet, exit);
         });
         observer.decided(number, verdict);
+    }
+
+    /// A copy of a packet in a capture that is cut short: of all packets from the first one on that is.
+    fn captured(&mut self, record: &Record) -> Option<Box<Captured>> {
+        if record.is_truncated() {
+            self.account.truncated += 1;
+            self.account.snap_len = self.account.snap_len.max(record.data().len());
+        }
+        (self.account.truncated > 0).then(|| Box::new(Captured(record.data().to_vec())))
+    }
+
+    /// Gives a packet that was captured in part zeros for the rest, if all its headers are there.
+    fn complete(&mut self, record: &mut Record, link: LinkType) -> bool {
+        let (data, original_len) = (record.data(), record.original_len() as usize);
+        if !(data.len()..=MAX_ORIGINAL).contains(&original_len) {
+            return false;
+        }
+        let layout = Layout::parse_head(link, data, original_len);
+        let is_followed = matches!(layout.form(), Form::Datagram | Form::OtherTransport);
+        let is_known = is_followed && layout.header_len() <= data.len();
+        if is_known {
+            self.account.by_headers += 1;
+            record.fill_to_original();
+        }
+        is_known
     }
 
     /// Interfaces are numbered per section, so nothing is merged across its start.
@@ -196,51 +226,61 @@ impl Job<'_> {
 
     /// Packets merge only if the capture's metadata of them is equal, because it could not be
     /// restored otherwise.
-    fn mark(&mut self, record: &Record) -> u32 {
+    fn mark(&mut self, record: &Record, is_snapped: bool) -> u32 {
         let plain = matches!(record.shape(), Shape::Pcap | Shape::Enhanced);
         if !plain || record.is_truncated() || record.option(METADATA_OPTION).is_some() {
             return Meta::NEVER;
         }
+        // Of a packet before the first one that is cut short there is no copy.
+        let snapped = if is_snapped { SNAPPED } else { 0 };
         if record.options().is_empty() {
-            return 0;
+            return snapped;
         }
         if let Some(mark) = self.marks.get(record.options()) {
-            return *mark;
+            return *mark | snapped;
         }
         if self.marks.len() >= MAX_MARKS || record.options().len() > MAX_OPTIONS {
             return Meta::NEVER;
         }
         let mark = self.marks.len() as u32 + 1;
         self.marks.insert(record.options().to_vec(), mark);
-        mark
+        mark | snapped
     }
 
     fn write_ready(&mut self) -> Result<(), CaptureError> {
-        while let Some(entry) = self.order.pop() {
+        while let Some((entry, exit)) = self.order.pop() {
             match entry {
                 Entry::Block(record) => {
                     self.writer.write(&record)?;
                     self.spare(record);
                 }
-                Entry::Packet(packet) => self.write_packet(packet)?,
+                Entry::Packet(packet) => self.write_packet(packet, exit)?,
             }
         }
         Ok(())
     }
 
-    fn write_packet(&mut self, packet: Packet<Numbered>) -> Result<(), CaptureError> {
+    fn write_packet(
+        &mut self,
+        packet: Packet<Numbered>,
+        exit: Option<Exit>,
+    ) -> Result<(), CaptureError> {
         let record = &packet.buffer().record;
         if packet.is_merged() {
             let trusted = self.coalescer.config().checksum == ChecksumPolicy::Trust;
             let metadata = metadata_of(&packet, trusted).encode();
+            let comment = comment_of(&packet, exit);
             let mut parts = vec![packet.header()];
             parts.extend(packet.payload());
-            let append = match self.format {
-                Format::PcapNg => Some((METADATA_OPTION, &metadata[..])),
-                Format::Pcap => None,
+            let change = match self.format {
+                Format::PcapNg => PacketChange {
+                    comment: Some(&comment),
+                    append: Some((METADATA_OPTION, &metadata)),
+                    ..PacketChange::default()
+                },
+                Format::Pcap => PacketChange::default(),
             };
-            self.account.lost_metadata += u64::from(append.is_none());
-            let change = PacketChange { append, ..PacketChange::default() };
+            self.account.lost_metadata += u64::from(change.append.is_none());
             self.writer.write_packet(record, &parts, change)?;
         } else {
             self.writer.write(record)?;
@@ -261,7 +301,23 @@ impl Job<'_> {
 
 fn leave(order: &mut Order, observer: &mut dyn Observer, packet: Packet<Numbered>, exit: Exit) {
     observer.leaves(&packet, exit);
-    order.settle_packet(packet);
+    order.settle_packet(packet, exit);
+}
+
+/// What programs that show captures say of a merged packet.
+fn comment_of(packet: &Packet<Numbered>, exit: Option<Exit>) -> String {
+    let (first, chain) = (packet.buffer().number, packet.chain());
+    let last = chain.last().map_or(first, |piece| piece.buffer().number);
+    let size = packet.meta.gso.unwrap_or_default().size;
+    let count = chain.len() + 1;
+    let why = match exit {
+        Some(Exit::Flushed(why)) => why.name(),
+        Some(Exit::Passed(why)) => why.name(),
+        None => "unknown",
+    };
+    format!(
+        "{COMMENT}{count} packets, #{first} to #{last} of the input, {size} B each; let go: {why}"
+    )
 }
 
 fn checksum_fields(record: &Record, layout: &Layout) -> Checksums {

@@ -5,6 +5,8 @@ use linecard::packet::{Gso, MAX_TUNNELS};
 /// The pcapng option that carries a [`SegmentMetadata`]: codes with the highest bit set are for local use
 /// (draft-ietf-opsawg-pcapng, section 3.5).
 pub const METADATA_OPTION: u16 = 0xCC4C;
+/// How comments on merged packets begin, which segmenting takes away.
+pub(super) const COMMENT: &str = "linecard: merged from ";
 /// Prefix of the option's value: another program may use the same local code.
 const MAGIC: [u8; 4] = *b"LCT1";
 

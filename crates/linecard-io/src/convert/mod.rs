@@ -62,7 +62,13 @@ pub struct Numbered {
     number: u64,
     /// Its original checksum fields: merging changes those of a first packet.
     checksums: Checksums,
+    /// What was captured of it, in a capture that is cut short: the rest is zeros.
+    captured: Option<Box<Captured>>,
 }
+
+/// The captured bytes of a packet; boxed, since few captures have them and every packet has the place.
+#[derive(Debug)]
+struct Captured(Vec<u8>);
 
 impl Numbered {
     /// The record.

@@ -2,7 +2,8 @@
 
 use super::Numbered;
 use crate::capture::Record;
-use linecard::packet::Packet;
+use linecard::offload::coalesce::Exit;
+use linecard::packet::{Packet, Piece};
 use std::collections::VecDeque;
 
 /// The most entries that may wait behind a held one. Beyond that everything held is flushed, so
@@ -16,7 +17,7 @@ const MAX_WAITING_BYTES: usize = 32 << 20;
 pub(super) enum Entry {
     /// A packet, merged or not.
     Packet(Packet<Numbered>),
-    /// A block other than a packet.
+    /// A block other than a packet, or a packet as it was.
     Block(Record),
 }
 
@@ -29,11 +30,19 @@ enum Place {
     Ready(Entry),
 }
 
+/// The place of an entry, the bytes that it keeps in memory, and why a packet was let go.
+#[derive(Debug)]
+struct Slot {
+    place: Place,
+    bytes: usize,
+    exit: Option<Exit>,
+}
+
 /// Restores the order of the input.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// Places of the entries from `next` on, and the bytes of each.
-    places: VecDeque<(Place, usize)>,
+    /// Those of the entries from `next` on.
+    places: VecDeque<Slot>,
     next: u64,
     bytes: usize,
 }
@@ -42,7 +51,7 @@ impl Order {
     /// Reserves the place of the next entry of the input; returns its number, from 1.
     pub(super) fn reserve(&mut self, bytes: usize) -> u64 {
         self.next = self.next.max(1);
-        self.places.push_back((Place::Waiting, bytes));
+        self.places.push_back(Slot { place: Place::Waiting, bytes, exit: None });
         self.bytes += bytes;
         self.next + self.places.len() as u64 - 1
     }
@@ -52,34 +61,47 @@ impl Order {
         self.places.len() >= MAX_WAITING || self.bytes >= MAX_WAITING_BYTES
     }
 
-    pub(super) fn settle_packet(&mut self, packet: Packet<Numbered>) {
-        for piece in packet.chain() {
-            self.set(piece.buffer().number, Place::Gone);
+    pub(super) fn settle_packet(&mut self, packet: Packet<Numbered>, exit: Exit) {
+        if packet.buffer().captured.is_some() {
+            return self.settle_parts(packet);
         }
-        self.set(packet.buffer().number, Place::Ready(Entry::Packet(packet)));
+        for piece in packet.chain() {
+            self.set(piece.buffer().number, Place::Gone, None);
+        }
+        self.set(packet.buffer().number, Place::Ready(Entry::Packet(packet)), Some(exit));
+    }
+
+    /// Of a capture that is cut short every packet stays as it was: what merged is not there.
+    fn settle_parts(&mut self, packet: Packet<Numbered>) {
+        let (first, chain) = packet.into_parts();
+        let others = chain.into_iter().map(Piece::into_buffer);
+        for Numbered { mut record, number, captured, .. } in std::iter::once(first).chain(others) {
+            captured.into_iter().for_each(|captured| record.restore(&captured.0));
+            self.settle_block(number, record);
+        }
     }
 
     pub(super) fn settle_block(&mut self, number: u64, record: Record) {
-        self.set(number, Place::Ready(Entry::Block(record)));
+        self.set(number, Place::Ready(Entry::Block(record)), None);
     }
 
-    /// The next entry of the output, once it is decided.
-    pub(super) fn pop(&mut self) -> Option<Entry> {
-        while !matches!(self.places.front()?, (Place::Waiting, _)) {
+    /// The next entry of the output, once it is decided, and why a packet was let go.
+    pub(super) fn pop(&mut self) -> Option<(Entry, Option<Exit>)> {
+        while !matches!(self.places.front()?.place, Place::Waiting) {
             self.next += 1;
-            let (place, bytes) = self.places.pop_front()?;
+            let Slot { place, bytes, exit } = self.places.pop_front()?;
             self.bytes -= bytes;
             if let Place::Ready(entry) = place {
-                return Some(entry);
+                return Some((entry, exit));
             }
         }
         None
     }
 
-    fn set(&mut self, number: u64, place: Place) {
+    fn set(&mut self, number: u64, place: Place, exit: Option<Exit>) {
         let index = number.wrapping_sub(self.next) as usize;
-        if let Some((waiting, _)) = self.places.get_mut(index) {
-            *waiting = place;
+        if let Some(slot) = self.places.get_mut(index) {
+            (slot.place, slot.exit) = (place, exit);
         }
     }
 }

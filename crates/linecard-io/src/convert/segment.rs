@@ -1,9 +1,9 @@
 //! Segments the packets of a capture, or restores merged ones.
 
-use super::metadata::{METADATA_OPTION, SegmentMetadata};
+use super::metadata::{COMMENT, METADATA_OPTION, SegmentMetadata};
 use super::{Input, Observer, Unknown, link_of};
 use crate::capture::{
-    CaptureError, Format, Lost, OptionMatch, PacketChange, Record, Shape, Writer,
+    CaptureError, Format, Lost, OptionMatch, PacketChange, Record, Shape, Writer, options,
 };
 use linecard::offload::segment::{
     Counters, Refusals, SegmentError, Segments, fragment, segment as cut_segments,
@@ -249,9 +249,10 @@ impl Job<'_> {
         while let Some((number, segment)) = self.pending.pop(limit.max(self.next)) {
             self.next = self.next.max(number.saturating_add(1));
             self.account.packets_out += 1;
-            let strip = [OptionMatch { code: METADATA_OPTION, prefix: b"" }];
+            let comment = OptionMatch { code: options::COMMENT, prefix: COMMENT.as_bytes() };
+            let strip = [OptionMatch { code: METADATA_OPTION, prefix: b"" }, comment];
             let ticks = Some(segment.ticks);
-            let change = PacketChange { ticks, strip: &strip, append: None };
+            let change = PacketChange { ticks, strip: &strip, ..PacketChange::default() };
             self.writer.write_packet(&segment.like, &[&segment.data], change)?;
         }
         Ok(())

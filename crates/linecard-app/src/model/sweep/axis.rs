@@ -3,6 +3,7 @@
 use super::super::transmit::Config;
 use crate::Error;
 use linecard_config::{ConfigError, Document, Varied, scaled};
+use serde_json::Value;
 
 /// Most points: beyond, rows are no longer read by anybody.
 const MAX_POINTS: u64 = 10_000_000;
@@ -12,7 +13,7 @@ const MAX_DECIMALS: usize = 9;
 /// A key and its values.
 pub(super) struct Axis {
     key: String,
-    values: Vec<String>,
+    values: Vec<Value>,
 }
 
 impl Axis {
@@ -25,17 +26,17 @@ impl Axis {
         document.config::<Config>()?;
         let problem = |error: ConfigError| refuse(error.problem.to_string());
         let varied = Varied::<Config>::new(document.clone(), &[key]).map_err(problem)?;
+        let parameter = varied.parameters()[0];
         // A path may have two dots in a row.
-        let is_text = varied.parameters().iter().any(|parameter| parameter.is_text);
-        let values = match values.split_once("..") {
-            Some((from, rest)) if !is_text => range(from.trim(), rest).map_err(refuse)?,
+        let texts = match values.split_once("..") {
+            Some((from, rest)) if !parameter.is_text => range(from.trim(), rest).map_err(refuse)?,
             _ => values.split(',').map(|value| value.trim().to_owned()).collect(),
         };
+        let values: Vec<Value> = texts.iter().map(|text| parameter.value_of(text)).collect();
         for value in &values {
-            varied.at(&[value]).map_err(problem)?;
+            varied.at(std::slice::from_ref(value)).map_err(problem)?;
         }
-        let key = varied.parameters().iter().map(|parameter| parameter.name.clone()).collect();
-        Ok(Self { key, values })
+        Ok(Self { key: parameter.name.clone(), values })
     }
 }
 
@@ -73,17 +74,17 @@ impl Grid {
     }
 
     /// The values of a key, none where it is not varied.
-    pub(super) fn values_of(&self, name: &str) -> &[String] {
+    pub(super) fn values_of(&self, name: &str) -> &[Value] {
         let axis = self.axes.iter().find(|axis| axis.key == name);
         axis.map_or(&[], |axis| &axis.values)
     }
 
     /// The values at a point, in the order of the keys.
-    pub(super) fn values(&self, mut point: u64) -> Vec<&str> {
-        let mut values: Vec<&str> = Vec::with_capacity(self.axes.len());
+    pub(super) fn values(&self, mut point: u64) -> Vec<Value> {
+        let mut values = Vec::with_capacity(self.axes.len());
         for axis in self.axes.iter().rev() {
             let count = axis.values.len() as u64;
-            values.push(&axis.values[(point % count) as usize]);
+            values.push(axis.values[(point % count) as usize].clone());
             point /= count;
         }
         values.reverse();
@@ -130,22 +131,23 @@ fn decimal(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn parse(text: &str) -> Result<Axis, Error> {
         Axis::parse(text, &Document::of_text("", "")?)
     }
 
-    fn values(text: &str) -> Vec<String> {
+    fn values(text: &str) -> Vec<Value> {
         parse(text).unwrap_or_else(|why| panic!("{why}")).values
     }
 
     #[test]
     fn ranges_have_both_ends_and_are_exact() {
-        assert_eq!(values("core.mhz=100..102"), ["100", "101", "102"]);
-        assert_eq!(values("core.mhz=0.1..0.3:0.1"), ["0.1", "0.2", "0.3"]);
+        assert_eq!(values("core.mhz=100..102"), [100, 101, 102]);
+        assert_eq!(values("core.mhz=0.1..0.3:0.1"), [0.1, 0.2, 0.3]);
         assert_eq!(values("line.rate=40G..100G:30G"), ["40G", "70G", "100G"]);
         assert_eq!(values("dma.mhz=1x..2x:0.5"), ["1x", "1.5x", "2x"]);
-        assert_eq!(values("load.mtu=512, 1500"), ["512", "1500"]);
+        assert_eq!(values("load.mtu=512, 1500"), [512, 1500]);
         for wrong in ["core.mhz=5..1", "core.mhz=1..5:0", "core.mhz=a..b", "core.mhz=0..5", "x=1"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
@@ -156,8 +158,11 @@ mod tests {
         let axes = ["core.count=1,2", "load.mtu=512..514"]
             .map(|text| parse(text).unwrap_or_else(|why| panic!("{why}")));
         let grid = Grid::new(axes.into()).unwrap_or_else(|why| panic!("{why}"));
-        let all: Vec<Vec<&str>> = (0..grid.points()).map(|point| grid.values(point)).collect();
+        let all: Vec<Vec<Value>> = (0..grid.points()).map(|point| grid.values(point)).collect();
         assert_eq!(all.len(), 6);
-        assert_eq!((&all[1], &all[3]), (&vec!["1", "513"], &vec!["2", "512"]));
+        assert_eq!(
+            (&all[1][..], &all[3][..]),
+            (&[json!(1), json!(513)][..], &[json!(2), json!(512)][..])
+        );
     }
 }

@@ -62,9 +62,12 @@ pub(super) fn names(varied: &[String], found: &[&str]) -> Vec<String> {
     varied.iter().cloned().chain(found).collect()
 }
 
-/// A point's row: null where there is nothing to say.
-pub(super) fn row(values: &[&str], result: &Result<Found, String>, columns: usize) -> Vec<Value> {
-    let mut row: Vec<Value> = values.iter().map(|text| value(text)).collect();
+/// A point's row, of its values: null where there is nothing to say.
+pub(super) fn row(
+    mut row: Vec<Value>,
+    result: &Result<Found, String>,
+    columns: usize,
+) -> Vec<Value> {
     match result {
         Ok(found) => {
             row.extend_from_slice(&found.values);
@@ -76,12 +79,6 @@ pub(super) fn row(values: &[&str], result: &Result<Found, String>, columns: usiz
         }
     }
     row
-}
-
-/// Numbers as numbers, all else as it was written.
-pub(super) fn value(text: &str) -> Value {
-    let number = serde_json::from_str(text).ok().filter(Value::is_number);
-    number.unwrap_or_else(|| json!(text))
 }
 
 /// Where rows go.

@@ -9,6 +9,7 @@ use crate::{Context, Error};
 use linecard::progress::Progress;
 use linecard_config::{Document, Varied};
 use linecard_model::elf::Firmware;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +45,7 @@ impl TransmitAtPoints {
     /// What a point came to, or why it could not be run.
     pub(super) fn values(
         &self,
-        values: &[impl AsRef<str>],
+        values: &[Value],
         progress: &Arc<Progress>,
     ) -> Result<Found, String> {
         let found = self.varied.at(values).map_err(Error::from).and_then(|(config, document)| {
@@ -68,10 +69,10 @@ impl TransmitAtPoints {
     }
 
     /// Loads firmware that points will name, so that it is refused before.
-    pub(super) fn load(&self, images: &[String]) -> Result<(), Error> {
-        for image in images {
+    pub(super) fn load(&self, images: &[Value]) -> Result<(), Error> {
+        for image in images.iter().filter_map(Value::as_str) {
             let firmware = firmware::by_name(image, Path::new(image))?;
-            self.known().insert(image.clone(), Arc::new(firmware));
+            self.known().insert(image.to_owned(), Arc::new(firmware));
         }
         Ok(())
     }
@@ -92,7 +93,7 @@ impl TransmitAtPoints {
 }
 
 impl AtPoints for TransmitAtPoints {
-    fn run(&self, values: &[String], progress: &Arc<Progress>) -> Result<Row, Error> {
+    fn run(&self, values: &[Value], progress: &Arc<Progress>) -> Result<Row, Error> {
         let found = self.values(values, progress).map_err(Error::Usage)?;
         if !found.is_right {
             let what =

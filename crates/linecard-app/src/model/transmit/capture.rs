@@ -1,8 +1,9 @@
 //! Packets that left the model, as a capture in virtual time.
 
-use crate::captures::format_of;
 use crate::{Context, Error};
-use linecard_io::capture::{CaptureError, OutputFile, PacketChange, Record, Source, Writer};
+use linecard_io::capture::{
+    CaptureError, Format, OutputFile, PacketChange, Record, Source, Writer,
+};
 use linecard_model::transmit::Sent;
 use std::path::{Path, PathBuf};
 
@@ -24,9 +25,9 @@ impl CaptureWriter {
     pub(super) fn create(output: &Path, context: &Context<'_>) -> Result<Self, Error> {
         let scenario = context.scenario().to_owned();
         let of = |source| Error::of_capture(&scenario, source);
-        let file = OutputFile::create(output, &[&scenario]).map_err(of)?;
+        let file = OutputFile::create_capture(output, &[&scenario]).map_err(of)?;
         let source = Source::pcap(LINKTYPE_RAW, true, SNAPLEN);
-        let writer = Writer::new(file, format_of(output), source).map_err(of)?;
+        let writer = Writer::new(file, Format::of_name(output), source).map_err(of)?;
         Ok(Self { scenario, writer, error: None })
     }
 

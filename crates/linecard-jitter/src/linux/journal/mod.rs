@@ -106,7 +106,6 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     entries: Vec<Entry>,
-    instances: Vec<String>,
     records: usize,
     is_over: bool,
 }
@@ -126,7 +125,6 @@ impl Journal {
             path,
             file,
             entries: Vec::new(),
-            instances: Vec::new(),
             records: 0,
             is_over: false,
         };
@@ -181,27 +179,8 @@ impl Journal {
             RestoreResult::Gone => Err(SettingError::Gone { what: setting.to_string() }.into()),
             RestoreResult::Conflict { now } => Err(foreign(setting, &now)),
             RestoreResult::Failed { error } => Err(error.into()),
-            RestoreResult::Removed | RestoreResult::Damaged { .. } | RestoreResult::Rebooted => {
-                Ok(())
-            }
+            RestoreResult::Damaged { .. } | RestoreResult::Rebooted => Ok(()),
         }
-    }
-
-    /// Records a trace instance that is about to be created in tracefs, so that recovery removes it
-    /// after a crash. The end of the journal removes it too if it still exists.
-    ///
-    /// # Errors
-    ///
-    /// The name is invalid, or the journal cannot be written.
-    pub fn trace_instance(&mut self, name: &str) -> Result<(), JournalError> {
-        if name.is_empty() || name.contains('/') || name.starts_with('.') {
-            let what = format!("trace instance \"{name}\"");
-            return Err(SettingError::Missing { what }.into());
-        }
-        let _locked = self.lock()?;
-        self.append(&Record::Instance { name: name.to_owned() })?;
-        self.instances.push(name.to_owned());
-        Ok(())
     }
 
     /// Restores everything, last change first, and returns the result for each setting.
@@ -232,7 +211,7 @@ impl Journal {
 
     fn restore(&mut self) -> Result<Vec<Restoration>, JournalError> {
         let locked = self.lock()?;
-        let restorations = restore::all(&self.entries, &self.instances);
+        let restorations = restore::all(&self.entries);
         // A later recovery may restore what could not be restored now.
         if restorations.iter().all(|restoration| restoration.is_final()) {
             locked.remove(&self.path)?;
@@ -303,7 +282,7 @@ impl Drop for Journal {
 impl Journal {
     fn restore_quietly(&mut self) -> Result<(), JournalError> {
         let locked = self.lock()?;
-        if restore::all(&self.entries, &self.instances).iter().all(|one| one.fate.is_good()) {
+        if restore::all(&self.entries).iter().all(|one| one.fate.is_good()) {
             locked.remove(&self.path)?;
         }
         Ok(())

@@ -19,8 +19,6 @@ pub(super) enum Record {
     Head { boot: String, owner: Owner },
     /// A setting is about to be changed.
     Change { setting: Setting, old: State, new: State },
-    /// A trace instance with this name is about to be created.
-    Instance { name: String },
 }
 
 impl Record {
@@ -35,7 +33,6 @@ impl Record {
                 let (old, new) = (escape(old.bytes()), escape(new.bytes()));
                 format!("change {old} {new} {}", setting.words().join(" "))
             }
-            Self::Instance { name } => format!("instance {}", escape(name.as_bytes())),
         };
         format!("{:016x} {body}\n", checksum(body.as_bytes()))
     }
@@ -59,7 +56,6 @@ impl Record {
                 old: State::new(unescape(old)?),
                 new: State::new(unescape(new)?),
             },
-            ["instance", name] => Self::Instance { name: text(name)? },
             _ => return None,
         })
     }
@@ -72,8 +68,6 @@ pub(super) struct Records {
     pub(super) boot: Option<String>,
     /// Settings in the order of their first change, each with its original value.
     pub(super) entries: Vec<Entry>,
-    /// Trace instances.
-    pub(super) instances: Vec<String>,
     /// Number, from 1, of a damaged line that others follow.
     pub(super) damaged: Option<usize>,
 }
@@ -122,7 +116,6 @@ impl Records {
             Record::Change { setting, old, new } => {
                 add_change(&mut self.entries, setting, (old, new));
             }
-            Record::Instance { name } => self.instances.push(name),
         }
     }
 }
@@ -157,7 +150,6 @@ mod tests {
             Record::Head { boot: "boot".into(), owner: Owner { process: 1, started: 2 } },
             change("/a", "1\n", "2\n"),
             change("/b", "", "x y"),
-            Record::Instance { name: "linecard 1".into() },
             change("/a", "2\n", "3\n"),
         ];
         (records.iter().map(Record::line).collect(), records)
@@ -174,7 +166,6 @@ mod tests {
         assert_eq!(read.entries.len(), 2);
         assert_eq!(read.entries[0].old, State::new("1\n"));
         assert_eq!(read.entries[0].ours, [State::new("2\n"), State::new("3\n")]);
-        assert_eq!(read.instances, ["linecard 1"]);
     }
 
     #[test]

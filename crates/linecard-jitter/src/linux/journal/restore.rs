@@ -3,10 +3,8 @@
 use super::folder::{self, Found};
 use super::record::{self, Entry, Records};
 use super::{JournalError, Store, process};
-use crate::linux::setting::{Detached, SettingError};
+use crate::linux::setting::SettingError;
 use std::fmt;
-use std::fs;
-use std::io;
 use std::path::Path;
 
 /// The result for one setting.
@@ -35,8 +33,6 @@ pub enum RestoreResult {
     Unchanged,
     /// The device or file no longer exists.
     Gone,
-    /// A trace instance still existed and was removed.
-    Removed,
     /// Another process has changed it meanwhile: left alone.
     Conflict {
         /// Its present value.
@@ -95,7 +91,6 @@ impl fmt::Display for Restoration {
             ),
             RestoreResult::Unchanged => write!(f, "{what}: is \"{was}\" as before"),
             RestoreResult::Gone => write!(f, "{what}: is there no more"),
-            RestoreResult::Removed => write!(f, "{what}: removed"),
             RestoreResult::Conflict { now } => write!(
                 f,
                 "{what}: not put back to \"{was}\": it reads \"{now}\", which somebody else has set \
@@ -179,7 +174,7 @@ fn undo(path: &Path, records: &Records) -> Vec<Restoration> {
     if records.boot.as_ref().is_some_and(|boot| *boot != process::boot()) {
         restorations.push(about_itself(RestoreResult::Rebooted));
     } else {
-        restorations.extend(all(&records.entries, &records.instances));
+        restorations.extend(all(&records.entries));
         let damage = records.damaged.map(|line| about_itself(RestoreResult::Damaged { line }));
         restorations.extend(damage);
     }
@@ -187,19 +182,13 @@ fn undo(path: &Path, records: &Records) -> Vec<Restoration> {
 }
 
 /// Undoes all entries, last one first.
-pub(super) fn all(entries: &[Entry], instances: &[String]) -> Vec<Restoration> {
+pub(super) fn all(entries: &[Entry]) -> Vec<Restoration> {
     let one = |entry: &Entry| Restoration {
         what: entry.setting.to_string(),
         was: entry.old.to_string(),
         fate: restore(entry),
     };
-    let mut restorations: Vec<Restoration> = entries.iter().rev().map(one).collect();
-    restorations.extend(instances.iter().rev().map(|name| Restoration {
-        what: format!("trace instance {name}"),
-        was: "not there".to_owned(),
-        fate: remove_instance(name),
-    }));
-    restorations
+    entries.iter().rev().map(one).collect()
 }
 
 /// Restores one setting, unless another process has changed it.
@@ -230,17 +219,4 @@ fn try_restore(entry: &Entry) -> Result<RestoreResult, SettingError> {
     }
     let (what, value) = (setting.to_string(), old.to_string());
     Err(SettingError::NotFollowed { what, value, now: now.to_string() })
-}
-
-fn remove_instance(name: &str) -> RestoreResult {
-    let removed = Detached::open("tracefs")
-        .and_then(|tracefs| fs::remove_dir(tracefs.path(&Path::new("instances").join(name))));
-    match removed {
-        Ok(()) => RestoreResult::Removed,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => RestoreResult::Unchanged,
-        Err(error) => {
-            let what = format!("trace instance {name}");
-            RestoreResult::Failed { error: SettingError::system("remove", &what, error) }
-        }
-    }
 }
