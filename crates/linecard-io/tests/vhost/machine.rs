@@ -32,8 +32,15 @@ mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev
 # Modules need each other in an order that differs between kernels.
 for pass in 1 2 3 4; do for module in /lib/*.ko; do insmod $module 2> /dev/null; done; done
 address=$(sed -n 's/.*lc_address=\([^ ]*\).*/\1/p' /proc/cmdline)
+peer=$(sed -n 's/.*lc_peer=\([^ ]*\).*/\1/p' /proc/cmdline)
 ip link set lo up; ip addr add $address/24 dev eth0; ip link set eth0 up
-nc -ll -p 5000 -e cat
+nc -ll -p 5000 -e cat &
+[ -z "$peer" ] && wait
+dd if=/dev/urandom of=/tmp/sent bs=64k count=16 2>/dev/null
+until ping -c 1 -W 1 $peer > /dev/null; do :; done
+nc $peer 5000 < /tmp/sent > /tmp/back
+cmp /tmp/sent /tmp/back && echo "linecard: $(ls /sys/class/net/eth0/queues | grep -c rx) same"
+wait
 "#;
 
 /// The kernel and what it boots into; none if something is missing, which is said.
@@ -71,9 +78,9 @@ impl Image {
     }
 
     /// Boots a guest with a network card at this socket.
-    fn boot(&self, socket: &Path, address: &str, queues: usize) -> Machine {
+    fn boot(&self, socket: &Path, address: &str, more: &str, queues: usize) -> Machine {
         let log = socket.with_extension("log");
-        let cmdline = format!("console=ttyS0 panic=-1 quiet lc_address={address}");
+        let cmdline = format!("console=ttyS0 panic=-1 quiet lc_address={address} {more}");
         let mut command = Command::new("qemu-system-x86_64");
         command.args(["-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio", "-m", "256"]);
         command.args(["-accel", "tcg", "-cpu", "max", "-smp", &queues.to_string()]);
@@ -102,6 +109,19 @@ struct Machine {
 impl Machine {
     fn said(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until the guest has said this.
+    fn wait_for(&self, what: &str) -> String {
+        let begun = Instant::now();
+        loop {
+            let said = self.said();
+            if let Some(line) = said.lines().find(|line| line.contains(what)) {
+                return line.to_owned();
+            }
+            assert!(begun.elapsed() < BOOT, "the guest does not say {what}: {said}");
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 }
 
@@ -226,7 +246,7 @@ fn a_guest_and_a_tap_exchange_bytes_and_again_after_it_was_killed() {
         lab::ip("addr add 10.9.0.1/24 dev lc0");
         let long = linecard_testkit::is_long();
         for bytes in [if long { LONG_BYTES } else { BYTES }, BYTES / 4] {
-            let machine = image.boot(&socket, "10.9.0.2", 1);
+            let machine = image.boot(&socket, "10.9.0.2", "", 1);
             let stream = connect("10.9.0.2", &machine);
             echo(&stream, bytes);
             assert!(!attached.is_ending());
@@ -240,4 +260,22 @@ fn a_guest_and_a_tap_exchange_bytes_and_again_after_it_was_killed() {
         assert!(near.transmitted_bytes / near.transmitted > 1_600, "{near:?}");
         assert_eq!((near.dropped.bad_descriptors, near.dropped.bad_header), (0, 0), "{near:?}");
     });
+}
+
+/// Promise (Live interfaces): Two Linux guests in QEMU, with two queue pairs each, exchange TCP data unchanged.
+#[test]
+fn two_guests_with_two_queues_exchange_bytes() {
+    let Some(image) = Image::new("two guests in QEMU") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(format!("{name}.sock")));
+    let port = |path: &Path| format!("vhost:{},queues=2", path.display());
+    let attached = attach(&port(&a), &port(&b));
+    let _server = image.boot(&a, "10.9.0.2", "", 2);
+    let client = image.boot(&b, "10.9.0.3", "lc_peer=10.9.0.2", 2);
+    assert!(client.wait_for("linecard: ").contains("linecard: 2 same"));
+    attached.stop();
+    let (account, failures) = attached.finish();
+    assert!(failures.is_empty(), "{failures:?}");
+    let far = account.far[0];
+    assert!(far.received_bytes > 1 << 20 && far.transmitted_bytes > 1 << 20, "{far:?}");
 }
