@@ -31,6 +31,24 @@ fn features_are_offered_as_documented() {
     }
 }
 
+/// QEMU enables rings before it accepts features.
+#[test]
+fn a_ring_may_be_enabled_first() {
+    let mut bench = Bench::new();
+    let mut front = FrontEnd::connect(&bench.path);
+    assert!(front.send(request::SET_VRING_ENABLE, &pair(0, 1), &[]));
+    assert!(front.send(request::SET_VRING_ENABLE, &pair(1, 1), &[]));
+    assert!(front.send(request::GET_FEATURES, &[], &[]));
+    assert_ne!(bench.reply(&mut front), 0);
+    // With a reply, and of a ring that does not exist.
+    let enable = |ring: u32| [request::SET_VRING_ENABLE, 9, 8, ring, 1].map(u32::to_ne_bytes);
+    front.send_raw(enable(1).as_flattened());
+    assert_eq!(bench.reply(&mut front), 0);
+    front.send_raw(enable(2).as_flattened());
+    assert_eq!(bench.reply(&mut front), 1);
+    assert!(front.is_closed());
+}
+
 #[test]
 fn a_guest_comes_back() {
     let mut bench = Bench::new();

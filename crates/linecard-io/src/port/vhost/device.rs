@@ -108,6 +108,11 @@ impl Session {
         Self { device, regions: Vec::new(), accepted: Features::default() }
     }
 
+    /// Whether the front end has accepted features.
+    pub(super) fn has_features(&self) -> bool {
+        self.accepted != Features::default()
+    }
+
     /// The guest's address of one of the front end.
     fn guest(&self, user: u64) -> Result<GuestAddress> {
         let within =

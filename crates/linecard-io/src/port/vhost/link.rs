@@ -7,8 +7,8 @@ use super::error::VhostError;
 use linecard::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, recv,
-    socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
+    listen, recv, socket_with,
 };
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
@@ -16,14 +16,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vhost::vhost_user::message::MAX_MSG_SIZE;
-use vhost::vhost_user::{BackendReqHandler, Error};
+use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut};
 
 /// Messages handled in a turn; a front end configures a queue pair with about twenty.
 const MESSAGES: usize = 16;
 /// Bytes of a message's header, in which the last four are those of the rest.
 const HEADER_LEN: u64 = 12;
+/// The request to enable a ring, with bytes of all of it, and flags of its header.
+const ENABLE: u32 = 18;
+const ENABLE_LEN: usize = 20;
+const VERSION: u32 = 1;
+const REPLY: u32 = 4;
+const NEED_REPLY: u32 = 8;
 /// How long the rest of a message may take.
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// How often a client tries to connect.
@@ -131,6 +137,7 @@ fn remove_stale(path: &Path) -> Result<(), VhostError> {
 struct Connection {
     stream: UnixStream,
     handler: BackendReqHandler<Mutex<Session>>,
+    session: Arc<Mutex<Session>>,
     /// Since when a message has been incomplete.
     incomplete: Option<Instant>,
 }
@@ -153,10 +160,42 @@ impl Connection {
         if !self.is_writable() {
             return self.wait(now);
         }
-        match self.handler.handle_request() {
-            Ok(()) => Step::Handled,
-            Err(error) => Step::Closed(error),
+        let handled = match self.early_enable() {
+            Some((message, ring, enable)) => self.enable(message, ring, enable),
+            None => self.handler.handle_request(),
+        };
+        handled.map_or_else(Step::Closed, |()| Step::Handled)
+    }
+
+    /// The next message, if it enables a ring before features are accepted: its flags, the ring, and
+    /// the value. QEMU begins with it, and the crate `vhost` refuses that.
+    fn early_enable(&self) -> Option<(u32, u32, u32)> {
+        let mut bytes = [0; ENABLE_LEN];
+        let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let (_, len) = recv(&self.stream, &mut bytes, peek).ok()?;
+        let mut words = bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word));
+        let mut next = || words.next().unwrap_or_default();
+        let (request, flags, body, ring, value) = (next(), next(), next(), next(), next());
+        let is_enable = len == ENABLE_LEN && request == ENABLE && flags & !NEED_REPLY == VERSION;
+        let is_early = !self.session().has_features();
+        (is_enable && is_early && body == 8 && value < 2).then_some((flags, ring, value))
+    }
+
+    fn enable(&self, flags: u32, ring: u32, value: u32) -> Result<(), Error> {
+        let (_, _) = recv(&self.stream, &mut [0; ENABLE_LEN], RecvFlags::DONTWAIT)
+            .map_err(|error| Error::SocketBroken(error.into()))?;
+        let enabled = self.session().set_vring_enable(ring, value == 1);
+        if flags & NEED_REPLY != 0 {
+            let failed = u32::from(enabled.is_err());
+            let reply = [ENABLE, VERSION | REPLY, 8, failed, 0].map(u32::to_ne_bytes);
+            let sent = rustix::net::send(&self.stream, reply.as_flattened(), SendFlags::NOSIGNAL);
+            sent.map_err(|error| Error::SocketBroken(error.into()))?;
         }
+        enabled
+    }
+
+    fn session(&self) -> MutexGuard<'_, Session> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&mut self, now: Instant) -> Step {
@@ -258,10 +297,10 @@ impl Link {
 
     fn open(&self, stream: UnixStream) -> io::Result<Connection> {
         let session = Arc::new(Mutex::new(Session::new(Arc::clone(&self.device))));
-        let handler = BackendReqHandler::from_stream(stream.try_clone()?, session);
+        let handler = BackendReqHandler::from_stream(stream.try_clone()?, Arc::clone(&session));
         self.listens(false)?;
         watch(self.device.poller(0), &stream)?;
-        Ok(Connection { stream, handler, incomplete: None })
+        Ok(Connection { stream, handler, session, incomplete: None })
     }
 
     /// A second front end waits until the first is gone.

@@ -8,13 +8,14 @@ use super::receive::{MIN_FRAME, Taken};
 use super::ring::{Broken, KICK, Memory, Part, Ring};
 use super::send::{Lists, Put};
 use linecard::offload::virtio::{Format, Header};
-use linecard::packet::{Batch, LinkType, Meta, Packet};
+use linecard::packet::{Batch, LinkType, Meta, Packet, RSS_KEY_LEN, Toeplitz};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use linecard_tun::egress::{self, HeaderBytes, Segmenter, describe};
 use linecard_tun::{BUFFER_LEN, Buffers, Counters, Drops, ingress};
 use rustix::event::{Timespec, epoll};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,6 +150,8 @@ pub struct VhostPort<S: Buffers> {
     /// Drop counters before the first segment of a partly segmented packet.
     before_cut: Option<Drops>,
     events: Vec<epoll::Event>,
+    /// Spreads flows over the pairs of this worker.
+    toeplitz: Toeplitz,
     /// The pair that is looked at first.
     first: usize,
     calls: u32,
@@ -198,6 +201,7 @@ impl<S: Buffers> VhostPort<S> {
             segmenter: Segmenter::default(),
             before_cut: None,
             events: Vec::with_capacity(EVENTS),
+            toeplitz: Toeplitz::new(&key()),
             first: 0,
             calls: 0,
             is_idle: true,
@@ -294,18 +298,26 @@ impl<S: Buffers> VhostPort<S> {
         Ok(false)
     }
 
-    /// The pair for a packet, if the guest takes any.
-    fn pair(&self) -> Option<usize> {
-        let active = self.device.active();
-        (active > 0).then(|| self.worker % active)
+    /// The pair for a packet, if the guest takes any: always the same for a flow, and one of this
+    /// worker, if it has any that the guest uses.
+    fn pair(&self, packet: &Packet<S::Buffer>) -> Option<usize> {
+        let (active, workers) = (self.device.active(), self.device.workers());
+        match active.saturating_sub(self.worker).div_ceil(workers) {
+            0 if active == 0 => None,
+            0 => Some(self.worker % active),
+            1 => Some(self.worker),
+            // 32 bits always fit.
+            own => Some(self.worker + workers * (self.toeplitz.of(packet) as usize % own)),
+        }
     }
 
-    /// Sends packets to a pair; false if the guest has no room for the first one that is left.
+    /// Sends the packets at the front that belong to a pair; false if the guest has no room for one
+    /// of them.
     fn send_to(&mut self, pair: usize, batch: &mut Batch<S::Buffer>) -> bool {
         let device = Arc::clone(&self.device);
         let mut ring = device.receive_queue(pair);
         let sent = match ring.running() {
-            Some(memory) => self.send_all(&mut ring, &memory, batch),
+            Some(memory) => self.send_all(pair, &mut ring, &memory, batch),
             None => Err(Broken),
         };
         sent.unwrap_or_else(|Broken| {
@@ -319,12 +331,16 @@ impl<S: Buffers> VhostPort<S> {
 
     fn send_all(
         &mut self,
+        pair: usize,
         ring: &mut Ring,
         memory: &Memory,
         batch: &mut Batch<S::Buffer>,
     ) -> Result<bool, Broken> {
         let is_taken = loop {
             let Some(packet) = batch.iter_mut().next() else { break true };
+            if self.pair(packet) != Some(pair) {
+                break true;
+            }
             if !self.send(ring, memory, packet)? {
                 break false;
             }
@@ -414,6 +430,15 @@ impl<S: Buffers> VhostPort<S> {
     }
 }
 
+/// A key that guests cannot know, by which they could direct all flows to one pair.
+fn key() -> [u8; RSS_KEY_LEN] {
+    let mut key = [0; RSS_KEY_LEN];
+    for word in key.as_chunks_mut().0 {
+        *word = RandomState::new().hash_one(0).to_ne_bytes();
+    }
+    key
+}
+
 /// Takes what a disabled ring has, and drops it, as vhost-user requires.
 fn discard(
     ring: &mut Ring,
@@ -452,8 +477,8 @@ impl<S: Buffers> Port<S::Buffer> for VhostPort<S> {
     }
 
     fn transmit(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) {
-        while !batch.is_empty() {
-            let Some(pair) = self.pair() else {
+        while let Some(packet) = batch.front() {
+            let Some(pair) = self.pair(packet) else {
                 self.refuse(batch);
                 continue;
             };
