@@ -10,7 +10,6 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `std` | on | checksums by the vector instructions that the processor has; without it the crate is `no_std` + `alloc` |
-//! | `plan` | off | the module `plan`: which core runs which stage, and what throughput to expect |
 //!
 //! # Contents
 //!
@@ -35,8 +34,6 @@ extern crate alloc;
 pub mod offload;
 pub mod packet;
 pub mod pipeline;
-#[cfg(feature = "plan")]
-pub mod plan;
 pub mod port;
 pub mod progress;
 pub mod rng;

@@ -1,8 +1,8 @@
 //! Stages of transfers, measured as they go round in a line over loopback.
 
 use crate::Error;
-use linecard::plan::Token;
 use linecard_io::calibrate::{Series, StageCost, StageLoop};
+use linecard_plan::Token;
 use linecard_transfer::fec::{Scheme, SchemeError};
 use linecard_transfer_net::file::ChunkBytes;
 use linecard_transfer_net::stages::{Line, LineError, LineSettings, Stage};

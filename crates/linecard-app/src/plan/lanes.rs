@@ -1,9 +1,7 @@
 //! The graph of a transfer as it is deployed: which stages, at which rates, and on which cores they may be.
 
 use crate::calibrate::lines::{CHUNK_BYTES, unit};
-use linecard::plan::{
-    Cost, Demand, Edge, Graph, Machine, PlanInput, Port, StageSpec, State, Token,
-};
+use linecard_plan::{Cost, Demand, Edge, Graph, Machine, PlanInput, Port, StageSpec, State, Token};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer_net::stages::Stage;
 
@@ -101,7 +99,7 @@ impl Transfer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard::plan::plan;
+    use linecard_plan::plan;
 
     fn transfer(fec: &str, cores: usize) -> Transfer {
         Transfer { payload: 4_096, fec: fec.parse().unwrap(), lanes: 1, cores }

@@ -12,7 +12,7 @@ pub use crate::calibrate::lines::PAYLOADS;
 
 use crate::{Context, Error, Finished};
 use garde::Validate;
-use linecard::plan;
+use linecard_plan;
 use linecard_report::Report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! A plan, or what is lacking, as a report.
 
 use super::settings::Query;
-use linecard::plan::{Infeasible, Plan, PlanInput};
+use linecard_plan::{Infeasible, Plan, PlanInput};
 use linecard_report::{Axis, Ledger, Page, Report, Section, Unit, Value};
 
 /// What is within this share of what was predicted is as predicted.

@@ -4,12 +4,12 @@ use super::scenario::{self, Scenario};
 use crate::Error;
 use crate::calibrate;
 use crate::scenario::Source;
-use linecard::plan::{
+use linecard_config::{Duration, Probability, Rate, UnitError};
+use linecard_io::calibrate::{Calibration, Identity, token};
+use linecard_plan::{
     Cost, Demand, Edge, Graph, MAX_BATCH, MAX_CORES, MAX_STAGES, Machine, Objective, PlanError,
     PlanInput, Port, Spread, StageSpec, State, Token,
 };
-use linecard_config::{Duration, Probability, Rate, UnitError};
-use linecard_io::calibrate::{Calibration, Identity, token};
 use serde_json::Value;
 use std::ops::Range;
 use std::path::Path;

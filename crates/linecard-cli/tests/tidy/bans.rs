@@ -38,8 +38,8 @@ const EVERYWHERE: [(&str, &str); 5] = [
 const SKIP: &str = "\"SKIPPED: ";
 
 /// No clock, no chance, no I/O.
-pub(crate) const PURE_CRATES: [&str; 4] =
-    ["linecard", "linecard-model", "linecard-jitter", "linecard-transfer"];
+pub(crate) const PURE_CRATES: [&str; 5] =
+    ["linecard", "linecard-plan", "linecard-model", "linecard-jitter", "linecard-transfer"];
 
 /// Folders of pure crates that are built behind a feature only, and are not pure.
 const BEHIND_FEATURES: [&str; 2] =

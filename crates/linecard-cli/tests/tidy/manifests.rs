@@ -9,16 +9,17 @@ use std::path::Path;
 use crate::Finding;
 
 /// Every crate and the crates of this workspace that it may depend on, also for its tests.
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("linecard", &[]),
     ("linecard-c", &["linecard"]),
     ("linecard-config", &[]),
+    ("linecard-plan", &["linecard"]),
     ("linecard-model", &["linecard", "linecard-config"]),
     ("linecard-jitter", &["linecard", "linecard-io"]),
     ("linecard-transfer", &["linecard"]),
     ("linecard-report", &["linecard", "linecard-config"]),
     ("linecard-tun", &["linecard"]),
-    ("linecard-io", &["linecard", "linecard-tun"]),
+    ("linecard-io", &["linecard", "linecard-plan", "linecard-tun"]),
     ("linecard-transfer-net", &["linecard", "linecard-transfer"]),
     (
         "linecard-app",
@@ -28,6 +29,7 @@ const MAY_USE: [(&str, &[&str]); 14] = [
             "linecard-io",
             "linecard-jitter",
             "linecard-model",
+            "linecard-plan",
             "linecard-report",
             "linecard-transfer",
             "linecard-transfer-net",
@@ -47,11 +49,12 @@ const OPTIONAL: [(&str, &str); 3] =
 pub(crate) const TESTKIT: &str = "linecard-testkit";
 
 /// What the command uses: all that is not a face.
-const ENGINES: [&str; 10] = [
+const ENGINES: [&str; 11] = [
     "linecard",
     "linecard-app",
     "linecard-config",
     "linecard-model",
+    "linecard-plan",
     "linecard-jitter",
     "linecard-transfer",
     "linecard-report",

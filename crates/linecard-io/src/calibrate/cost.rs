@@ -1,6 +1,6 @@
 //! Serialised costs: the pure crate that defines them does not use serde.
 
-use linecard::plan::{Cost, Spread};
+use linecard_plan::{Cost, Spread};
 use serde::{Deserialize, Serialize};
 
 /// A [`Cost`] field by field.
@@ -15,7 +15,7 @@ pub(super) struct StoredCost {
 
 /// A [`Spread`] as its points.
 mod spread {
-    use linecard::plan::Spread;
+    use linecard_plan::Spread;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -32,7 +32,7 @@ mod spread {
 #[cfg(test)]
 mod tests {
     use crate::calibrate::StageCost;
-    use linecard::plan::{Cost, Spread};
+    use linecard_plan::{Cost, Spread};
 
     #[test]
     fn a_kept_cost_is_read_again_and_a_spread_that_is_none_is_refused() {

@@ -5,7 +5,7 @@
 //! clock. A visit during which the thread was preempted is discarded as long as others remain.
 
 use super::clock::{Pauses, clock_ns};
-use linecard::plan::{Cost, CostError, Spread, Token, fit};
+use linecard_plan::{Cost, CostError, Spread, Token, fit};
 use std::time::{Duration, Instant};
 
 /// Times kept per visit, for the spread.
@@ -252,7 +252,7 @@ impl<'b> Record<'b> {
 /// Measures benches on the calling thread, which should be pinned to a core.
 ///
 /// ```
-/// use linecard::plan::Token;
+/// use linecard_plan::Token;
 /// use linecard_io::calibrate::{Call, MeasureConfig, Entry, measure};
 /// use std::time::Duration;
 ///

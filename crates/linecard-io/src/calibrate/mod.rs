@@ -26,7 +26,7 @@ pub use measure::{
 };
 use predict::halves;
 
-use linecard::plan::{Cost, Token};
+use linecard_plan::{Cost, Token};
 use serde::{Deserialize, Serialize};
 use std::io;
 

@@ -3,7 +3,7 @@
 use super::Calibration;
 use super::deployed::{Deployment, Stages};
 use super::offload::{group, groups};
-use linecard::plan::{Cost, saturation};
+use linecard_plan::{Cost, saturation};
 
 /// A stage on a core, as an argument of [`saturation`].
 pub(super) type Share<'c> = (&'c Cost, f64, u32, f64);

@@ -7,7 +7,7 @@ use super::measure::{Series, median};
 use super::offload::{self, BATCHES, PACKETS};
 use super::{Calibration, Crossing, StageCost, VERSION};
 use crate::engine::Failure;
-use linecard::plan::{CostError, saturation};
+use linecard_plan::{CostError, saturation};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 

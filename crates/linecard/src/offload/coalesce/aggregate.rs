@@ -184,64 +184,28 @@ impl Aggregate {
         config: &Config,
     ) -> Option<Self> {
         let (network, transport) = layout.usual_layers()?;
-        let (at, payload_len) = (transport.at(), layout.payload().len() as u32);
-        let len = bytes.len() - network.at();
-        let is_whole = layout.end() == bytes.len()
-            && (MIN_FRAME..=usize::from(u16::MAX).min(config.max_held_bytes))
-                .contains(&bytes.len());
-        let verifies =
-            meta.checksum == ChecksumState::Unknown && config.checksum == ChecksumPolicy::Verify;
-        let is_known = verifies || meta.checksum == ChecksumState::Valid;
-        if !is_whole || !is_known || payload_len == 0 {
-            return None;
-        }
-        if meta.mark == Meta::NEVER || meta.gso.is_some() {
-            return None;
-        }
-        let (mut ids, mut may_fix, mut fields_of_ip) = ([0; MAX_NESTED], 0, 0);
-        if network.kind == LayerKind::Ipv4 {
-            let ip = header::at::<Ipv4>(bytes, network.at());
-            let header = &bytes[network.at()..at];
-            if usize::from(ip.total_len) != len
-                || ip.checksum == 0xFFFF
-                || !Sum::of(header).is_valid()
-            {
-                return None;
-            }
-            (ids[0], fields_of_ip) = (ip.id, ipv4_fields(&ip));
-            may_fix = config.device.map_or(1, |device| u8::from(device.may_count_up(&ip)));
-        } else if usize::from(header::at::<Ipv6>(bytes, network.at()).payload_len) + Ipv6::LEN
-            != len
-        {
-            return None;
-        }
-        let (tcp, length) = (transport.kind == LayerKind::Tcp, (bytes.len() - at) as u64);
-        let (flags, next_sequence, sum, is_usual) = if tcp {
-            let tcp = header::at::<Tcp>(bytes, at);
-            let sum =
-                u64::from(tcp.sequence) + u64::from(tcp.offset_flags) + u64::from(tcp.checksum);
-            let flags = tcp.offset_flags & 0x01FF;
-            let apart = flags & tcp_flags::CWR != 0 && config.device.is_some();
-            let next_sequence = tcp.sequence.wrapping_add(payload_len);
-            (flags, next_sequence, sum, tcp.checksum != 0xFFFF && !apart)
-        } else {
-            let udp = header::at::<Udp>(bytes, at);
-            let is_usual = udp.checksum != 0 && !is_tunnel(udp.destination);
-            (0, payload_len, u64::from(udp.length) + u64::from(udp.checksum), is_usual)
+        let size = layout.payload().len() as u32;
+        let longest = usize::from(u16::MAX).min(config.max_held_bytes);
+        let is_whole = layout.end() == bytes.len() && bytes.len() <= longest;
+        let verifies = config.checksum == ChecksumPolicy::Verify;
+        let is_known = match meta.checksum {
+            ChecksumState::Valid => true,
+            ChecksumState::Unknown => verifies,
+            ChecksumState::Partial => false,
         };
-        if !is_usual || verifies && !is_intact(bytes, network, transport) {
+        let is_plain = meta.mark != Meta::NEVER && meta.gso.is_none();
+        if !(is_whole && is_known && is_plain && size > 0) {
             return None;
         }
-        let grown = Grown {
-            count: 1,
-            may_fix: if config.device.is_none() { u8::MAX } else { may_fix },
-            fixed_ids: 0,
-            last_flags: flags,
-            next_sequence,
-            payload_len,
-            ids,
-            fields: [sum + length, 0],
-        };
+        let network_fields = UsualNetwork::read(bytes, (network, transport.at()), config)?;
+        let (grown, limit) = usual_transport(bytes, transport, (size, config))?;
+        let verified = meta.checksum == ChecksumState::Valid;
+        if !verified && !is_intact(bytes, network, transport) {
+            return None;
+        }
+        let UsualNetwork { id, fields, may_fix } = network_fields;
+        let mut ids = [0; MAX_NESTED];
+        ids[0] = id;
         Some(Self {
             flow: 0,
             fresh: 0,
@@ -249,12 +213,12 @@ impl Aggregate {
             summed: 1,
             checksum: ChecksumKind::Full,
             padding: Padding::of_whole(bytes.len()),
-            limit: if tcp { config.max_segments } else { config.max_datagrams },
-            size: payload_len,
+            limit,
+            size,
             room: room(layout, config),
             mark: meta.mark,
-            ipv4_fields: fields_of_ip,
-            grown,
+            ipv4_fields: fields,
+            grown: Grown { may_fix, ids, ..grown },
             opened: Instant::ZERO,
             bytes: bytes.len(),
             outer: [[0; 2]; MAX_NESTED - 1],
@@ -337,6 +301,65 @@ impl Aggregate {
     pub(super) fn behind_first(&self) -> usize {
         (self.grown.payload_len - self.size) as usize
     }
+}
+
+/// What an aggregate keeps of a usual IP header.
+struct UsualNetwork {
+    id: u16,
+    /// See [`ipv4_fields`].
+    fields: u16,
+    may_fix: u8,
+}
+
+impl UsualNetwork {
+    /// None if the header, which ends at `end`, is not intact, or its length is not that of the frame.
+    #[inline(always)]
+    fn read(bytes: &[u8], (network, end): (Layer, usize), config: &Config) -> Option<Self> {
+        let (at, len) = (network.at(), bytes.len() - network.at());
+        if network.kind != LayerKind::Ipv4 {
+            let may_fix = if config.device.is_none() { u8::MAX } else { 0 };
+            let is_whole =
+                usize::from(header::at::<Ipv6>(bytes, at).payload_len) + Ipv6::LEN == len;
+            return is_whole.then_some(Self { id: 0, fields: 0, may_fix });
+        }
+        let ip = header::at::<Ipv4>(bytes, at);
+        let is_intact = Sum::of(&bytes[at..end]).is_valid() && ip.checksum != 0xFFFF;
+        let may_fix = config.device.map_or(u8::MAX, |device| u8::from(device.may_count_up(&ip)));
+        let read = Self { id: ip.id, fields: ipv4_fields(&ip), may_fix };
+        (is_intact && usize::from(ip.total_len) == len).then_some(read)
+    }
+}
+
+/// What grows from a usual transport header on, and the most packets; none if the header is unusual.
+#[inline(always)]
+fn usual_transport(
+    bytes: &[u8],
+    transport: Layer,
+    (size, config): (u32, &Config),
+) -> Option<(Grown, u16)> {
+    let (at, length) = (transport.at(), (bytes.len() - transport.at()) as u64);
+    let (sequence, last_flags, fields, limit, is_usual) = if transport.kind == LayerKind::Tcp {
+        let tcp = header::at::<Tcp>(bytes, at);
+        let words = u64::from(tcp.offset_flags) + u64::from(tcp.checksum);
+        let flags = tcp.offset_flags & 0x01FF;
+        let apart = flags & tcp_flags::CWR != 0 && config.device.is_some();
+        let is_usual = tcp.checksum != 0xFFFF && !apart;
+        (tcp.sequence, flags, u64::from(tcp.sequence) + words, config.max_segments, is_usual)
+    } else {
+        let udp = header::at::<Udp>(bytes, at);
+        let is_usual = udp.checksum != 0 && !is_tunnel(udp.destination);
+        let fields = u64::from(udp.length) + u64::from(udp.checksum);
+        (0, 0, fields, config.max_datagrams, is_usual)
+    };
+    let grown = Grown {
+        count: 1,
+        last_flags,
+        next_sequence: sequence.wrapping_add(size),
+        payload_len: size,
+        fields: [fields + length, 0],
+        ..Grown::default()
+    };
+    is_usual.then_some((grown, limit))
 }
 
 /// Whether the checksum of a packet without tunnels is valid.

@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 /// f·C(b)/b + other/n)` with `n` packets per cycle and `b = max(1, f·n)`.
 ///
 /// ```
-/// use linecard::plan::{Cost, saturation};
+/// use linecard_plan::{Cost, saturation};
 /// let (cut, merge) = (Cost::new(60.0, 100.0)?, Cost::new(40.0, 50.0)?);
 /// let one_by_one = saturation(&[(&cut, 1.0, 1, 0.0), (&merge, 1.0, 1, 0.0)], 0.0);
 /// assert_eq!(one_by_one, Some(4e6));
-/// # Ok::<(), linecard::plan::CostError>(())
+/// # Ok::<(), linecard_plan::CostError>(())
 /// ```
 ///
 /// None for a core without work.

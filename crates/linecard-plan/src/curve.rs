@@ -29,7 +29,7 @@ impl Arrival {
     /// The most tokens that wait; none if the arrival rate exceeds the service rate.
     ///
     /// ```
-    /// use linecard::plan::{Arrival, Service};
+    /// use linecard_plan::{Arrival, Service};
     /// let packets = Arrival { burst: 64.0, rate: 1e6 };
     /// let core = Service { rate: 2e6, latency_ns: 50_000.0 };
     /// assert_eq!(packets.backlog(core), Some(114.0));
@@ -61,7 +61,7 @@ impl Arrival {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use linecard::rng::Rng;
 
     #[test]
     fn who_is_slower_has_no_bound() {

@@ -45,7 +45,7 @@ pub struct Infeasible {
 /// Computes a plan, or the reason why there is none and what would help.
 ///
 /// ```
-/// use linecard::plan::{Cost, Demand, Edge, Graph, Machine, Port, PlanInput, StageSpec, Token, plan};
+/// use linecard_plan::{Cost, Demand, Edge, Graph, Machine, Port, PlanInput, StageSpec, Token, plan};
 ///
 /// let packet = Port { token: Token::Packet, rate: 1 };
 /// let edge = Edge { from: 0, gives: packet, to: 1, takes: packet };
@@ -67,7 +67,7 @@ pub struct Infeasible {
 /// let one = PlanInput { machine: Machine::new(1), ..input };
 /// let refused = plan(&one).expect("a sound input").expect_err("one core is not");
 /// assert!(refused.text.contains("2 cores"), "{}", refused.text);
-/// # Ok::<(), linecard::plan::CostError>(())
+/// # Ok::<(), linecard_plan::CostError>(())
 /// ```
 ///
 /// # Errors
@@ -236,7 +236,7 @@ fn time(ns: f64) -> String {
 mod tests {
     use super::super::*;
     use super::*;
-    use crate::rng::Rng;
+    use linecard::rng::Rng;
 
     fn edge(from: usize, to: usize, gives: u32, takes: u32) -> Edge {
         let port = |rate| Port { token: Token::Packet, rate };

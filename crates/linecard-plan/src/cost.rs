@@ -85,12 +85,12 @@ impl Spread {
 /// the times vary around that.
 ///
 /// ```
-/// use linecard::plan::Cost;
+/// use linecard_plan::Cost;
 /// let cost = Cost::new(100.0, 20.0)?;
 /// assert_eq!((cost.at(1.0), cost.at(64.0)), (120.0, 1_380.0));
 /// // Firings per second on one core, and what a longer batch does for them.
 /// assert!(cost.capacity(64.0) > 5.0 * cost.capacity(1.0));
-/// # Ok::<(), linecard::plan::CostError>(())
+/// # Ok::<(), linecard_plan::CostError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Cost {
@@ -195,10 +195,10 @@ pub struct Fit {
 /// If there is no measurement, or one is not a positive number.
 ///
 /// ```
-/// use linecard::plan::fit;
+/// use linecard_plan::fit;
 /// let fit = fit(&[(1.0, 120.0), (8.0, 260.0), (64.0, 1_380.0), (64.0, 1_380.0), (64.0, 9e4)])?;
 /// assert!((fit.cost.fixed_ns - 100.0).abs() < 1e-6 && fit.residual < 1e-6);
-/// # Ok::<(), linecard::plan::CostError>(())
+/// # Ok::<(), linecard_plan::CostError>(())
 /// ```
 pub fn fit(measured: &[(f64, f64)]) -> Result<Fit, CostError> {
     let points = medians(measured);
@@ -245,7 +245,7 @@ fn medians(measured: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use linecard::rng::Rng;
 
     #[test]
     fn a_noisy_line_is_found_again() {

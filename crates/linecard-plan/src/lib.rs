@@ -13,6 +13,10 @@
 //! Bounds: [`MAX_STAGES`], [`MAX_EDGES`], [`MAX_CORES`], [`MAX_PARTS`], [`MAX_BATCH`], [`MAX_RING`].
 //! Formulae and a worked example: <https://github.com/linecard/linecard/blob/main/docs/design/plan.md>.
 //! Source: Büchner et al., 2017 (design, analysis, adaptation, mapping of protocol stages on many cores).
+#![no_std]
+#![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc)]
+
+extern crate alloc;
 
 mod advice;
 mod cost;

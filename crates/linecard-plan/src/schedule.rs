@@ -101,7 +101,7 @@ impl Load<'_> {
 /// anything else.
 ///
 /// ```
-/// use linecard::plan::{Cost, Load, round_robin};
+/// use linecard_plan::{Cost, Load, round_robin};
 /// // 2 µs a call and 100 ns a packet, for a million packets a second: 2.2 packets come while two are
 /// // done, but only 2.3 while three are.
 /// let cost = Cost::new(2_000.0, 100.0)?;
@@ -110,7 +110,7 @@ impl Load<'_> {
 /// };
 /// let cycle = round_robin(&[load], 0.0).expect("it keeps up");
 /// assert_eq!((cycle.batches[0], cycle.mean_ns), (3, 2_300.0));
-/// # Ok::<(), linecard::plan::CostError>(())
+/// # Ok::<(), linecard_plan::CostError>(())
 /// ```
 ///
 /// # Errors
@@ -222,7 +222,7 @@ fn distribution(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> Distribut
 mod tests {
     use super::super::cost::Spread;
     use super::*;
-    use crate::rng::Rng;
+    use linecard::rng::Rng;
 
     fn unit(rng: &mut Rng) -> f64 {
         rng.below(1 << 30) as f64 / (1_u64 << 30) as f64

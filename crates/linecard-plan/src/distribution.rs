@@ -12,7 +12,7 @@ const BINS: usize = 512;
 /// `n` times is too long by at most `n` bins.
 ///
 /// ```
-/// use linecard::plan::Distribution;
+/// use linecard_plan::Distribution;
 /// // Two calls of 10 ns, each of which takes 100 ns once in ten times.
 /// let mut cycle = Distribution::zero(256.0);
 /// cycle.add(&[(10.0, 0.9), (100.0, 0.1)]);
@@ -74,7 +74,7 @@ impl Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use linecard::rng::Rng;
 
     /// Against drawing: 100,000 cycles of some stages with random spreads.
     #[test]

@@ -101,7 +101,7 @@ impl Problem {
     /// The best mapping that the search finds.
     ///
     /// ```
-    /// use linecard::plan::{Objective, Problem};
+    /// use linecard_plan::{Objective, Problem};
     /// let problem = Problem {
     ///     loads: vec![0.5, 0.4, 0.3, 0.2],
     ///     flows: Vec::new(),
@@ -266,7 +266,7 @@ fn near(a: f64, b: f64) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use linecard::rng::Rng;
 
     /// Every mapping, cores told apart by their first part only.
     fn exhaustive(problem: &Problem) -> Mapping {

@@ -123,14 +123,14 @@ impl Error for GraphError {}
 /// An acyclic, connected, consistent graph of stages.
 ///
 /// ```
-/// use linecard::plan::{Edge, Graph, Port, Token};
+/// use linecard_plan::{Edge, Graph, Port, Token};
 ///
 /// let group = Port { token: Token::Packet, rate: 32 };
 /// let packet = Port { token: Token::Packet, rate: 1 };
 /// let edge = Edge { from: 0, gives: group, to: 1, takes: packet };
 /// let graph = Graph::new(&["segment", "seal"], &[edge])?;
 /// assert_eq!(graph.repetitions(), [1, 32]);
-/// # Ok::<(), linecard::plan::GraphError>(())
+/// # Ok::<(), linecard_plan::GraphError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
@@ -274,7 +274,7 @@ fn repetitions(names: &[String], edges: &[Edge]) -> Result<Vec<u64>, GraphError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use linecard::rng::Rng;
 
     fn edge(from: usize, gives: u32, to: usize, takes: u32) -> Edge {
         let port = |rate| Port { token: Token::Packet, rate };
