@@ -12,7 +12,6 @@ pub use crate::calibrate::lines::PAYLOADS;
 
 use crate::{Context, Error, Finished};
 use garde::Validate;
-use linecard_plan;
 use linecard_report::Report;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,7 +40,7 @@ pub struct Options {
 pub fn plan(scenario: &Path, options: &Options) -> Result<Finished, Error> {
     let asked = settings::read(scenario, options.calibration.as_deref().map(Path::new))?;
     let question = &asked.question;
-    let answer = plan::plan(question).map_err(|error| asked.refuse(&error))?;
+    let answer = linecard_plan::plan(question).map_err(|error| asked.refuse(&error))?;
     let mut text = report::asked(&asked);
     match &answer {
         Ok(plan) => report::add_plan(&mut text, question, plan),
