@@ -143,7 +143,7 @@ fn only_what_joins_is_put_in_its_place() {
 #[test]
 fn no_packet_is_pulled_in_front_of_a_fragment() {
     let of = |port, index| Frame { ports: (port, 9), ..Frame::bulk(index, 100) }.bytes();
-    let fragment = Frame { flags_fragment: 0x2000, ..Frame::bulk(7, 100) }.bytes();
+    let fragment = fragment_between();
     let frames = [of(1, 0), of(2, 0), of(1, 1), fragment.clone(), of(2, 1), of(1, 2), of(1, 3)];
     let (left, _) = merge_all(&frames);
     let merged = [
@@ -154,6 +154,14 @@ fn no_packet_is_pulled_in_front_of_a_fragment() {
         vec![of(1, 2), of(1, 3)],
     ];
     assert_eq!(left, merged);
+
+    // Nor is a late one put in its place across it.
+    let frames = [of(1, 0), of(1, 2), fragment_between(), of(1, 1)];
+    assert_eq!(merge_all(&frames).0, frames.map(|frame| vec![frame]));
+}
+
+fn fragment_between() -> Vec<u8> {
+    Frame { flags_fragment: 0x2000, ..Frame::bulk(7, 100) }.bytes()
 }
 
 /// Frames without their padding, as a TUN device and a capture at the sender have them.

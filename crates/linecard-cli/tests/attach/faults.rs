@@ -24,7 +24,11 @@ fn the_near_interface_goes_down_and_up_again() {
                 });
                 Transfer::new(way, 1 << 20).run(lab);
             }
-            adds_up(&running.finish());
+            running.signal(libc::SIGTERM);
+            let ended = running.wait();
+            let is_said = ended.lines.iter().all(|line| line.contains("carrier"));
+            assert!(ended.status.success() && is_said, "{ended:?}");
+            adds_up(&ended.account);
         });
     }
 }

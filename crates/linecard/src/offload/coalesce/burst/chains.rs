@@ -242,8 +242,9 @@ impl<S: Store> Joining<'_, S> {
     #[inline(never)]
     fn find_missing(&mut self, note: u32, at: usize) -> Option<usize> {
         let noted = *self.burst.notes.get(note);
+        let last = self.burst.flows.last_visible().min(at + WINDOW);
         let mut next = self.burst.flows.next_of(at);
-        while let Some(later) = next.filter(|later| *later <= at + WINDOW) {
+        while let Some(later) = next.filter(|later| *later <= last) {
             next = self.burst.flows.next_of(later);
             let layout = self.burst.flows.member(later).layout;
             if !noted.may_continue(self.store.bytes(later))

@@ -108,7 +108,7 @@ pub struct BurstCounters {
 /// guest of a virtual machine, set [`Header::num_buffers`] to the number of buffers used. Where
 /// peers are not trusted, set [`Config::secret`] to a random number.
 ///
-/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 120
+/// Memory grows with the bursts, and is kept until the merger is dropped. A burst needs at most 200
 /// bytes for each frame, 130 for each packet that results, 300 more if another packet of its flow
 /// was compared with it, and 32 for each slice of the longest one. So the caller limits it by the
 /// number of frames in a call.
