@@ -40,6 +40,9 @@ fn larger_and_smaller() {
             for near in [1_500, 9_000, 1_500, 1_280] {
                 lab.host.run(&format!("ip link set lcw mtu {near}"));
                 lab.peer.run(&format!("ip link set lcp mtu {near}"));
+                if near != tap {
+                    running.says(&[&format!("`ip link set lc0 mtu {near}`")]);
+                }
                 transfers(lab, port, near.min(tap));
                 if near < tap {
                     lab.host.inside(|| send_datagram(tap as usize - 100));
