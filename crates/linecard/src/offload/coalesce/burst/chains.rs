@@ -138,17 +138,13 @@ impl<S: Store> Joining<'_, S> {
     /// it, or takes its place.
     #[inline(never)]
     fn proceed(&mut self, at: usize, layout: Layout) {
-        let mut note = self.note_of(at);
-        while let Some(before) = note {
-            if self.join_chain(before, at, usize::MAX) > 0 {
+        while let Some(note) = self.note_of(at) {
+            if self.join_chain(note, at, usize::MAX) > 0 {
                 return;
             }
-            let Some(early) = self.missing_before(before, at, layout) else { break };
-            if self.join_chain(before, early, early) == 0 {
-                self.burst.flows.done(early);
-                self.meet(before, (early, self.burst.flows.member(early).layout));
+            if !self.is_behind_missing(note, at, layout) || !self.join_missing(note, at) {
+                break;
             }
-            note = self.note_of(at);
         }
         // Looking for them may have made the packet noted leave.
         match self.note_of(at) {
@@ -170,13 +166,13 @@ impl<S: Store> Joining<'_, S> {
             return 0;
         }
         let Some(number) = self.open(note) else { return 0 };
-        let mut open = self.burst.open[number as usize];
         let run = Run { note: &noted, next: at, last, is_alike };
-        let (packets, ended) = self.append_chain(&run, &mut open);
-        if packets > 0 {
-            self.burst.open[number as usize] = open;
-            self.burst.notes.get_mut(note).expect(open.aggregate.grown.next_sequence);
-        }
+        // The list is lent out for the call: copying its entry would take longer.
+        let mut all = core::mem::take(&mut self.burst.open);
+        let open = &mut all[number as usize];
+        let (packets, ended) = self.append_chain(&run, open);
+        self.burst.notes.get_mut(note).expect(open.aggregate.grown.next_sequence);
+        self.burst.open = all;
         if let Some(reason) = ended {
             self.leave(note, reason);
         }
@@ -222,25 +218,25 @@ impl<S: Store> Joining<'_, S> {
         (packets, ended.or_else(|| is_last.then_some(Flush::BatchEnd)))
     }
 
-    /// The packet that a flow expects, if the one at hand is ahead of it and it lies a little later in the burst. It is
-    /// to be handled now.
+    /// Whether a packet is ahead of what its flow expects, and the order is to be restored.
     #[inline]
-    fn missing_before(&mut self, note: u32, at: usize, layout: Layout) -> Option<usize> {
+    fn is_behind_missing(&self, note: u32, at: usize, layout: Layout) -> bool {
         let expected = self.burst.notes.get(note).next_sequence();
-        let expected = expected.filter(|_| self.config.restore_order)?;
-        let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp)?;
+        let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp);
+        let (Some(expected), Some(tcp), true) = (expected, tcp, self.config.restore_order) else {
+            return false;
+        };
         let ahead =
             header::at::<Tcp>(self.store.bytes(at), tcp.at()).sequence.wrapping_sub(expected);
-        if !(1..1 << 31).contains(&ahead) || !has_data(&layout) {
-            return None;
-        }
-        self.find_missing(note, at)
+        (1..1 << 31).contains(&ahead) && has_data(&layout)
     }
 
-    /// Only a packet that could join is found: others gain nothing by their order, and one with a newer timestamp in
+    /// Merges the packet that a flow expects, if it lies a little later in the burst; returns whether it does.
+    ///
+    /// Only a packet that joins is handled: others gain nothing by their order, and one with a newer timestamp in
     /// front would make the receiver take those behind it for old ones (PAWS, RFC 7323, section 5.3).
     #[inline(never)]
-    fn find_missing(&mut self, note: u32, at: usize) -> Option<usize> {
+    fn join_missing(&mut self, note: u32, at: usize) -> bool {
         let noted = *self.burst.notes.get(note);
         let last = self.burst.flows.last_visible().min(at + WINDOW);
         let mut next = self.burst.flows.next_of(at);
@@ -253,15 +249,20 @@ impl<S: Store> Joining<'_, S> {
             {
                 continue;
             }
-            let open = self.open(note)?;
+            if self.join_chain(note, later, later) > 0 {
+                return true;
+            }
+            let Some(open) = self.open(note) else { return false };
             let packet = self.store.view(later, layout);
             let aggregate = &self.burst.open[open as usize].aggregate;
             let fits = Candidate::examine(&packet, self.config, &[])
                 .and_then(|candidate| aggregate.fits(&candidate, packet.meta.mark));
             if fits.is_ok() {
-                return Some(later);
+                self.burst.flows.done(later);
+                self.meet(note, (later, layout));
+                return true;
             }
         }
-        None
+        false
     }
 }
