@@ -5,7 +5,7 @@ use crate::attach::AttachArguments;
 #[cfg(target_os = "linux")]
 use crate::calibrate::CalibrateArguments;
 use crate::completions::CompletionsArguments;
-use crate::failure::EXIT_CODES;
+use crate::failure::{EXIT_CODES, exit_codes};
 use crate::flags::Flags;
 use crate::jitter::JitterArguments;
 use crate::man::ManArguments;
@@ -138,7 +138,7 @@ pub(crate) struct RunArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = exit_codes(&[0, 1, 2, 3, 4, 130]))]
 pub(crate) struct CoalesceArguments {
     /// Capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin.
     pub(crate) input: PathBuf,
@@ -156,7 +156,7 @@ pub(crate) struct CoalesceArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = exit_codes(&[0, 1, 2, 3, 4, 130]))]
 pub(crate) struct SegmentArguments {
     /// Capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4; - is stdin.
     pub(crate) input: PathBuf,

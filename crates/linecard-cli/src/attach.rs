@@ -4,7 +4,7 @@ mod lines;
 mod view;
 
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::{Failure, exit_codes};
 use crate::flags::Flags;
 use crate::page::PageArguments;
 use crate::say;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use view::View;
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = exit_codes(&[0, 1, 2, 3, 4, 6, 7, 8, 130]))]
 pub(crate) struct AttachArguments {
     #[command(flatten)]
     flags: Flags<Config>,

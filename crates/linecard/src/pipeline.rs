@@ -36,6 +36,8 @@ impl Meter for NoMeter {
 pub struct Turn {
     /// Packets moved between parts; 0 means that there was nothing to do.
     pub moved: usize,
+    /// Packets received from the source.
+    pub received: usize,
     /// The source has ended and every packet has left through the sink.
     pub ended: bool,
 }
@@ -86,19 +88,17 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         Self { output: Batch::bounded(limit), ..self }
     }
 
-    /// Runs the pipeline once: sink, stage, source. The sink runs first so that the stage has room
-    /// for its output, and the stage before the source for the same reason.
+    /// Runs the pipeline once. What is left of the last turn goes first, so that there is room; then
+    /// what the source has passes through the stage to the sink in the same turn: the next one may
+    /// come later, after other pipelines of the thread.
     pub fn run_once<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Turn {
-        let waiting = self.output.len();
-        self.sink.transmit(&mut self.output, now);
-        let sent = waiting - self.output.len();
-        meter.lap(Part::Sink, sent);
-
-        let (given, filled) = (self.input.len(), self.output.len());
-        self.stage.process(&mut self.input, now, &mut self.output);
-        let taken = given - self.input.len();
-        meter.lap(Part::Stage, taken);
-
+        let mut moved = 0;
+        if !self.output.is_empty() {
+            moved += self.send(now, meter);
+        }
+        if !self.input.is_empty() {
+            moved += self.process(now, meter);
+        }
         let before = self.input.len();
         if !self.ended && self.source.receive(&mut self.input, now) == PortState::Ended {
             self.ended = true;
@@ -106,9 +106,26 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         }
         let received = self.input.len() - before;
         meter.lap(Part::Source, received);
+        moved += received + self.process(now, meter) + self.send(now, meter);
+        Turn { moved, received, ended: self.ended && self.is_empty() }
+    }
 
-        let moved = sent + taken + (self.output.len() - filled) + received;
-        Turn { moved, ended: self.ended && self.is_empty() }
+    /// Has the stage process its input; returns how many packets moved.
+    fn process<M: Meter>(&mut self, now: Instant, meter: &mut M) -> usize {
+        let (given, filled) = (self.input.len(), self.output.len());
+        self.stage.process(&mut self.input, now, &mut self.output);
+        let taken = given - self.input.len();
+        meter.lap(Part::Stage, taken);
+        taken + (self.output.len() - filled)
+    }
+
+    /// Transmits the output; returns how many packets left.
+    fn send<M: Meter>(&mut self, now: Instant, meter: &mut M) -> usize {
+        let waiting = self.output.len();
+        self.sink.transmit(&mut self.output, now);
+        let sent = waiting - self.output.len();
+        meter.lap(Part::Sink, sent);
+        sent
     }
 
     /// When the pipeline has to run again even if no packet arrives.

@@ -17,6 +17,11 @@ use std::str::FromStr;
 /// Sleep of a thread with the policy `sleep`: the time that 64 packets of 1,500 bytes take at 16 Gbit/s.
 const SLEEP: std::time::Duration = std::time::Duration::from_micros(50);
 
+/// Of the profile for throughput: the time in which a flow of 0.1 Gbit/s fills 64 KiB, and several times the pauses
+/// of a sender that shares its core.
+const LONG_HOLD: Duration = Duration::from_ms(4);
+const LONG_IDLE: Duration = Duration::from_ns(100_000);
+
 /// The most cores that a list can name.
 const MAX_CORES: usize = 1_024;
 
@@ -40,6 +45,9 @@ pub struct Config {
     #[garde(custom(port))]
     #[schemars(extend("x-argument" = "FAR"))]
     pub far: String,
+    /// what matters most; sets --flush-batches, --hold, --idle-timeout and --idle where these have their defaults
+    #[schemars(extend("x-flag" = "profile", "x-value" = "AIM"))]
+    pub profile: Profile,
     /// the direction in which packets are merged
     #[schemars(extend("x-flag" = "merge", "x-value" = "WAY"))]
     pub merge: Merge,
@@ -132,9 +140,25 @@ pub struct Config {
     #[garde(range(min = 1, max = 1_048_576))]
     #[schemars(extend("x-flag" = "ready-fd", "x-value" = "NUMBER"))]
     pub ready_fd: Maybe<u32>,
+    /// move the addresses of NEAR, and the routes through it, to the device at FAR, and give them back at the end
+    #[schemars(extend("x-flag" = "take-addresses"))]
+    pub take_addresses: bool,
     /// keep all privileges, for debuggers
     #[schemars(extend("x-flag" = "keep-rights"))]
     pub keep_rights: bool,
+}
+
+/// What matters most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// nothing is held beyond its batch, and no thread sleeps while packets come (--flush-batches --idle wake)
+    Latency,
+    /// packets of busy flows are held for the next ones, single packets are not
+    #[default]
+    Balanced,
+    /// packets of busy flows are held for longer (--idle-timeout 100us --hold 4ms)
+    Throughput,
 }
 
 /// The direction in which packets are merged.
@@ -193,7 +217,7 @@ pub enum Deployment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduling {
-    /// realtime if it is permitted, --idle lets threads sleep, there are fewer threads than cores, and not both ports are captures; otherwise normal
+    /// realtime while a thread is busy, if that is permitted, --idle lets threads sleep, there are fewer threads than cores, and not both ports are captures; otherwise normal
     #[default]
     Auto,
     /// as all others: a thread that waits for its core while packets come loses them
@@ -213,10 +237,12 @@ pub enum Idle {
     Yield,
     /// sleep 50us
     Sleep,
-    /// sleep until something comes; while 150,000 packets or more pass in a second, sleep 50us at a time instead (up
-    /// to 100us with the system's timer slack), so that each wake-up moves several
+    /// sleep until something comes; while 150,000 packets or more arrive in a second, sleep 50us at a time instead, so
+    /// that each wake-up moves several
     #[default]
     Interrupt,
+    /// sleep until something comes, at every rate: less delay, more wake-ups
+    Wake,
 }
 
 /// The order of output where workers share a port.
@@ -313,6 +339,33 @@ impl Config {
     ///
     /// Ports that are none, and two that are the same.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
+        self.profiled().own_settings()
+    }
+
+    /// With the values of its profile in place of defaults.
+    fn profiled(&self) -> Self {
+        let (mut config, default) = (self.clone(), Self::default());
+        match self.profile {
+            Profile::Latency => {
+                config.flush_batches = true;
+                if self.idle == default.idle {
+                    config.idle = Idle::Wake;
+                }
+            }
+            Profile::Balanced => {}
+            Profile::Throughput => {
+                if self.hold == default.hold {
+                    config.hold = LONG_HOLD;
+                }
+                if self.idle_timeout == default.idle_timeout {
+                    config.idle_timeout = LONG_IDLE;
+                }
+            }
+        }
+        config
+    }
+
+    fn own_settings(&self) -> Result<Settings, ConfigError> {
         let spec = |parameter: &str, text: &str| {
             let spec = text.parse::<PortSpec>();
             spec.map_err(|error| ConfigError::of_parameter(parameter, error.to_string()))
@@ -340,6 +393,7 @@ impl Config {
                 .then(|| resequence::Config { checksum, ..resequence::Config::default() }),
             active_ack: self.active_ack(checksum),
             buffers: self.buffers,
+            take_addresses: self.take_addresses,
             keep_rights: self.keep_rights,
             ..Settings::new(near, far)
         })
@@ -359,6 +413,7 @@ impl Config {
                 Idle::Yield => engine::Idle::Yield,
                 Idle::Sleep => engine::Idle::Sleep(SLEEP),
                 Idle::Interrupt => engine::Idle::Interrupt,
+                Idle::Wake => engine::Idle::Wake,
             },
             batch: self.batch,
             ring_capacity: self.ring,
@@ -413,6 +468,33 @@ mod tests {
         for bad in ["", "a", "3-2", "0-99999", "1,,2", "-1"] {
             assert!(bad.parse::<Cores>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_profile_sets_what_was_not_asked_for() {
+        let of = |config: Config| {
+            let config = Config { near: "tap:a".into(), far: "tap:b".into(), ..config };
+            let settings = config.settings().expect("good");
+            let coalesce = settings.coalesce;
+            (
+                coalesce.flush_at_batch_end,
+                coalesce.hold_budget,
+                coalesce.idle_floor,
+                settings.engine.idle,
+            )
+        };
+        let (ms, us) = (std::time::Duration::from_millis, std::time::Duration::from_micros);
+        let profile = |profile| Config { profile, ..Config::default() };
+        assert_eq!(of(profile(Profile::Balanced)), of(Config::default()));
+        assert_eq!(of(profile(Profile::Latency)), (true, ms(1), us(20), engine::Idle::Wake));
+        assert_eq!(
+            of(profile(Profile::Throughput)),
+            (false, ms(4), us(100), engine::Idle::Interrupt)
+        );
+        let own = Config { hold: Duration::from_ms(2), ..profile(Profile::Throughput) };
+        assert_eq!(of(own).1, ms(2));
+        let own = Config { idle: Idle::Spin, ..profile(Profile::Latency) };
+        assert_eq!(of(own).3, engine::Idle::Spin);
     }
 
     #[test]

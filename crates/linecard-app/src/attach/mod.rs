@@ -14,8 +14,8 @@ mod rates;
 mod ready;
 
 pub use config::{
-    ActiveAck, Config, Cores, Deployment, Idle, LearnOn, Merge, Metrics, OutputOrder, Scheduling,
-    TextError,
+    ActiveAck, Config, Cores, Deployment, Idle, LearnOn, Merge, Metrics, OutputOrder, Profile,
+    Scheduling, TextError,
 };
 pub use outcome::{
     Acknowledged, AttachOutcome, Check, Events, PortOutcome, Resequencing, Summary, WorkerOutcome,

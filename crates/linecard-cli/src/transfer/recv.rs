@@ -2,7 +2,7 @@
 
 use super::bar::Bar;
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::{Failure, exit_codes};
 use crate::flags::Flags;
 use crate::say;
 use crate::signals;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = exit_codes(&[0, 1, 2, 14, 15, 16, 17, 130]))]
 pub(crate) struct RecvArguments {
     /// The folder that files are put into, made if it is missing; - is stdout, for one file or pipe.
     #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().map(units::output))]

@@ -2,7 +2,7 @@
 
 use super::bar::Bar;
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
+use crate::failure::{Failure, exit_codes};
 use crate::flags::Flags;
 use crate::say;
 use crate::signals;
@@ -24,7 +24,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = exit_codes(&[0, 1, 2, 14, 15, 16, 17, 130]))]
 pub(crate) struct SendArguments {
     /// A file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory,
     /// which the receiver drops (a file of such a name is ./test:2G).

@@ -281,6 +281,41 @@ fn a_capture_of_live_packets_is_completed_without_rights() {
     assert!(rest.ends_with("err\nout\nown\nshared\ncode 0\n"), "{text}");
 }
 
+/// Promise (Live interfaces): addresses and routes that `attach` moves are back after `kill -9`, too.
+#[test]
+fn addresses_that_were_moved_are_given_back_however_it_ends() {
+    let folder = Folder::new();
+    let script = "\
+        ip link add lcwa type veth peer name lcwb && ip link set lcwa up && ip link set lcwb up
+        ip address add 192.0.2.7/24 dev lcwa; ip address add 2001:db8::7/64 dev lcwa nodad
+        ip route add default via 192.0.2.1 dev lcwa
+        ip -6 route add default via 2001:db8::1 dev lcwa
+        all() { ip -o address show scope global | awk '{print $2, $4}' | sort
+            (ip route; ip -6 route) | grep default | awk '{print $3, $5}' | sort; }
+        all
+        for signal in KILL TERM; do
+            \"$0\" attach packet:lcwa tap:lctb --take-addresses >out 2>err & L=$!
+            until grep -q 'attached:' err; do kill -0 $L || { cat err; break; }; sleep 0.05; done
+            grep -o 'moved from .*' err; grep -c 'still has' err; all
+            kill -$signal $L; wait $L
+            for i in $(seq 200); do all | grep -q '2001:db8::1 lcwa' && break; sleep 0.05; done
+            all
+        done
+        \"$0\" attach tap:lctb tap:lctc --take-addresses 2>&1 >out; echo code $?";
+    let Some(text) = in_namespace(&folder, "moved addresses", script) else { return };
+    let on = |device: &str| {
+        format!(
+            "{device} 192.0.2.7/24\n{device} 2001:db8::7/64\n192.0.2.1 {device}\n2001:db8::1 {device}\n"
+        )
+    };
+    let moved = format!("moved from lcwa to lctb, until the end\n0\n{}", on("lctb"));
+    let both = [on("lcwa"), moved.clone(), on("lcwa"), moved, on("lcwa")].concat();
+    assert!(text.starts_with(&both), "{text}");
+    let refused = &text[both.len()..];
+    assert!(refused.starts_with("linecard: addresses were not moved: only those"), "{text}");
+    assert!(refused.ends_with("code 6\n"), "{text}");
+}
+
 #[test]
 fn the_view_is_drawn_on_a_terminal_and_nowhere_else() {
     if !crate::around::is_there("script", "the view on a terminal") {

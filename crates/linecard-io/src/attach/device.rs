@@ -24,7 +24,7 @@ impl Devices {
     }
 
     /// Once the ports are open. A new far device gets the near interface's MTU and address; every
-    /// device is brought up. Returns what to say.
+    /// device is brought up. Returns what to say about that.
     pub(super) fn configure(&self) -> Result<Vec<String>, PortError> {
         let [near, far] = &self.ports;
         let mut lines = Vec::new();
@@ -45,11 +45,14 @@ impl Devices {
                 lines.extend((!is_new).then(|| format!("{name} was down, and is up now")));
             }
         }
-        for (port, other) in [(near, far), (far, near)] {
-            lines.extend(down(port));
-            lines.extend(kept_addresses(port, other));
-        }
         Ok(lines)
+    }
+
+    /// What keeps packets from passing, and others have to change.
+    pub(super) fn obstacles(&self) -> Vec<String> {
+        let [near, far] = &self.ports;
+        let both = [(near, far), (far, near)].into_iter();
+        both.flat_map(|(port, other)| [down(port), kept_addresses(port, other)]).flatten().collect()
     }
 }
 

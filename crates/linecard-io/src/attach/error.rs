@@ -63,6 +63,12 @@ pub enum AttachError {
     /// Privileges cannot be dropped.
     #[error("{0}")]
     Rights(#[from] RightsError),
+    /// Addresses and routes cannot be moved.
+    #[error("addresses were not moved: {why}")]
+    Addresses {
+        /// Why not.
+        why: String,
+    },
     /// A setting is out of its range.
     #[error("{what} is {value}: choose {range}")]
     Setting {

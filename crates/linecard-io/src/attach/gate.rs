@@ -2,7 +2,7 @@
 //! dropped.
 
 use super::{AttachError, Side};
-use crate::engine::StopHandle;
+use crate::engine::{Class, StopHandle};
 use linecard::packet::LinkType;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
@@ -15,8 +15,8 @@ pub(super) enum ThreadEvent {
     Opened(Side, String, Option<LinkType>),
     /// A queue of a TUN or TAP device that is a port.
     Queue(Side, OwnedFd),
-    /// It runs in real time.
-    Realtime,
+    /// Its scheduling class.
+    Scheduled(Class),
     /// All its ports are open.
     Ready,
     /// A port could not be opened, or a capture could not be read or written.

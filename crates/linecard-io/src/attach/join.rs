@@ -138,9 +138,7 @@ where
     }
 
     fn ready(&self) -> bool {
-        if engine::is_realtime() {
-            self.gate.tell(ThreadEvent::Realtime);
-        }
+        self.gate.tell(ThreadEvent::Scheduled(engine::class()));
         if !self.settings.keep_rights
             && let Err(error) = rights::forget()
         {

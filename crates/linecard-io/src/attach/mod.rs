@@ -28,6 +28,7 @@ mod error;
 mod files;
 mod follow;
 mod gate;
+mod heir;
 mod join;
 mod links;
 mod open;
@@ -39,12 +40,13 @@ pub use follow::Follower;
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 
-use crate::engine::{self, Engine, OnFull, Scheduling};
+use crate::engine::{self, Class, Engine, OnFull, Scheduling};
 use crate::port::vhost::{VhostConfig, VhostDevice};
 use crate::port::xdp::Attachment;
 use crate::port::{LocalPool, SharedPool, Takeover};
 use device::Devices;
 use gate::{Gate, Keeper, ThreadEvent};
+use heir::Moved;
 use join::{Joined, secret};
 use linecard::packet::{LinkType, Pool};
 use linecard_tun::{PortError, interface};
@@ -76,6 +78,8 @@ pub struct Attached {
     begun: Clock,
     /// Keeps packets that packet sockets receive from the kernel's own stack.
     _takeovers: Vec<Takeover>,
+    /// Given back at the end.
+    _moved: Option<Moved>,
 }
 
 /// A port that a thread has opened.
@@ -90,7 +94,7 @@ struct Opened {
 #[derive(Default)]
 struct Listened {
     opened: Vec<Opened>,
-    is_realtime: bool,
+    class: Class,
     /// A queue of the far device.
     queue: Option<OwnedFd>,
     /// What was found about interfaces.
@@ -103,7 +107,11 @@ impl Listened {
     fn lines(self) -> Vec<String> {
         let mut lines: Vec<String> = self.opened.into_iter().map(|opened| opened.what).collect();
         lines.extend(self.found);
-        lines.extend(self.is_realtime.then(|| "real-time scheduling".to_owned()));
+        lines.extend(match self.class {
+            Class::Ordinary => None,
+            Class::WhileBusy => Some("real-time scheduling of busy threads".to_owned()),
+            Class::Realtime => Some("real-time scheduling".to_owned()),
+        });
         lines
     }
 }
@@ -138,7 +146,8 @@ impl Prepared {
         let keeper = Keeper::new(gate, engine.stop_handle());
         let told = Mutex::new(listening);
         let begun = Clock::now();
-        let mut attached = Attached { engine, stats, keeper, told, begun, _takeovers: Vec::new() };
+        let mut attached =
+            Attached { engine, stats, keeper, told, begun, _takeovers: Vec::new(), _moved: None };
         let listened = attached.listen(threads).and_then(|mut listened| {
             let link = |which| {
                 let mut links = listened.opened.iter().filter(|opened| opened.side == which);
@@ -147,6 +156,12 @@ impl Prepared {
             links::check([&specs.0, &specs.1], [link(Side::Near), link(Side::Far)])?;
             attached._takeovers = takeovers(&interfaces)?;
             listened.found = devices.configure()?;
+            if followed.take_addresses {
+                let (moved, said) = heir::take(&followed)?;
+                attached._moved = Some(moved);
+                listened.found.push(said);
+            }
+            listened.found.extend(devices.obstacles());
             Ok(listened)
         });
         match listened {
@@ -199,7 +214,7 @@ impl Attached {
                 }
                 Ok(ThreadEvent::Queue(Side::Far, queue)) => listened.queue = Some(queue),
                 Ok(ThreadEvent::Queue(Side::Near, _)) => {}
-                Ok(ThreadEvent::Realtime) => listened.is_realtime = true,
+                Ok(ThreadEvent::Scheduled(class)) => listened.class = class,
                 Ok(ThreadEvent::Ready) => waiting -= 1,
                 Ok(ThreadEvent::Failed(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) if !has_ended => {}
@@ -261,7 +276,7 @@ impl Attached {
             ThreadEvent::Failed(error) => Some(error),
             ThreadEvent::Opened(..)
             | ThreadEvent::Queue(..)
-            | ThreadEvent::Realtime
+            | ThreadEvent::Scheduled(_)
             | ThreadEvent::Ready => None,
         }));
         drop(told);

@@ -244,6 +244,9 @@ pub struct Settings {
     /// Buffers per port, or per worker's port: 128 to 1,048,576. Default: 8,192, of which three
     /// quarters may be held.
     pub buffers: usize,
+    /// Whether the addresses of the near interface, and the routes through it, are moved to the far
+    /// device until the end. Default: no.
+    pub take_addresses: bool,
     /// Whether threads keep their privileges when they start. Default: no, as
     /// [`rights::drop_all`](crate::rights::drop_all) requires.
     pub keep_rights: bool,
@@ -276,6 +279,7 @@ impl Settings {
             resequence: None,
             active_ack: None,
             buffers: 8_192,
+            take_addresses: false,
             keep_rights: false,
             owner: None,
         }

@@ -268,7 +268,7 @@ impl<P: Task, Q: Task> Task for Pair<P, Q> {
             // The ring has ended, so held packets are flushed.
             self.second.stop();
         }
-        Turn { moved: moved + turn.moved, ended: self.first_ended && turn.ended }
+        Turn { moved: moved + turn.moved, ended: self.first_ended && turn.ended, ..turn }
     }
 
     fn next_wakeup(&self) -> Option<Instant> {

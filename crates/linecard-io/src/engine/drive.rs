@@ -1,13 +1,15 @@
 //! Threads, each of which runs a task until it has ended.
 
+use super::busy::Busy;
 use super::idle::{Idle, Idler, PollHint, Wakeup};
-use super::scheduling::Scheduling;
+use super::scheduling::{Class, Scheduling};
 use linecard::pipeline::{NoMeter, Pipeline, Turn};
 use linecard::port::Port;
 use linecard::stage::Stage;
 use linecard::time::Instant;
 use std::any::Any;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +19,10 @@ use std::time::{Duration, Instant as Clock};
 /// How long a stopped task may move nothing before its remaining packets are dropped: a receiver
 /// that accepts nothing for this long has stopped reading.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How much longer than it has to a thread may sleep, so that timers fire together: a twentieth of its
+/// shortest sleep. The system's default is as long as that sleep.
+const TIMER_SLACK_NS: u64 = 2_500;
 
 /// A task that a thread runs: `run_once(now)` is the only loop body.
 pub trait Task {
@@ -214,12 +220,12 @@ impl<R: Send + 'static> Engine<R> {
         let scheduling = self.scheduling;
         let run = move || {
             pin(&thread)?;
-            let is_realtime = schedule(&thread.name, scheduling)?;
+            let class = schedule(&thread.name, scheduling)?;
+            // If the system refuses, sleeps are up to 50 µs longer.
+            let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(TIMER_SLACK_NS));
             let Some(body) = make() else { return Ok(finish(None)) };
-            let mut idler = Idler::new(thread.idle, wakeup, body.descriptors());
-            if is_realtime {
-                idler = idler.with_rests();
-            }
+            let idler = Idler::new(thread.idle, wakeup, body.descriptors());
+            let idler = idler.with_busy(Busy::new(class, &thread.name));
             let stop = if thread.stops { stop } else { StopHandle::default() };
             Ok(finish(Some(drive(body, idler, &stop, epoch))))
         };
@@ -290,7 +296,7 @@ fn drive<P: Task>(mut body: P, mut idler: Idler, stop: &StopHandle, epoch: Clock
         }
         let next = PollHint { now: at, wakeup: body.next_wakeup(), is_blocked: body.is_blocked() };
         let mut last = turn;
-        idler.after(turn.moved, next, || {
+        idler.after(turn, next, || {
             last = body.run_once(now(epoch));
             last.moved == 0 && !last.ended
         });
@@ -315,8 +321,8 @@ fn pin(thread: &Thread) -> Result<(), Failure> {
     result.map_err(|error| Failure::Pin { name: thread.name.clone(), core, error })
 }
 
-/// Gives the calling thread its scheduling class; returns whether that is a real-time one.
-fn schedule(name: &str, scheduling: Scheduling) -> Result<bool, Failure> {
+/// Gives the calling thread its scheduling class.
+fn schedule(name: &str, scheduling: Scheduling) -> Result<Class, Failure> {
     let result = scheduling.enter();
     result.map_err(|error| Failure::Schedule { name: name.to_owned(), error })
 }

@@ -18,6 +18,8 @@
 //! Sources: Li, Chen, Su, sections III to V (independent connection tables, several rings,
 //! balance of the output).
 
+mod boost;
+mod busy;
 mod deploy;
 mod drive;
 mod gather;
@@ -32,7 +34,7 @@ pub use deploy::{Config, Join, dedicated, inline, shared};
 pub use drive::{Engine, Failure, StopHandle, Task, Thread};
 pub use gather::{Gather, GatherCounters, Order};
 pub use idle::Idle;
-pub(crate) use scheduling::is_realtime;
+pub(crate) use scheduling::{Class, class};
 pub use scheduling::{Scheduling, ThreadTime};
 pub use spread::{OnFull, Spread, SpreadCounters};
 pub use steering::Steering;

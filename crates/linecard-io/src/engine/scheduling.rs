@@ -2,6 +2,7 @@
 
 use super::idle::Idle;
 use crate::sys::schedule;
+use std::cell::Cell;
 use std::{fs, io, thread};
 
 /// The real-time priority: the lowest, so that other real-time threads of the system come first.
@@ -21,15 +22,38 @@ pub enum Scheduling {
     /// without sleep, a thread sleeps for 0.5 ms, which leaves 5 % of its core to them. Requires
     /// root or `CAP_SYS_NICE`.
     Realtime,
-    /// Real-time if that is permitted, threads sleep while they have nothing to do, and there are
-    /// fewer of them than cores; otherwise normal.
+    /// Real-time while a thread is busy, if that is permitted, threads sleep while they have nothing
+    /// to do, and there are fewer of them than cores; otherwise normal. The kernel wakes an ordinary
+    /// thread where its packet has arrived, and a real-time one on the core where it ran before:
+    /// that is why a thread that only passes single packets is an ordinary one.
     Automatic,
+}
+
+/// The class that a thread has got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Class {
+    /// As other threads of the system.
+    #[default]
+    Ordinary,
+    /// Real-time while it is busy.
+    WhileBusy,
+    /// Real-time.
+    Realtime,
+}
+
+thread_local! {
+    static CLASS: Cell<Class> = const { Cell::new(Class::Ordinary) };
+}
+
+/// The class that the calling thread has got by [`Scheduling::enter`].
+pub(crate) fn class() -> Class {
+    CLASS.get()
 }
 
 impl Scheduling {
     /// The class of threads with this idle policy, on so many cores.
     fn among(self, threads: usize, cores: usize, idle: Idle) -> Self {
-        let sleeps = matches!(idle, Idle::Sleep(_) | Idle::Interrupt);
+        let sleeps = matches!(idle, Idle::Sleep(_) | Idle::Interrupt | Idle::Wake);
         match self {
             Self::Automatic if threads >= cores || !sleeps => Self::Normal,
             other => other,
@@ -41,17 +65,28 @@ impl Scheduling {
         self.among(threads, thread::available_parallelism().map_or(1, Into::into), idle)
     }
 
-    /// Applies it to the calling thread; returns whether that is a real-time thread now.
+    /// Applies it to the calling thread; returns its class. A thread that is to be a real-time one
+    /// while it is busy is one until its [`Busy`](super::busy::Busy) is made.
     ///
     /// # Errors
     ///
     /// If [`Realtime`](Self::Realtime) is not permitted.
-    pub(super) fn enter(self) -> io::Result<bool> {
-        let realtime = schedule::Scheduling::fifo(PRIORITY);
+    pub(super) fn enter(self) -> io::Result<Class> {
+        let class = match self {
+            Self::Normal => Class::Ordinary,
+            Self::Realtime => self.set().map(|()| Class::Realtime)?,
+            Self::Automatic if Self::Realtime.set().is_ok() => Class::WhileBusy,
+            Self::Automatic => Class::Ordinary,
+        };
+        CLASS.set(class);
+        Ok(class)
+    }
+
+    /// Makes the calling thread an ordinary or a real-time one.
+    pub(super) fn set(self) -> io::Result<()> {
         match self {
-            Self::Normal => Ok(false),
-            Self::Realtime => realtime.set().map(|()| true),
-            Self::Automatic => Ok(realtime.set().is_ok()),
+            Self::Normal | Self::Automatic => schedule::Scheduling::ORDINARY.set(),
+            Self::Realtime => schedule::Scheduling::fifo(PRIORITY).set(),
         }
     }
 }
@@ -91,10 +126,13 @@ impl ThreadTime {
     }
 }
 
-/// Whether the calling thread is a real-time one.
-pub(crate) fn is_realtime() -> bool {
-    let current = schedule::Scheduling::current();
-    current.is_ok_and(|current| current == schedule::Scheduling::fifo(PRIORITY))
+/// Whether the calling thread has a real-time priority now, of its own or lent.
+#[cfg(test)]
+pub(super) fn is_realtime() -> bool {
+    let stat = fs::read_to_string("/proc/thread-self/stat").expect("a process");
+    let behind_name = stat.rsplit_once(')').expect("a name").1;
+    // The 18th value is negative for these (proc_pid_stat(5)).
+    behind_name.split_whitespace().nth(15).expect("18 values").starts_with('-')
 }
 
 #[cfg(test)]
@@ -105,7 +143,7 @@ mod tests {
     #[test]
     fn threads_that_could_take_all_cores_are_ordinary_unless_asked_for() {
         let class = |threads, idle| Scheduling::Automatic.among(threads, 4, idle);
-        for idle in [Idle::Interrupt, Idle::Sleep(Duration::from_micros(50))] {
+        for idle in [Idle::Interrupt, Idle::Wake, Idle::Sleep(Duration::from_micros(50))] {
             assert_eq!(class(3, idle), Scheduling::Automatic);
             assert_eq!(class(4, idle), Scheduling::Normal, "one core for the others");
         }
@@ -136,13 +174,13 @@ mod tests {
             let thread = thread::spawn(move || class.enter().map(|said| (said, is_realtime())));
             thread.join().expect("no panic")
         };
-        assert_eq!(entered(Scheduling::Normal).expect("it stays"), (false, false));
+        assert_eq!(entered(Scheduling::Normal).expect("it stays"), (Class::Ordinary, false));
         let (said, is) = entered(Scheduling::Automatic).expect("it may stay ordinary");
-        assert_eq!(said, is);
+        assert_eq!(said == Class::WhileBusy, is, "{said:?}");
         match entered(Scheduling::Realtime) {
-            Ok(both) => assert_eq!(both, (true, true)),
+            Ok(both) => assert_eq!(both, (Class::Realtime, true)),
             Err(error) => {
-                assert!(!is, "the other was allowed");
+                assert_eq!(said, Class::Ordinary, "the other was allowed");
                 linecard_testkit::skip("real-time scheduling", error);
             }
         }

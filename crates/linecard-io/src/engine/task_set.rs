@@ -86,12 +86,13 @@ impl TaskSet {
 impl Task for TaskSet {
     fn run_once(&mut self, now: Instant) -> Turn {
         self.now = now;
-        let (mut moved, mut ended) = (0, true);
+        let mut sum = Turn { moved: 0, received: 0, ended: true };
         for way in &mut self.ways {
             let Some(body) = &mut way.body else { continue };
             let turn = body.run_once(now);
-            moved += turn.moved;
-            ended &= turn.ended;
+            sum.moved += turn.moved;
+            sum.received += turn.received;
+            sum.ended &= turn.ended;
             if turn.ended {
                 way.body = None;
                 if !way.is_fed {
@@ -99,7 +100,7 @@ impl Task for TaskSet {
                 }
             }
         }
-        Turn { moved, ended }
+        sum
     }
 
     fn next_wakeup(&self) -> Option<Instant> {

@@ -14,6 +14,9 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
+    /// As most threads of the system.
+    pub(crate) const ORDINARY: Self = Self { policy: libc::SCHED_OTHER, priority: 0 };
+
     /// Real-time, first in first out.
     pub(crate) fn fifo(priority: u8) -> Self {
         Self { policy: libc::SCHED_FIFO, priority: priority.into() }

@@ -1,0 +1,193 @@
+//! Addresses and routes of an interface, moved to the device in its place, and given back.
+//!
+//! `ip` (iproute2) changes them, as an operator would. Whoever has dropped its privileges cannot give
+//! them back, and a process that was killed does nothing at all: so a shell that keeps its privileges
+//! waits for the end of a pipe that this process holds, and then gives everything back. It has the
+//! commands for that from the start.
+
+use super::AttachError;
+use super::settings::{PortSpec, Settings};
+use linecard_tun::interface::addresses;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+/// Waits until its input ends, and then has `ip` run it, each command whether or not others succeed.
+/// Signals that end a terminal's or a service's processes are for others.
+const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; commands=$(cat); \
+                         printf '%s\\n' \"$commands\" | ip -force -batch - >/dev/null 2>&1";
+
+/// Addresses and routes that were moved. On drop they are given back.
+#[derive(Debug)]
+pub(super) struct Moved(Child);
+
+impl Drop for Moved {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It may be gone, if somebody has ended it.
+        let _ended = self.0.wait();
+    }
+}
+
+/// Moves the addresses of the near interface, and the routes through it, to the device at the far end.
+/// Returns what to say, too.
+///
+/// # Errors
+///
+/// If the ports are others, there is no `ip`, or it refuses; then everything is as it was.
+pub(super) fn take(settings: &Settings) -> Result<(Moved, String), AttachError> {
+    let failed = |why: String| AttachError::Addresses { why };
+    let interface = settings.near.interface().filter(|_| !settings.near.mirror);
+    let (Some(near), Some(far)) = (interface, settings.far.device()) else {
+        return Err(failed(refused(&settings.near, &settings.far)));
+    };
+    let plan = Plan::of(near).map_err(failed)?;
+    let give_back = [plan.removed(far), plan.added(near)].concat();
+    let moved = wait_to(&give_back).map_err(|error| failed(format!("sh: {error}")))?;
+    let take_over = [plan.removed(near), plan.added(far)].concat();
+    // If that fails, what is there is dropped, and gives everything back.
+    batch(&take_over).map_err(failed)?;
+    let Plan { addresses, routes } = &plan;
+    let list: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let said = match list.as_slice() {
+        [] => format!("{near} has no address to move to {far}"),
+        list => format!(
+            "{} and {} routes moved from {near} to {far}, until the end",
+            list.join(", "),
+            routes.len()
+        ),
+    };
+    Ok((moved, said))
+}
+
+fn refused(near: &PortSpec, far: &PortSpec) -> String {
+    format!(
+        "only those of an interface at NEAR that is taken from the kernel (`xdp:NAME`, `packet:NAME`) can \
+         move, and only to a device at FAR (`tap:NAME`); the ports are {near} and {far}"
+    )
+}
+
+/// What an interface has.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    /// As `192.0.2.7/24`.
+    addresses: Vec<String>,
+    /// Protocol family, and the route as `ip` prints it.
+    routes: Vec<(&'static str, String)>,
+}
+
+impl Plan {
+    fn of(interface: &str) -> Result<Self, String> {
+        let all = addresses(interface).map_err(|error| error.to_string())?;
+        let kept = all.into_iter().filter(|(address, _)| !is_link_local(address));
+        let addresses = kept.map(|(address, bits)| format!("{address}/{bits}")).collect();
+        let mut routes = Vec::new();
+        for family in ["-4", "-6"] {
+            let text = ip(&[family, "route", "show", "dev", interface], "")?;
+            routes.extend(own_routes(&text).map(|route| (family, route)));
+        }
+        // A router has to be reachable before there is a way through it.
+        routes.sort_by_key(|(_, route)| route.contains(" via "));
+        Ok(Self { addresses, routes })
+    }
+
+    /// Commands that remove the addresses, and the routes with them.
+    fn removed(&self, device: &str) -> String {
+        let all = self.addresses.iter();
+        all.map(|address| format!("address del {address} dev {device}\n")).collect()
+    }
+
+    fn added(&self, device: &str) -> String {
+        // Neighbours know the address already: nobody needs to be asked for a double.
+        let addresses = self.addresses.iter().map(|address| match address.contains(':') {
+            true => format!("address replace {address} dev {device} nodad\n"),
+            false => format!("address replace {address} brd + dev {device}\n"),
+        });
+        let routes = self.routes.iter();
+        let routes = routes.map(|(family, route)| {
+            format!("{family} route replace {route} dev {device}\n").replacen("-4 ", "", 1)
+        });
+        addresses.chain(routes).collect()
+    }
+}
+
+/// The routes that somebody has set: those of the addresses come and go with them.
+fn own_routes(text: &str) -> impl Iterator<Item = String> {
+    /// What `ip` prints, and does not take.
+    const STATES: [&str; 4] = ["linkdown", "dead", "offload", "trap"];
+    let own = text.lines().filter(|line| !format!("{line} ").contains(" proto kernel "));
+    own.map(|line| {
+        let words = line.split_whitespace().filter(|word| !STATES.contains(word));
+        words.collect::<Vec<_>>().join(" ")
+    })
+}
+
+fn is_link_local(address: &IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
+/// Starts what gives back once this process lets go.
+fn wait_to(commands: &str) -> io::Result<Moved> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", GIVE_BACK]).process_group(0);
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = shell.spawn()?;
+    let written = child.stdin.as_mut().map(|pipe| pipe.write_all(commands.as_bytes()));
+    let moved = Moved(child);
+    written.unwrap_or(Ok(())).map(|()| moved)
+}
+
+fn batch(commands: &str) -> Result<(), String> {
+    ip(&["-batch", "-"], commands).map(drop)
+}
+
+/// Runs `ip`, and returns what it says.
+fn ip(arguments: &[&str], input: &str) -> Result<String, String> {
+    let told = |error: io::Error| format!("ip {}: {error}", arguments.join(" "));
+    let mut command = Command::new("ip");
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(told)?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(input.as_bytes()).map_err(told)?;
+    }
+    let output = child.wait_with_output().map_err(told)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let mut why = String::new();
+    let _all = output.stderr.as_slice().read_to_string(&mut why);
+    Err(format!("ip {}: {}", arguments.join(" "), why.lines().next().unwrap_or("it refuses")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_moved_is_what_somebody_has_set() {
+        let text = "default via 192.0.2.1 proto dhcp metric 100 linkdown \n\
+                    192.0.2.0/24 proto kernel scope link src 192.0.2.7 \n\
+                    10.0.0.0/8 via 192.0.2.2 \n";
+        let routes: Vec<String> = own_routes(text).collect();
+        assert_eq!(
+            routes,
+            ["default via 192.0.2.1 proto dhcp metric 100", "10.0.0.0/8 via 192.0.2.2"]
+        );
+        let plan = Plan {
+            addresses: vec!["192.0.2.7/24".into(), "2001:db8::7/64".into()],
+            routes: vec![("-4", routes[1].clone()), ("-6", "default via 2001:db8::1".into())],
+        };
+        assert_eq!(
+            plan.added("lc0"),
+            "address replace 192.0.2.7/24 brd + dev lc0\n\
+             address replace 2001:db8::7/64 dev lc0 nodad\n\
+             route replace 10.0.0.0/8 via 192.0.2.2 dev lc0\n\
+             -6 route replace default via 2001:db8::1 dev lc0\n"
+        );
+        assert_eq!(
+            plan.removed("eth0"),
+            "address del 192.0.2.7/24 dev eth0\naddress del 2001:db8::7/64 dev eth0\n"
+        );
+    }
+}

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Delay, throughput and losses through `linecard attach`, beside the kernel's own path, in turns.
+
+    scripts/attach-delay.py [--rounds 3] [--only xdp] [--quick] [--options "--profile latency"]...
+
+Two hosts of scripts/lab.sh; the far port is a TAP device. Needs root, iproute2, ethtool and iperf3. Each way is
+measured once a round, and medians over rounds are printed. Round trips in us, median and 99th percentile:
+
+    ping        lone pings, every 2 ms
+    udp         requests and answers from one socket, as fast as answers arrive
+    connection  a new TCP connection, a request, and 3,000 bytes back
+    beside      pings beside a TCP connection limited to 2 Gbit/s
+
+and 100 connections (iperf3 -P 100): Gbit/s, segments sent again; one connection: Gbit/s, CPU seconds of linecard and
+of the whole machine for each GB. --options gives a further way for each kind of port; `linecard` is taken from
+$LINECARD or target/release.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LAB = str(Path(__file__).with_name("lab.sh"))
+LINECARD = os.environ.get("LINECARD", str(Path(__file__).parent.parent / "target/release/linecard"))
+HOST, PEER, ADDRESS = "lab-host", "lab-peer", "10.77.0.2"
+UDP_PORT, TCP_PORT, ANSWER = 7007, 7008, 3000
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def inside(namespace: str, *command: str) -> list[str]:
+    return ["ip", "netns", "exec", namespace, *command]
+
+
+def own(namespace: str, *arguments: str) -> list[str]:
+    return inside(namespace, sys.executable, __file__, *arguments)
+
+
+# Servers and clients, which run in the namespaces.
+
+
+def serve() -> None:
+    """Answers datagrams, and requests of connections; the kernel answers pings."""
+    if os.fork() == 0:
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp.bind((ADDRESS, UDP_PORT))
+        print("ready", flush=True)
+        while True:
+            data, peer = udp.recvfrom(2048)
+            udp.sendto(data, peer)
+    tcp = socket.create_server((ADDRESS, TCP_PORT), backlog=256)
+    print("ready", flush=True)
+    while True:
+        connection, _ = tcp.accept()
+        connection.recv(100)
+        connection.sendall(bytes(ANSWER))
+        connection.close()
+
+
+def checksum(data: bytes) -> int:
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def ping(count: int, interval: float) -> list[float]:
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    raw.settimeout(1)
+    # Answers only, and the namespace has no other pings.
+    raw.setsockopt(255, 1, struct.pack("I", ~(1 << 0) & 0xFFFFFFFF))
+    times = []
+    for number in range(count):
+        data = struct.pack(">BBHHH", 8, 0, 0, 77, number) + bytes(56)
+        data = data[:2] + struct.pack(">H", checksum(data)) + data[4:]
+        begun = time.perf_counter()
+        raw.sendto(data, (ADDRESS, 0))
+        try:
+            while struct.unpack(">H", raw.recv(2048)[26:28])[0] != number:
+                pass
+        except TimeoutError:
+            continue
+        times.append(time.perf_counter() - begun)
+        time.sleep(interval)
+    return times
+
+
+def requests(count: int) -> list[float]:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.connect((ADDRESS, UDP_PORT))
+    udp.settimeout(1)
+    times = []
+    for number in range(count):
+        data = struct.pack(">I", number) + bytes(60)
+        begun = time.perf_counter()
+        udp.send(data)
+        try:
+            while udp.recv(2048)[:4] != data[:4]:
+                pass
+        except TimeoutError:
+            continue
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+def connections(count: int) -> list[float]:
+    times = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        with socket.create_connection((ADDRESS, TCP_PORT)) as tcp:
+            tcp.sendall(bytes(100))
+            got = 0
+            while got < ANSWER:
+                got += len(tcp.recv(65536))
+        times.append(time.perf_counter() - begun)
+    return times
+
+
+# The machine, and one way through it.
+
+
+def machine_seconds() -> float:
+    """CPU seconds of the whole machine that were not idle."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    busy = [int(field) for at, field in enumerate(fields) if at not in (3, 4) and at < 8]
+    return sum(busy) / TICKS
+
+
+def process_seconds(process: subprocess.Popen | None) -> float:
+    if process is None:
+        return 0.0
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+class Way:
+    """A host behind the kernel's own path, or behind an attachment."""
+
+    def __init__(self, near: str | None, options: str):
+        self.near, self.options = near, options
+        self.name = "kernel" if near is None else f"{near} {options}".strip()
+
+    def __enter__(self) -> "Way":
+        subprocess.run([LAB, "up"], check=True)
+        self.process, device = None, "wire"
+        if self.near:
+            ready, told = os.pipe()
+            command = [LINECARD, "attach", f"{self.near}:wire", "tap:lc0", f"--ready-fd={told}", "--interval=3600s"]
+            self.process = subprocess.Popen(
+                inside(HOST, *command, *shlex.split(self.options)),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[told],
+            )
+            os.close(told)
+            assert os.read(ready, 7) == b"READY=1", f"{self.name}: attach did not start"
+            os.close(ready)
+            device = "lc0"
+        subprocess.run(["ip", "-n", HOST, "address", "add", f"{ADDRESS}/24", "dev", device], check=True)
+        self.server = subprocess.Popen(own(HOST, "serve"), stdout=subprocess.PIPE, start_new_session=True)
+        assert self.server.stdout.readline() and self.server.stdout.readline()
+        self.iperf = subprocess.Popen(
+            inside(HOST, "iperf3", "-s", "--forceflush"), stdout=subprocess.PIPE, text=True
+        )
+        while "listening" not in self.iperf.stdout.readline():
+            pass
+        self.iperf.stdout.close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.killpg(self.server.pid, signal.SIGKILL)
+        self.server.wait()
+        self.iperf.terminate()
+        self.iperf.wait()
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+        subprocess.run([LAB, "down"], check=True)
+
+    def client(self, *arguments: str) -> list[float]:
+        output = subprocess.run(own(PEER, *arguments), check=True, capture_output=True).stdout
+        return sorted(json.loads(output))
+
+    def send(self, *options: str) -> dict:
+        """An iperf3 client's sums: bits per second and segments sent again."""
+        command = inside(PEER, "iperf3", "-c", ADDRESS, "-J", *options)
+        output = subprocess.run(command, check=True, capture_output=True).stdout
+        return json.loads(output)["end"]
+
+    def measure(self, scale: float) -> dict[str, float]:
+        got = {}
+        for name, count in [("ping", 500), ("udp", 5000), ("connection", 1500)]:
+            got |= percentiles(name, self.client(name, str(int(count * scale))))
+        seconds = str(max(1, int(2 * scale)))
+        load = subprocess.Popen(
+            inside(PEER, "iperf3", "-c", ADDRESS, "-b", "2G", "-t", seconds), stdout=subprocess.DEVNULL
+        )
+        time.sleep(0.3)
+        got |= percentiles("beside", self.client("ping", str(int(500 * scale))))
+        load.wait()
+        end = self.send("-P", "100", "-t", seconds)
+        got["many gbps"] = end["sum_received"]["bits_per_second"] / 1e9
+        got["many resent"] = end["sum_sent"]["retransmits"]
+        before = process_seconds(self.process), machine_seconds()
+        end = self.send("-t", seconds)
+        gigabytes = end["sum_received"]["bytes"] / 1e9
+        got["one gbps"] = end["sum_received"]["bits_per_second"] / 1e9
+        got["one own s/GB"] = (process_seconds(self.process) - before[0]) / gigabytes
+        got["one all s/GB"] = (machine_seconds() - before[1]) / gigabytes
+        return got
+
+
+def percentiles(name: str, times: list[float]) -> dict[str, float]:
+    at = lambda share: 1e6 * times[min(len(times) - 1, int(len(times) * share))]
+    return {f"{name} 50": at(0.5), f"{name} 99": at(0.99)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="ways whose name contains it")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the packets")
+    parser.add_argument("--options", action="append", default=[], help="a further way for each port")
+    arguments = parser.parse_args()
+    options = ["", "--merge none", *arguments.options]
+    ways = [Way(None, "")] + [Way(near, more) for near in ("xdp", "packet") for more in options]
+    ways = [way for way in ways if arguments.only in way.name or way.near is None]
+    results: dict[str, list[dict[str, float]]] = {way.name: [] for way in ways}
+    for _ in range(arguments.rounds):
+        for way in ways:
+            with way:
+                results[way.name].append(way.measure(0.25 if arguments.quick else 1))
+    columns = list(results["kernel"][0])
+    print("| |", " | ".join(columns), "|")
+    print("|---" * (len(columns) + 1) + "|")
+    for name, rounds in results.items():
+        middle = [statistics.median(round_[column] for round_ in rounds) for column in columns]
+        print(f"| {name} |", " | ".join(f"{value:.2f}" if value < 10 else f"{value:,.0f}" for value in middle), "|")
+    print("load", *os.getloadavg())
+
+
+CLIENTS = {
+    "ping": lambda count: ping(count, 0.002),
+    "udp": requests,
+    "connection": connections,
+}
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["serve"]:
+            serve()
+        case [client, count] if client in CLIENTS:
+            print(json.dumps(CLIENTS[client](int(count))))
+        case _:
+            main()
