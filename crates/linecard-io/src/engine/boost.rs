@@ -2,7 +2,7 @@
 //!
 //! A thread that has dropped its privileges may leave its real-time class, and not enter it again. So a
 //! second thread keeps the class for it, and sleeps. While the first one holds a lock for which the
-//! second one waits, the kernel lends it that priority: the inheritance of futexes, FUTEX_LOCK_PI in
+//! second one waits, the kernel lends it that priority: the inheritance of futexes, `FUTEX_LOCK_PI` in
 //! futex(2).
 
 use rustix::io::Errno;
