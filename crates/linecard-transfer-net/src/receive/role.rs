@@ -284,7 +284,7 @@ impl Role for Receiving<'_> {
                 Reply::Ack(ack) => ack.write(out),
             })?;
             // The next may go elsewhere.
-            let _later = socket.flush(now);
+            let _later = socket.flush();
         }
         Ok(())
     }

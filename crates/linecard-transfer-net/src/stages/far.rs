@@ -204,7 +204,7 @@ impl Far {
                 Reply::Probe(probe) => probe.write(out, Probe::BYTES),
                 Reply::Ack(ack) => ack.write(out),
             })?;
-            self.socket.flush(now)?;
+            self.socket.flush()?;
         }
         Ok(std::mem::take(&mut self.unacknowledged))
     }

@@ -139,7 +139,7 @@ impl Near {
             Stage::Encode => Ok(self.encode()),
             Stage::Seal => self.seal(),
             Stage::Tx => {
-                self.socket.flush(now)?;
+                self.socket.flush()?;
                 self.sent += u64::from(self.sealed);
                 Ok(std::mem::take(&mut self.sealed))
             }
