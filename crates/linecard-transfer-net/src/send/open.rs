@@ -5,7 +5,7 @@ use super::path::Path;
 use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
-use crate::end::{Clock, Endpoint, Interest, SealedSocket, Waiter, Waker, random};
+use crate::end::{Endpoint, SealedSocket, random};
 use crate::lane::{Family, MAX_DATAGRAM_BYTES, Own, Peer, Place, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
@@ -13,7 +13,6 @@ use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// What this end keeps of chunks that are under way, if two for each lane are less: 100 ms of 80 Gbit/s.
@@ -165,22 +164,11 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
 }
 
 fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendError> {
-    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
-    let deadline = clock.now().plus(patience);
-    loop {
-        control.flush()?;
-        match control.receive()? {
-            Some(Message::Welcome(welcome)) => return Ok(welcome),
-            Some(Message::Refuse(refuse)) => return Err(refuse.into()),
-            Some(_) => return Err(SendError::Unexpected("something else than welcome")),
-            None => {}
-        }
-        let now = clock.now();
-        if now >= deadline {
-            return Err(ControlError::TimedOut { name: "the receiver".into() }.into());
-        }
-        let (fd, write) = (control.as_fd(), control.wants_write());
-        waiter.wait(&[Interest { fd, write, token: 0 }], deadline, now)?;
+    match control.wait_for_message(patience)? {
+        Some(Message::Welcome(welcome)) => Ok(welcome),
+        Some(Message::Refuse(refuse)) => Err(refuse.into()),
+        Some(_) => Err(SendError::Unexpected("something else than welcome")),
+        None => Err(ControlError::TimedOut { name: "the receiver".into() }.into()),
     }
 }
 
