@@ -87,13 +87,13 @@ impl Tcp {
         }
         let slices = &slices[..1 + 2 * count];
         match self.socket.send_vectored_with_flags(slices, libc::MSG_NOSIGNAL) {
-            Ok(written) => Ok(self.account(written, all)),
+            Ok(written) => Ok(self.count_taken(written, all)),
             Err(error) => or_none(error),
         }
     }
 
     /// How many datagrams `written` bytes have begun, and keeps what is left of the last of them.
-    fn account(&mut self, mut written: usize, all: &Datagrams<'_>) -> usize {
+    fn count_taken(&mut self, mut written: usize, all: &Datagrams<'_>) -> usize {
         if written < self.begun.len() {
             self.begun.drain(..written);
             return 0;
