@@ -27,7 +27,7 @@ const COLOURS: usize = 8;
 /// The chart, with buttons that the script of the page serves.
 pub(super) fn figure(chart: &Curves) -> Markup {
     html! {
-        p.key { "lines: ours, with the least and the most of several runs; diamonds: published" }
+        p.key { "lines: ours, with the least and the most of several runs; open marks: published" }
         div.wide { (Drawing::new(chart).svg()) }
         p.save hidden { button type="button" data-save="svg" { "Save as SVG" } " " button type="button" data-save="png" { "Save as PNG" } }
     }
@@ -44,6 +44,8 @@ struct Drawing<'d> {
     style: Option<&'d str>,
     /// Of each curve.
     colours: Vec<usize>,
+    /// Of published points, by curve.
+    shapes: Vec<usize>,
     residuals: Vec<Vec<Residual>>,
     x: Scale,
     y: Scale,
@@ -66,14 +68,24 @@ impl<'d> Drawing<'d> {
         let left = ticks.map(|(_, text)| width(&text)).fold(30.0, f64::max) + UPRIGHT + GAP;
         let x = chart.x.scale(points().map(|point| point.x), WIDTH - left - RIGHT);
         let legend = legend(chart).last().map_or(0.0, |(_, y)| y + LEGEND_ROW);
-        let colours = colours(chart);
-        Self { chart, style: None, colours, residuals, x, y, strip, left, top: legend + GAP }
+        let (colours, shapes) = (colours(chart), shapes(chart));
+        Self {
+            chart,
+            style: None,
+            colours,
+            shapes,
+            residuals,
+            x,
+            y,
+            strip,
+            left,
+            top: legend + GAP,
+        }
     }
 
     fn svg(&self) -> Markup {
         let base = self.top + HEIGHT;
         let bottom = base + self.strip.as_ref().map_or(0.0, |_| BETWEEN + STRIP);
-        let all = || self.chart.curves.iter().zip(&self.colours);
         html! {
             svg.curves xmlns="http://www.w3.org/2000/svg" role="img"
                 viewBox={ "0 0 " (WIDTH) " " (px(bottom + FOOT)) } {
@@ -82,8 +94,12 @@ impl<'d> Drawing<'d> {
                 @for (name, at) in legend(self.chart).iter().enumerate() { (self.named(name, *at)) }
                 (self.across(&self.y, self.top, &self.chart.y.name, 6))
                 (self.along(bottom))
-                @for (curve, colour) in all() { @if !curve.is_published { (self.ours(curve, *colour)) } }
-                @for (curve, colour) in all() { @if curve.is_published { (self.published(curve, *colour)) } }
+                @for (index, curve) in self.chart.curves.iter().enumerate() {
+                    @if !curve.is_published { (self.ours(curve, self.colours[index])) }
+                }
+                @for (index, curve) in self.chart.curves.iter().enumerate() {
+                    @if curve.is_published { (self.published(index, curve)) }
+                }
                 @if let Some(strip) = &self.strip { (self.differences(strip, base + BETWEEN)) }
             }
         }
@@ -95,7 +111,7 @@ impl<'d> Drawing<'d> {
         let middle = y + LEGEND_ROW / 2.0;
         html! {
             g class={ "s" (colour) } {
-                @if curve.is_published { (diamond(x + 9.0, middle)) }
+                @if curve.is_published { (mark(self.shapes[index], x + 9.0, middle)) }
                 @else { line.curve x1=(px(x)) x2=(px(x + 18.0)) y1=(px(middle)) y2=(px(middle)) {} }
             }
             text x=(px(x + 24.0)) y=(px(middle + 4.5)) { (curve.name) }
@@ -161,11 +177,11 @@ impl<'d> Drawing<'d> {
         }
     }
 
-    fn published(&self, curve: &Curve, colour: usize) -> Markup {
+    fn published(&self, index: usize, curve: &Curve) -> Markup {
         html! {
-            g class={ "s" (colour) } { @for point in &curve.points {
+            g class={ "s" (self.colours[index]) } { @for point in &curve.points {
                 @let (x, y) = self.place(point.x, point.y);
-                (diamond(x, y))
+                (mark(self.shapes[index], x, y))
             } }
         }
     }
@@ -177,22 +193,37 @@ impl<'d> Drawing<'d> {
         html! {
             (self.across(strip, top, "difference", 3))
             line.zero x1=(px(self.left)) x2=(px(WIDTH - RIGHT)) y1=(zero) y2=(zero) {}
-            @for (all, colour) in self.residuals.iter().zip(&self.colours) {
-                g class={ "s" (colour) } { @for residual in all {
+            @for (index, all) in self.residuals.iter().enumerate() {
+                g class={ "s" (self.colours[index]) } { @for residual in all {
                     @let (x, y) = (self.left + self.x.at(residual.x), y(residual.share));
                     line.curve x1=(px(x)) x2=(px(x)) y1=(zero) y2=(px(y)) {}
-                    (diamond(x, y))
+                    (mark(self.shapes[index], x, y))
                 } }
             }
         }
     }
 }
 
-/// A published point.
-fn diamond(x: f64, y: f64) -> Markup {
-    let corners = [(0.0, -PUBLISHED), (PUBLISHED, 0.0), (0.0, PUBLISHED), (-PUBLISHED, 0.0)];
-    let corners = corners.map(|(dx, dy)| format!("{},{}", px(x + dx), px(y + dy)));
+/// A published point: a diamond, a square, or a triangle, so that points of one curve can be told apart.
+fn mark(shape: usize, x: f64, y: f64) -> Markup {
+    let corners: &[(f64, f64)] = match shape % 3 {
+        0 => &[(0.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)],
+        1 => &[(-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)],
+        _ => &[(0.0, -1.0), (1.0, 0.8), (-1.0, 0.8)],
+    };
+    let corners = corners.iter().map(|(dx, dy)| (x + dx * PUBLISHED, y + dy * PUBLISHED));
+    let corners: Vec<String> = corners.map(|(x, y)| format!("{},{}", px(x), px(y))).collect();
     html! { polygon.published points=(corners.join(" ")) {} }
+}
+
+/// The shape of each curve's points.
+fn shapes(chart: &Curves) -> Vec<usize> {
+    let mut next = 0;
+    let shape = |curve: &Curve| {
+        next += usize::from(curve.is_published);
+        next.saturating_sub(1)
+    };
+    chart.curves.iter().map(shape).collect()
 }
 
 /// Where each entry of the legend begins.
@@ -244,6 +275,11 @@ mod tests {
     #[test]
     fn published_points_have_the_colour_of_their_curve() {
         assert_eq!(colours(&chart()), [0, 0, 1]);
+    }
+
+    #[test]
+    fn points_of_one_curve_can_be_told_apart() {
+        assert_eq!(shapes(&chart()), [0, 0, 1]);
     }
 
     /// A strip is drawn only where points are compared.
