@@ -14,7 +14,7 @@
     copy.setAttribute("width", width);
     copy.setAttribute("height", height);
     copy.prepend(document.createElementNS("http://www.w3.org/2000/svg", "style"));
-    copy.firstChild.textContent = style + "svg { background: var(--paper); font: 13px sans-serif; }";
+    copy.firstChild.textContent = style;
     return "data:image/svg+xml;charset=utf-8," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
   };
   const png = (svg, then) => {
