@@ -105,7 +105,8 @@ fn found_figures(folder: &Folder) -> usize {
     std::fs::read_dir(folder.path("figures")).unwrap().count()
 }
 
-/// Models give equal results everywhere, so that their pictures are the same, too. With LINECARD_WRITE=1 they are written.
+/// Models give equal results everywhere, so that their pictures are the same, too. With `LINECARD_WRITE=1` they
+/// are written.
 fn figures_are_those_of_the_manual(made: &Path) {
     let kept = root().join("docs/results/papers");
     let read = |folder: &Path| -> BTreeMap<OsString, Vec<u8>> {
