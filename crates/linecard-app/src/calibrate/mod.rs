@@ -48,7 +48,7 @@ pub struct Config {
     #[schemars(extend("x-value" = "N", "x-default" = "the one after or before"))]
     pub other_core: Option<usize>,
     /// measure stages of offloads, or of transfers, and keep what the file has of the others
-    #[schemars(extend("x-value" = "WHAT"))]
+    #[schemars(extend("x-value" = "WHAT", "enum" = ["offload", "transfer"]))]
     pub only: Option<Only>,
     /// measure for a second or two instead of some more, and no repair codes
     pub quick: bool,

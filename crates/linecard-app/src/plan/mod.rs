@@ -9,7 +9,7 @@ mod transfers;
 mod verify;
 
 pub use config::{Config, Demand, Keeps, Machine, Preference, Stage, Unit};
-pub use outcome::{Asked, PlanOutcome, Verified};
+pub use outcome::{DemandOutcome, PlanOutcome, Verified};
 pub use verify::{Verify, VerifyConfig};
 
 use crate::{Context, Error, Job};

@@ -15,7 +15,7 @@ pub(super) const KEPT: f64 = 0.97;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlanOutcome {
     /// Asked for
-    pub demand: Asked,
+    pub demand: DemandOutcome,
     /// Stages: asked λ, a core's capacity h, utilisation U, replicas, batch, cores
     pub stages: Named<PlannedStage>,
     /// Cores: what they do in turn, how much they are used, how long a cycle takes
@@ -38,7 +38,7 @@ pub struct PlanOutcome {
 
 /// What is asked, whatever comes of it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Asked {
+pub struct DemandOutcome {
     /// goodput
     pub goodput: BitRate,
     /// payload of a packet
@@ -200,7 +200,7 @@ impl PlanOutcome {
         let PlanInput { demand, machine, stages, .. } = input;
         let remark = remark.as_ref();
         let mut outcome = Self {
-            demand: Asked {
+            demand: DemandOutcome {
                 goodput: BitRate(demand.goodput_bps),
                 payload: ByteCount(demand.payload as u64),
                 packets: PacketRate { per_second: demand.packets_per_second() },

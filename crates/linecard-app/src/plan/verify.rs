@@ -22,7 +22,7 @@ pub struct Verify;
 pub struct VerifyConfig {
     /// calibrate, and measure many configurations in turn, of the offloads or of transfers over loopback: predicted and
     /// measured rates in a table. Takes minutes, in which other programs get less of the cores
-    #[schemars(extend("x-value" = "WHAT", "x-flag-alone" = "offload"))]
+    #[schemars(extend("x-value" = "WHAT", "x-flag-alone" = "offload", "enum" = ["offload", "transfer"]))]
     pub verify: Option<Only>,
     /// rounds of `--verify`
     #[default(5)]
