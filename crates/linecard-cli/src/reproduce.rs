@@ -1,6 +1,5 @@
 //! `linecard reproduce`: published figures beside ours.
 
-use crate::failure::{EXIT_CODES, Failure};
 use crate::page::PageArguments;
 use crate::{account, interrupt, say, signals};
 use clap::{Args, ValueEnum};
@@ -8,6 +7,7 @@ use linecard_app::Context;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
 use linecard_app::reproduce::{Reproduced, reproduce};
+use linecard_app::{EXIT_CODES, Error};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ impl Reproduction {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     // Live experiments end at a signal by themselves, with what they have found.
     let has_experiments = !arguments.modelled && arguments.name == Some(Reproduction::LinuxJitter);
     let progress = if has_experiments {
@@ -140,7 +140,7 @@ const JITTER: &str = "Live figures are this host's, at this moment: no row of th
 fn all(
     json: bool,
     context: &Context<'_>,
-) -> Result<(Vec<Reproduced>, Result<(), Failure>), Failure> {
+) -> Result<(Vec<Reproduced>, Result<(), Error>), Error> {
     let mut unexplained = 0;
     let mut all = Vec::new();
     let mut reports = serde_json::Map::new();
@@ -164,7 +164,7 @@ fn all(
 }
 
 /// Writes figures as files named after the reproduction and the figure.
-fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Failure> {
+fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> {
     let Some(folder) = folder else { return Ok(()) };
     for one in all {
         let name = one.report.job().trim_start_matches("reproduce ");
