@@ -113,7 +113,9 @@ impl FlowHasher {
         lane: u32,
     ) -> Option<u64> {
         const ETHERNET: u16 = 14;
-        match layout.usual_network().map(|layer| (layer.kind, layer.offset)) {
+        // Bytes behind a datagram do not make another flow of it.
+        let network = layout.usual_network().or_else(|| layout.usual_network_in(Form::Padded));
+        match network.map(|layer| (layer.kind, layer.offset)) {
             Some((LayerKind::Ipv4, ETHERNET)) => self.usual_ipv4::<14, 38>(bytes, lane),
             Some((LayerKind::Ipv6, ETHERNET)) => self.usual_ipv6::<14, 58>(bytes, lane),
             Some((LayerKind::Ipv4, 0)) => self.usual_ipv4::<0, 24>(bytes, lane),
@@ -354,7 +356,12 @@ mod tests {
         let port: u16 = [7, 8, 4789, 8472][usize::from(below(4))];
         bytes.extend([0, below(2)]);
         bytes.extend(port.to_be_bytes());
-        let rest: &[u8] = if transport == 6 { &[0, 0, 0, 9, 0, 0, 0, 0, 0x50] } else { &[0, len] };
+        // Some datagrams end before their IP packet does.
+        let rest: &[u8] = if transport == 6 {
+            &[0, 0, 0, 9, 0, 0, 0, 0, 0x50]
+        } else {
+            &[0, len - u8::from(below(4) == 0)]
+        };
         bytes.extend(rest);
         bytes.resize(bytes.len() + usize::from(len) - 4 - rest.len(), 0x66);
         (if ethernet { LinkType::Ethernet } else { LinkType::Raw }, bytes)
