@@ -58,12 +58,12 @@ impl FlowHasher {
     /// than [`MAX_HEADER_LEN`] bytes of headers.
     #[must_use]
     pub fn flow<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>) -> Option<u64> {
-        self.flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
+        self.usual_flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
     }
 
-    /// [`FlowHasher::flow`] for bytes with this layout.
+    /// [`FlowHasher::flow`] for packets with other headers than most.
     #[inline]
-    pub(crate) fn flow_of(&mut self, bytes: &[u8], layout: &Layout, lane: u32) -> Option<u64> {
+    fn flow_of(&mut self, bytes: &[u8], layout: &Layout, lane: u32) -> Option<u64> {
         let Self { keys, last, shapes } = self;
         if !matches!(layout.form(), Form::Datagram | Form::Padded) {
             return None;
@@ -103,8 +103,7 @@ impl FlowHasher {
         }
     }
 
-    /// As [`FlowHasher::flow_of`], but faster for the headers of most packets, and with other hashes for
-    /// them: TCP or UDP over IP without options, extension headers, tags or tunnels.
+    /// [`FlowHasher::flow`] for bytes with this layout. It is fast for the headers of most packets: TCP or UDP over IP without options, extension headers, tags or tunnels.
     #[inline(always)]
     pub(crate) fn usual_flow_of(
         &mut self,
