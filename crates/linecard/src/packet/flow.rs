@@ -115,7 +115,8 @@ impl FlowHasher {
         }
     }
 
-    /// [`FlowHasher::flow`] for bytes with this layout. It is fast for the headers of most packets: TCP or UDP over IP without options, extension headers, tags or tunnels.
+    /// [`FlowHasher::flow`] for bytes with this layout. It is fast for the headers of most packets: TCP or UDP over IP
+    /// without options, extension headers, tags or tunnels.
     #[inline(always)]
     pub(crate) fn usual_flow_of(
         &mut self,

@@ -1,7 +1,9 @@
 //! Packets that arrive together: a batch of packets, or frames that have not been wrapped in
 //! packets yet.
 
-use crate::packet::{BATCH, ChecksumState, FlowHasher, Layout, LinkType, Meta, Packet, Piece};
+use crate::packet::{
+    BATCH, ChecksumState, FlowHasher, Glance, Layout, LinkType, Meta, Packet, Piece,
+};
 use alloc::vec::{Drain, Vec};
 use core::ops::Range;
 
@@ -140,8 +142,8 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
         let (bytes, lane) = (self.frames.as_slice().get(index)?.as_ref(), self.meta.lane);
-        let (layout, flow) = match hasher.parse_usual(self.link, bytes, lane) {
-            Some((layout, flow)) => (layout, Some(flow)),
+        let (layout, flow) = match hasher.glance(self.link, bytes, lane) {
+            Some(Glance { layout, hash, .. }) => (layout, Some(hash)),
             None => parse_unusual(hasher, self.link, bytes, lane),
         };
         let left = self.len() - index;
