@@ -137,10 +137,7 @@ const JITTER: &str = "Live figures are this host's, at this moment: no row of th
      was dedicated hardware. What is emulated is done another way; see docs/design/jitter.md.";
 
 /// All: as text one behind the other, as JSON by their names.
-fn all(
-    json: bool,
-    context: &Context<'_>,
-) -> Result<(Vec<Reproduced>, Result<(), Error>), Error> {
+fn all(json: bool, context: &Context<'_>) -> Result<(Vec<Reproduced>, Result<(), Error>), Error> {
     let mut unexplained = 0;
     let mut all = Vec::new();
     let mut reports = serde_json::Map::new();
