@@ -98,9 +98,11 @@ fn points(name: &str, x: &[f64], y: &[f64]) -> Result<Vec<(f64, f64)>, String> {
 mod tests {
     use super::*;
     use crate::reproduce::expression::Query;
+    use linecard_config::Document;
 
     fn draw(text: &str) -> Result<Curves, String> {
-        let figure: Figure = toml::from_str(text).map_err(|error| error.to_string())?;
+        let document = Document::of_text("figure.toml", text).map_err(|error| error.to_string())?;
+        let figure: Figure = document.read_as().map_err(|error| error.to_string())?;
         figure.draw(&|query: &Query| match query.root.as_str() {
             "clients" => Ok(vec![1.0, 2.0, 3.0]),
             other => Err(format!("no {other}")),
