@@ -13,6 +13,9 @@ use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+/// Where `ip` is looked for, whatever the caller's environment says: this runs with its rights.
+const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin:/run/current-system/sw/bin";
+
 /// Waits until its input ends, and then has `ip` run it, each command whether or not others succeed.
 /// Signals that end a terminal's or a service's processes are for others.
 const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; commands=$(cat); \
@@ -42,6 +45,9 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), AttachError> 
     let (Some(near), Some(far)) = (interface, settings.far.device()) else {
         return Err(failed(refused(&settings.near, &settings.far)));
     };
+    for name in [near, far] {
+        check_name(name).map_err(failed)?;
+    }
     let plan = Plan::of(near).map_err(failed)?;
     let give_back = [plan.removed(far), plan.added(near)].concat();
     let moved = wait_to(&give_back).map_err(|error| failed(format!("sh: {error}")))?;
@@ -68,6 +74,15 @@ fn refused(near: &PortSpec, far: &PortSpec) -> String {
     )
 }
 
+/// A batch of `ip` has comments, quotes and lines that go on, which names of interfaces may contain.
+fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte);
+    match name.bytes().all(is_plain) {
+        true => Ok(()),
+        false => Err(format!("{name}: rename it to letters, digits and `.`, `_`, `-`, `@`, `+`")),
+    }
+}
+
 /// What an interface has.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
@@ -92,9 +107,10 @@ impl Plan {
         Ok(Self { addresses, routes })
     }
 
-    /// Commands that remove the addresses, and the routes with them.
+    /// Commands that remove the addresses, and the routes with them. The first address of a network
+    /// takes the others with it, and goes last.
     fn removed(&self, device: &str) -> String {
-        let all = self.addresses.iter();
+        let all = self.addresses.iter().rev();
         all.map(|address| format!("address del {address} dev {device}\n")).collect()
     }
 
@@ -118,8 +134,17 @@ fn own_routes(text: &str) -> impl Iterator<Item = String> {
     const STATES: [&str; 4] = ["linkdown", "dead", "offload", "trap"];
     let own = text.lines().filter(|line| !format!("{line} ").contains(" proto kernel "));
     own.map(|line| {
-        let words = line.split_whitespace().filter(|word| !STATES.contains(word));
-        words.collect::<Vec<_>>().join(" ")
+        let mut words = line.split_whitespace();
+        let mut route = Vec::new();
+        while let Some(word) = words.next() {
+            if word == "expires" {
+                // Its seconds, of which it prints the unit. Whoever announced it does so again.
+                words.next();
+            } else if !STATES.contains(&word) {
+                route.push(word);
+            }
+        }
+        route.join(" ")
     })
 }
 
@@ -129,13 +154,20 @@ fn is_link_local(address: &IpAddr) -> bool {
 
 /// Starts what gives back once this process lets go.
 fn wait_to(commands: &str) -> io::Result<Moved> {
-    let mut shell = Command::new("sh");
+    let mut shell = command("/bin/sh");
     shell.args(["-c", GIVE_BACK]).process_group(0);
     shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = shell.spawn()?;
     let written = child.stdin.as_mut().map(|pipe| pipe.write_all(commands.as_bytes()));
     let moved = Moved(child);
     written.unwrap_or(Ok(())).map(|()| moved)
+}
+
+/// With nothing of this process's environment.
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", PATH).current_dir("/");
+    command
 }
 
 fn batch(commands: &str) -> Result<(), String> {
@@ -145,7 +177,7 @@ fn batch(commands: &str) -> Result<(), String> {
 /// Runs `ip`, and returns what it says.
 fn ip(arguments: &[&str], input: &str) -> Result<String, String> {
     let told = |error: io::Error| format!("ip {}: {error}", arguments.join(" "));
-    let mut command = Command::new("ip");
+    let mut command = command("ip");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(told)?;
     if let Some(mut pipe) = child.stdin.take() {
@@ -168,11 +200,16 @@ mod tests {
     fn what_is_moved_is_what_somebody_has_set() {
         let text = "default via 192.0.2.1 proto dhcp metric 100 linkdown \n\
                     192.0.2.0/24 proto kernel scope link src 192.0.2.7 \n\
-                    10.0.0.0/8 via 192.0.2.2 \n";
+                    10.0.0.0/8 via 192.0.2.2 \n\
+                    default via fe80::1 proto ra metric 1024 expires 1799sec pref medium\n";
         let routes: Vec<String> = own_routes(text).collect();
         assert_eq!(
             routes,
-            ["default via 192.0.2.1 proto dhcp metric 100", "10.0.0.0/8 via 192.0.2.2"]
+            [
+                "default via 192.0.2.1 proto dhcp metric 100",
+                "10.0.0.0/8 via 192.0.2.2",
+                "default via fe80::1 proto ra metric 1024 pref medium"
+            ]
         );
         let plan = Plan {
             addresses: vec!["192.0.2.7/24".into(), "2001:db8::7/64".into()],
@@ -187,7 +224,18 @@ mod tests {
         );
         assert_eq!(
             plan.removed("eth0"),
-            "address del 192.0.2.7/24 dev eth0\naddress del 2001:db8::7/64 dev eth0\n"
+            "address del 2001:db8::7/64 dev eth0\naddress del 192.0.2.7/24 dev eth0\n"
         );
+    }
+
+    #[test]
+    fn names_that_a_batch_reads_as_something_else_are_refused() {
+        for name in ["eth0", "eth0.7", "veth-a@b", "wl_p3s0+"] {
+            assert_eq!(check_name(name), Ok(()));
+        }
+        for name in ["eth0#", "eth\\", "e'", "\"", "$(id)", "e;f"] {
+            let why = check_name(name).expect_err("it is none of these");
+            assert!(why.starts_with(name) && !why.contains('\n'), "{why}");
+        }
     }
 }

@@ -109,6 +109,9 @@ impl Listened {
         lines.extend(self.found);
         lines.extend(match self.class {
             Class::Ordinary => None,
+            Class::Refused => Some(
+                "no real-time scheduling of busy threads, which takes root or sys_nice".to_owned(),
+            ),
             Class::WhileBusy => Some("real-time scheduling of busy threads".to_owned()),
             Class::Realtime => Some("real-time scheduling".to_owned()),
         });

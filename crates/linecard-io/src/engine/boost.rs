@@ -27,11 +27,9 @@ impl Boost {
     ///
     /// # Errors
     ///
-    /// If the system cannot create a thread, or has no such futexes.
+    /// If the system cannot create a thread.
     pub(super) fn new(name: &str) -> io::Result<Self> {
         let lock = Arc::new(AtomicU32::new(0));
-        take(&lock)?;
-        give(&lock)?;
         let (ask, asked) = sync_channel(1);
         let lent = Arc::clone(&lock);
         let thread = thread::Builder::new().name(format!("{name} boost"));
@@ -75,6 +73,12 @@ impl fmt::Debug for Boost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Boost").field("is_taken", &self.is_taken).finish_non_exhaustive()
     }
+}
+
+/// Whether the kernel has such futexes, and a filter of system calls lets them pass.
+pub(super) fn is_possible() -> bool {
+    let lock = AtomicU32::new(0);
+    take(&lock).and_then(|()| give(&lock)).is_ok()
 }
 
 fn lend(lock: &AtomicU32, asked: &Receiver<()>) {

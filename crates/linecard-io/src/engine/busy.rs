@@ -13,9 +13,10 @@ const WAITING: usize = 32;
 /// pauses of a connection that is limited to a rate.
 const CALM_NS: u64 = 100_000_000;
 
-/// The time without sleep after which a real-time thread rests, and for how long: other threads get
-/// a share of its core, the kernel's own included. A rest is shorter than packets of 1,500 bytes at
-/// 10 Gbit/s take to fill a receive ring.
+/// In so much time a real-time thread sleeps for so long, or rests for what is missing: other threads
+/// get a share of its core, the kernel's own included. The kernel's limit for real-time threads need
+/// not hold for lent priority. A rest is shorter than packets of 1,500 bytes at 10 Gbit/s take to fill
+/// a receive ring.
 pub(super) const WORK_NS: u64 = 10_000_000;
 pub(super) const REST: Duration = Duration::from_micros(500);
 
@@ -25,9 +26,11 @@ pub(super) struct Busy {
     /// Where it is to be a real-time thread while it is busy.
     boost: Option<Boost>,
     is_realtime: bool,
-    /// When it was last busy, and when it last slept.
+    /// When it was last busy.
     busy: Instant,
-    slept: Instant,
+    /// Since when it counts how long it sleeps.
+    begun: Instant,
+    slept: Duration,
 }
 
 impl Busy {
@@ -39,7 +42,7 @@ impl Busy {
             Scheduling::Normal.set().map(|()| boost)
         });
         let boost = boost.and_then(Result::ok);
-        let is_realtime = class != Class::Ordinary && boost.is_none();
+        let is_realtime = class.is_realtime() && boost.is_none();
         Self { boost, is_realtime, ..Self::default() }
     }
 
@@ -50,27 +53,30 @@ impl Busy {
         if received >= WAITING || is_rate_high {
             self.busy = now;
             if !self.is_realtime && boost.take().is_ok() {
-                (self.is_realtime, self.slept) = (true, now);
+                (self.is_realtime, self.begun, self.slept) = (true, now, Duration::ZERO);
             }
         } else if self.is_realtime && now.ns_since(self.busy) >= CALM_NS {
             self.is_realtime = boost.give().is_err();
         }
     }
 
-    /// Notes that it sleeps.
-    pub(super) fn sleeps(&mut self, now: Instant) {
-        self.slept = now;
+    /// Notes that it has slept for so long.
+    pub(super) fn sleeps(&mut self, time: Duration) {
+        self.slept = self.slept.saturating_add(time);
     }
 
     /// Rests if that is due; returns whether it did.
     #[inline]
     pub(super) fn rest(&mut self, now: Instant) -> bool {
-        let is_due = self.is_realtime && now.ns_since(self.slept) >= WORK_NS;
-        if is_due {
-            self.sleeps(now);
-            thread::sleep(REST);
+        if !self.is_realtime || now.ns_since(self.begun) < WORK_NS {
+            return false;
         }
-        is_due
+        let missing = REST.saturating_sub(self.slept);
+        (self.begun, self.slept) = (now, Duration::ZERO);
+        if missing > Duration::ZERO {
+            thread::sleep(missing);
+        }
+        missing > Duration::ZERO
     }
 }
 
@@ -83,12 +89,16 @@ mod tests {
 
     #[test]
     fn a_real_time_thread_rests_and_others_do_not() {
-        let due = Instant::from_ns(START.as_ns() + WORK_NS);
+        let due = |windows| Instant::from_ns(START.as_ns() + windows * WORK_NS);
         let mut realtime = Busy::new(Class::Realtime, "test");
-        realtime.sleeps(START);
-        assert!(!realtime.rest(Instant::from_ns(due.as_ns() - 1)), "it has slept");
-        assert!(realtime.rest(due) && !realtime.rest(due), "once");
-        assert!(!Busy::new(Class::Ordinary, "test").rest(due));
+        realtime.sleeps(REST);
+        assert!(!realtime.rest(due(0)), "it has slept");
+        assert!(!realtime.rest(Instant::from_ns(due(1).as_ns() - 1)), "it is not yet due");
+        realtime.sleeps(REST - Duration::from_nanos(1));
+        assert!(realtime.rest(due(1)) && !realtime.rest(due(1)), "once, for what is missing");
+        for class in [Class::Ordinary, Class::Refused] {
+            assert!(!Busy::new(class, "test").rest(due(9)), "{class:?}");
+        }
     }
 
     /// In a thread of its own, whose class changes; without privileges from then on.

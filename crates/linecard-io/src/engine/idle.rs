@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 /// Turns without work before a thread sleeps: some 25 µs, within which programs answer each other, so
 /// that neither of the two packets waits for a wake-up. Sixteen turns took 60 µs for a request and its
@@ -93,17 +93,24 @@ impl Wakeup {
 
 impl Sleeper {
     /// Sleeps for at most this long, or until a descriptor is readable, unless `may_sleep` finds
-    /// work.
-    fn sleep(&self, others: &[OwnedFd], longest: Duration, may_sleep: impl FnOnce() -> bool) {
-        let mut is_rung = false;
+    /// work. Returns for how long.
+    fn sleep(
+        &self,
+        others: &[OwnedFd],
+        longest: Duration,
+        may_sleep: impl FnOnce() -> bool,
+    ) -> Duration {
+        let (mut is_rung, mut slept) = (false, Duration::ZERO);
         self.asleep.store(true, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
         if may_sleep() {
             let all = std::iter::once(&self.event).chain(others);
             let mut all: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
             let longest = Timespec::try_from(longest).ok();
+            let begun = Clock::now();
             // A signal also ends the sleep, and so does a lack of memory.
             let _ready = poll(&mut all, longest.as_ref());
+            slept = begun.elapsed();
             is_rung = all.first().is_some_and(|event| !event.revents().is_empty());
         }
         // A waker first takes the flag and then writes, possibly after this check: the next sleep
@@ -111,6 +118,7 @@ impl Sleeper {
         if !self.asleep.swap(false, Ordering::SeqCst) || is_rung {
             let _rung = rustix::io::read(&self.event, &mut [0_u8; 8]);
         }
+        slept
     }
 }
 
@@ -202,21 +210,20 @@ impl Idler {
             Idle::Spin => core::hint::spin_loop(),
             Idle::Yield => thread::yield_now(),
             Idle::Interrupt if self.rate.is_high(next.now) => {
-                self.busy.sleeps(next.now);
                 thread::sleep(NAP.min(until));
+                self.busy.sleeps(NAP.min(until));
             }
             _ if self.turns < PATIENCE => core::hint::spin_loop(),
             Idle::Sleep(time) => {
-                self.busy.sleeps(next.now);
                 thread::sleep(time.min(until));
+                self.busy.sleeps(time.min(until));
             }
             Idle::Interrupt | Idle::Wake => {
-                self.busy.sleeps(next.now);
                 // A thread that waits for room may be unable to receive, and its descriptors would
                 // stay readable.
                 let others = if next.is_blocked { &[] } else { &self.descriptors[..] };
                 if let Some(sleeper) = &self.wakeup.0 {
-                    sleeper.sleep(others, until, is_idle);
+                    self.busy.sleeps(sleeper.sleep(others, until, is_idle));
                 }
             }
         }
@@ -228,7 +235,6 @@ mod tests {
     use super::super::busy::{REST, WORK_NS};
     use super::super::scheduling::Class;
     use super::*;
-    use std::time::Instant as Clock;
 
     const NOW: Instant = Instant::from_ns(1_000_000_000);
 
@@ -293,6 +299,18 @@ mod tests {
             (0..1_000).for_each(|nth| idler.after(turn(moved), at(nth * WORK_NS / 10), || true));
             assert!(begun.elapsed() >= REST * 99, "{policy:?}");
         }
+    }
+
+    #[test]
+    fn a_real_time_thread_that_is_woken_at_once_rests() {
+        let readable = eventfd(1, EventfdFlags::CLOEXEC).expect("a descriptor is free");
+        let mut idler = Idler::new(Idle::Wake, wakeup(), vec![readable])
+            .with_busy(Busy::new(Class::Realtime, "test"));
+        let at = |ns| PollHint { now: Instant::from_ns(ns), wakeup: None, is_blocked: false };
+        let begun = Clock::now();
+        // A second of turns, 20 µs apart; after the first ones nothing but sleeps that end at once.
+        (0..50_000).for_each(|nth| idler.after(turn(0), at(nth * WORK_NS / 500), || true));
+        assert!(begun.elapsed() >= REST * 50);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The scheduling class of an engine's threads.
 
+use super::boost;
 use super::idle::Idle;
 use crate::sys::schedule;
 use std::cell::Cell;
@@ -18,14 +19,15 @@ pub enum Scheduling {
     /// As other threads of the system.
     #[default]
     Normal,
-    /// Real-time (`SCHED_FIFO`), with the lowest priority: before all ordinary threads. After 10 ms
-    /// without sleep, a thread sleeps for 0.5 ms, which leaves 5 % of its core to them. Requires
-    /// root or `CAP_SYS_NICE`.
+    /// Real-time (`SCHED_FIFO`), with the lowest priority: before all ordinary threads. In 10 ms a
+    /// thread sleeps for 0.5 ms at least, which leaves 5 % of its core to them. Requires root or
+    /// `CAP_SYS_NICE`.
     Realtime,
-    /// Real-time while a thread is busy, if that is permitted, threads sleep while they have nothing
-    /// to do, and there are fewer of them than cores; otherwise normal. The kernel wakes an ordinary
-    /// thread where its packet has arrived, and a real-time one on the core where it ran before:
-    /// that is why a thread that only passes single packets is an ordinary one.
+    /// Real-time while a thread is busy (all the time, if the kernel lends no priority by futexes,
+    /// `FUTEX_LOCK_PI`), if that is permitted, threads sleep while they have nothing to do, and there
+    /// are fewer of them than cores; otherwise normal. The kernel wakes an ordinary thread where its
+    /// packet has arrived, and a real-time one on the core where it ran before: that is why a thread
+    /// that only passes single packets is an ordinary one.
     Automatic,
 }
 
@@ -35,10 +37,19 @@ pub(crate) enum Class {
     /// As other threads of the system.
     #[default]
     Ordinary,
+    /// As other threads of the system, since no other is permitted.
+    Refused,
     /// Real-time while it is busy.
     WhileBusy,
     /// Real-time.
     Realtime,
+}
+
+impl Class {
+    /// Whether it may run in real time.
+    pub(super) fn is_realtime(self) -> bool {
+        matches!(self, Self::WhileBusy | Self::Realtime)
+    }
 }
 
 thread_local! {
@@ -75,8 +86,9 @@ impl Scheduling {
         let class = match self {
             Self::Normal => Class::Ordinary,
             Self::Realtime => self.set().map(|()| Class::Realtime)?,
-            Self::Automatic if Self::Realtime.set().is_ok() => Class::WhileBusy,
-            Self::Automatic => Class::Ordinary,
+            Self::Automatic if Self::Realtime.set().is_err() => Class::Refused,
+            Self::Automatic if boost::is_possible() => Class::WhileBusy,
+            Self::Automatic => Class::Realtime,
         };
         CLASS.set(class);
         Ok(class)
@@ -176,11 +188,11 @@ mod tests {
         };
         assert_eq!(entered(Scheduling::Normal).expect("it stays"), (Class::Ordinary, false));
         let (said, is) = entered(Scheduling::Automatic).expect("it may stay ordinary");
-        assert_eq!(said == Class::WhileBusy, is, "{said:?}");
+        assert_eq!(said.is_realtime(), is, "{said:?}");
         match entered(Scheduling::Realtime) {
             Ok(both) => assert_eq!(both, (Class::Realtime, true)),
             Err(error) => {
-                assert_eq!(said, Class::Ordinary, "the other was allowed");
+                assert_eq!(said, Class::Refused, "the other was allowed");
                 linecard_testkit::skip("real-time scheduling", error);
             }
         }

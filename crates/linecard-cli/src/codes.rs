@@ -1,10 +1,11 @@
-//! Errors of jobs, as the command ends with them.
+//! Exit codes of one command, for its help.
 
-pub(crate) use linecard_app::{EXIT_CODES, Error as Failure};
+use linecard_app::EXIT_CODES;
 
-/// Those among [`EXIT_CODES`] that a command can end with.
+/// Those among [`EXIT_CODES`] that a command can end with, and what is said about them.
 pub(crate) fn exit_codes(of: &[u8]) -> String {
-    let mut lines = EXIT_CODES.lines().take_while(|line| !line.is_empty());
+    let (table, about) = EXIT_CODES.split_once("\n\n").unwrap_or((EXIT_CODES, ""));
+    let mut lines = table.lines();
     let mut text = lines.next().unwrap_or_default().to_owned();
     let mut is_one = false;
     for line in lines {
@@ -17,6 +18,11 @@ pub(crate) fn exit_codes(of: &[u8]) -> String {
         if is_one {
             text = format!("{text}\n{line}");
         }
+    }
+    let words = about.split(|letter: char| !letter.is_ascii_digit());
+    let mut named = words.filter_map(|word| word.parse().ok());
+    if !about.is_empty() && named.all(|code: u8| of.contains(&code)) {
+        text = format!("{text}\n\n{about}");
     }
     text
 }
@@ -36,5 +42,12 @@ mod tests {
         assert_eq!(codes, ["Exit", "0", "4", "6"]);
         assert!(text.contains("there is no output when nothing could be read"), "{text}");
         assert!(!text.contains("scenario") && !text.contains("go on from there"), "{text}");
+    }
+
+    #[test]
+    fn what_is_said_about_codes_comes_with_them() {
+        let all: Vec<u8> = (0..=130).collect();
+        assert_eq!(exit_codes(&all), EXIT_CODES);
+        assert!(exit_codes(&[0, 1, 14, 16, 17, 130]).ends_with("is kept"));
     }
 }
