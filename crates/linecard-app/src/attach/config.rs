@@ -222,8 +222,8 @@ pub enum Scheduling {
     Auto,
     /// as all others: a thread that waits for its core while packets come loses them
     Normal,
-    /// before ordinary threads (`SCHED_FIFO`, priority 1; root or `cap_sys_nice`); a thread that has not slept for 10ms
-    /// leaves its core to others for 0.5ms
+    /// before ordinary threads (`SCHED_FIFO`, priority 1; root or `cap_sys_nice`); in 10ms a thread leaves its core to
+    /// others for 0.5ms at least
     Realtime,
 }
 
