@@ -166,7 +166,10 @@ typedef struct linecard_config {
     uint8_t trust_checksums;
     /* Not 0: TCP flows are created at their SYN, not at their first data. Default: 0. */
     uint8_t on_syn;
-    /* Not 0: every call of `linecard_coalescer_push` flushes all packets at its end. Default: 0. */
+    /* Not 0: every call of `linecard_coalescer_push` flushes all packets at its end. Packets are then examined
+     * only to join each other: one that meets no other packet of its flow in the call leaves as it came,
+     * whatever its checksum. Default: 0.
+     */
     uint8_t flush_at_end;
     /* Bytes of the virtio header that leaves with each packet: 10, 12 or 24; 0 for none. Default:
      * 0. With it, the checksum of merged packets is left to the reader of the header.
