@@ -294,6 +294,8 @@ pub struct BurstPacket {
     pub first: usize,
     /// Number of packets in it.
     pub packets: usize,
+    /// Which packets of the burst they are, in the order of their bytes: as many numbers.
+    pub numbers: *const usize,
 }
 
 /// Segments one behind the other, each with the bytes before and after it, so that they can be sent
