@@ -6,7 +6,7 @@
 //! alike; the medians are printed, with CPU seconds for each GB moved.
 //!
 //! `cargo bench -p linecard-io --bench ports [-- --rounds N --seconds N --only WORD]`, as root;
-//! without `--bench` two rows run once for a second. Needs `ip`, `ethtool` and `iperf3`; without them
+//! with `--smoke`, two rows run once for a second. Needs `ip`, `ethtool` and `iperf3`; without them
 //! or without rights it says so and ends well.
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
@@ -44,7 +44,8 @@ impl Plan {
         };
         let number = |name: &str| after(name).and_then(|value| value.parse().ok());
         let only = after("--only").map_or("", String::as_str);
-        if !arguments.iter().any(|argument| argument == "--bench") {
+        let has = |name: &str| arguments.iter().any(|argument| argument == name);
+        if !has("--bench") || has("--smoke") {
             let ways = vec![Way::KERNEL_GRO, Way::XDP];
             return Self { ways, loads: vec![LOADS[0]], rounds: 1, seconds: 1 };
         }

@@ -267,6 +267,7 @@ mod tests {
     #[test]
     fn a_against_a_is_called_an_effect_in_5_percent_at_most() {
         for (n, runs) in [(8, 10_000), (20, 300)] {
+            let runs = runs / linecard_testkit::part() as u64;
             let called = (0..runs).filter(|&seed| found(seed, n, 0.0)).count() as u64;
             std::eprintln!("A/A, {n} blocks: {called} of {runs} called an effect");
             let chance = binomial_at_least(called, runs, 0.05);
