@@ -106,12 +106,12 @@ pub(crate) struct Described<'f, P> {
 /// more fit, and after the last one. An error comes before the first call, and nothing has been
 /// changed then.
 pub(crate) fn cut<P: AsRef<[u8]>>(
-    frame: Described<'_, P>,
+    frame: &Described<'_, P>,
     room: Room,
     buffer: &mut [u8],
     out: &mut dyn FnMut(&Run),
 ) -> Result<(), Error> {
-    let Described { link, virtio, head, rest } = frame;
+    let Described { link, virtio, head, rest } = *frame;
     let link = types::link(link)?;
     let format = Format::of_len(virtio.len()).ok_or(Error::Invalid)?;
     let header = Header::read(virtio, format, Endian::Little).ok_or(Error::Invalid)?;

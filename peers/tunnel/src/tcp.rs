@@ -14,7 +14,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::AsRawFd;
 
 /// Bytes of each of the socket's two buffers.
-const BUFFER: usize = 4 << 20;
+const BUFFER: usize = 512 << 10;
 
 /// Runs the program on the device that `open` opens.
 pub fn run<D: Device + AsRawFd>(
