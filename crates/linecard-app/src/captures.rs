@@ -1,7 +1,7 @@
 //! Captures that jobs read and write.
 
 use crate::{Context, Error};
-use linecard_io::capture::{CaptureError, Compression, Decompressed, Lost, OutputFile};
+use linecard_io::capture::{CaptureError, Compression, Lost, OutputFile, decompressed};
 use linecard_io::convert::Unknown;
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// A file that cannot be opened, or is a folder.
 pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> {
     if path == Path::new("-") {
-        return Ok(Box::new(Decompressed::new(io::stdin().lock())));
+        return Ok(decompressed(io::stdin().lock()));
     }
-    Ok(Box::new(Decompressed::new(context.input(file(path, context)?))))
+    Ok(decompressed(context.input(file(path, context)?)))
 }
 
 /// The same for a conversion, whose input ends once the job is cancelled, so that it has an account of what was read.
@@ -33,9 +33,9 @@ pub fn open_until_stopped(path: &Path, context: &Context<'_>) -> Result<Box<dyn 
     if path == Path::new("-") {
         // A copy of the descriptor: what `Stdin` has buffered cannot be waited for.
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(refuse)?;
-        return Ok(Box::new(Decompressed::new(context.input_until_stopped(File::from(stdin)))));
+        return Ok(decompressed(context.input_until_stopped(File::from(stdin))));
     }
-    Ok(Box::new(Decompressed::new(context.input_until_stopped(file(path, context)?))))
+    Ok(decompressed(context.input_until_stopped(file(path, context)?)))
 }
 
 /// Opens a file, whose bytes the context expects; not those of a compressed one, since it is told of others.

@@ -1,8 +1,6 @@
 //! The cost of a stage's firings: measured, fitted, or given for a modelled core.
 
 use alloc::vec::Vec;
-use core::error::Error;
-use core::fmt;
 
 /// The most points of a [`Spread`].
 pub const MAX_POINTS: usize = 16;
@@ -103,31 +101,17 @@ pub struct Cost {
 }
 
 /// Why a cost is invalid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum CostError {
+    #[error("a cost is a number of nanoseconds, 0 or more, and not both parts are 0")]
     Value,
+    #[error("a spread has 1 to {MAX_POINTS} points, with ratios and shares of 0 or more")]
     Spread,
+    #[error("there is no measurement to fit a cost to")]
     NoSample,
 }
-
-impl fmt::Display for CostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Value => f.write_str(
-                "a cost is a number of nanoseconds, 0 or more, and not both parts are 0",
-            ),
-            Self::Spread => write!(
-                f,
-                "a spread has 1 to {MAX_POINTS} points, with ratios and shares of 0 or more"
-            ),
-            Self::NoSample => f.write_str("there is no measurement to fit a cost to"),
-        }
-    }
-}
-
-impl Error for CostError {}
 
 impl Cost {
     /// `a` and `e` in nanoseconds; every call takes the mean time.

@@ -6,7 +6,6 @@
 use super::ratio::{Ratio, integers};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::error::Error;
 use core::fmt;
 
 /// The most stages of a graph: more than any protocol here has.
@@ -58,67 +57,34 @@ pub struct Edge {
 }
 
 /// Why stages and edges do not form a graph that can run forever in bounded memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum GraphError {
+    #[error("there is no stage: name at least one")]
     Empty,
+    #[error("{stages} stages and {edges} edges: at most {MAX_STAGES} and {MAX_EDGES} are planned")]
     TooLarge { stages: usize, edges: usize },
+    #[error("two stages are named {0}: give each a name of its own")]
     Duplicate(String),
+    #[error("an edge names stage number {0}, which does not exist")]
     Unknown(usize),
+    #[error("the edge from {from} to {to} moves no token in a firing: rates are at least 1")]
     ZeroRate { from: String, to: String },
+    #[error("{from} gives tokens of kind {gives} where {to} takes {takes}")]
     Token { from: String, gives: Token, to: String, takes: Token },
+    #[error(
+        "the rates contradict each other at the edge from {from} to {to}: over another way {to} \
+         would have to fire at another rate, and tokens would pile up for ever"
+    )]
     Inconsistent { from: String, to: String },
+    #[error("{0} is in a cycle: feedback goes by acknowledgments and timers, not by edges")]
     Cycle(String),
+    #[error("{0} is joined to nothing: give it an edge, or leave it out")]
     Unconnected(String),
+    #[error("the rates up to {0} multiply to more than 64 bits hold")]
     Overflow(String),
 }
-
-impl fmt::Display for GraphError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("there is no stage: name at least one"),
-            Self::TooLarge { stages, edges } => write!(
-                f,
-                "{stages} stages and {edges} edges: at most {MAX_STAGES} and {MAX_EDGES} \
-                 are planned"
-            ),
-            Self::Duplicate(name) => {
-                write!(f, "two stages are named {name}: give each a name of its own")
-            }
-            Self::Unknown(stage) => {
-                write!(f, "an edge names stage number {stage}, which does not exist")
-            }
-            Self::ZeroRate { from, to } => write!(
-                f,
-                "the edge from {from} to {to} moves no token in a firing: rates are at \
-                 least 1"
-            ),
-            Self::Token { from, gives, to, takes } => {
-                write!(f, "{from} gives tokens of kind {gives} where {to} takes {takes}")
-            }
-            Self::Inconsistent { from, to } => write!(
-                f,
-                "the rates contradict each other at the edge from {from} to {to}: over \
-                 another way {to} would have to fire at another rate, and tokens would \
-                 pile up for ever"
-            ),
-            Self::Cycle(name) => write!(
-                f,
-                "{name} is in a cycle: feedback goes by acknowledgments and timers, not \
-                 by edges"
-            ),
-            Self::Unconnected(name) => {
-                write!(f, "{name} is joined to nothing: give it an edge, or leave it out")
-            }
-            Self::Overflow(name) => {
-                write!(f, "the rates up to {name} multiply to more than 64 bits hold")
-            }
-        }
-    }
-}
-
-impl Error for GraphError {}
 
 /// An acyclic, connected, consistent graph of stages.
 ///

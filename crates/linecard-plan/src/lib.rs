@@ -40,7 +40,7 @@ pub use graph::{Edge, Graph, GraphError, MAX_EDGES, MAX_STAGES, Port, Token};
 pub use mapping::{Flow, Mapping, Problem, Score};
 pub use parts::{MAX_PARTS, PlanInput};
 pub use saturation::saturation;
-pub use schedule::{Cycle, Load, Overrun, keeps_up, round_robin};
+pub use schedule::{Cycle, Load, Overrun, round_robin};
 pub use stage::{Demand, MAX_BATCH, MAX_CORES, Machine, Objective, PlanError, StageSpec, State};
 
 /// The smallest integer that is not below `x`, except for rounding errors in `x`, which is not

@@ -146,14 +146,6 @@ fn is_uneven(loads: &[Load<'_>]) -> bool {
     loads.iter().any(|load| load.cost.spread.points().len() > 1)
 }
 
-/// Whether a cycle with these batches is in time for all stages: the definition, without a search.
-#[must_use]
-pub fn keeps_up(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> bool {
-    let cycle = bound_ns(loads, batches, other_ns);
-    // Arrivals and work per cycle may be equal despite rounding.
-    loads.iter().zip(batches).all(|(load, batch)| cycle <= load.limit_ns(*batch) * (1.0 + 1e-9))
-}
-
 /// Enlarges batches to what has arrived, until no more arrives than is processed.
 fn grow(
     loads: &[Load<'_>],
@@ -234,6 +226,13 @@ mod tests {
             return cost;
         }
         cost.with_spread(Spread::new(&[(0.9, 0.6), (1.1, 0.37), (1.6, 0.03)]).expect("a spread"))
+    }
+
+    /// Whether a cycle with these batches is in time for all stages: the definition, without a search.
+    fn keeps_up(loads: &[Load<'_>], batches: &[u32], other_ns: f64) -> bool {
+        let cycle = bound_ns(loads, batches, other_ns);
+        // Arrivals and work per cycle may be equal despite rounding.
+        loads.iter().zip(batches).all(|(load, batch)| cycle <= load.limit_ns(*batch) * (1.0 + 1e-9))
     }
 
     /// All batches of up to 10 firings, tried one after the other.

@@ -4,8 +4,6 @@ use super::cost::Cost;
 use super::graph::Token;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::error::Error;
-use core::fmt;
 
 /// The state that a stage keeps between firings, which limits its replication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -152,30 +150,19 @@ pub enum Objective {
 }
 
 /// Why the input of a plan is invalid.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
 pub enum PlanError {
+    #[error("{specs} stages are described, and the graph has {stages}")]
     Stages { specs: usize, stages: usize },
+    #[error("stage {stage}: {what}")]
     Stage { stage: String, what: &'static str },
+    #[error("{what}: {value}")]
     Value { what: &'static str, value: f64 },
+    #[error("{0} cores: 1 to {MAX_CORES} are planned for")]
     Cores(usize),
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stages { specs, stages } => {
-                write!(f, "{specs} stages are described, and the graph has {stages}")
-            }
-            Self::Stage { stage, what } => write!(f, "stage {stage}: {what}"),
-            Self::Value { what, value } => write!(f, "{what}: {value}"),
-            Self::Cores(cores) => write!(f, "{cores} cores: 1 to {MAX_CORES} are planned for"),
-        }
-    }
-}
-
-impl Error for PlanError {}
 
 /// The most cores of a plan.
 pub const MAX_CORES: usize = 256;

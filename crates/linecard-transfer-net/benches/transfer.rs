@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
 use linecard::rng::Rng;
-use linecard_transfer::send::Mode;
+use linecard_transfer::control::Mode;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::{Cores, processor_time};
 use linecard_transfer_net::file::{ChunkBytes, Input};

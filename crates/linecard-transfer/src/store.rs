@@ -50,10 +50,10 @@ impl Source {
         self.chunks.remove(&chunk)
     }
 
-    /// Appends the payload of `departure` to `out`. False if the chunk is not stored.
-    pub fn fill(&mut self, departure: &Transmit, out: &mut Vec<u8>) -> bool {
-        let chunk = departure.header.chunk;
-        match departure.body {
+    /// Appends the payload of `transmit` to `out`. False if the chunk is not stored.
+    pub fn fill(&mut self, transmit: &Transmit, out: &mut Vec<u8>) -> bool {
+        let chunk = transmit.header.chunk;
+        match transmit.body {
             Body::Data { offset, bytes } => {
                 let from = offset as usize;
                 let data = self.chunks.get(&chunk);

@@ -5,7 +5,7 @@ use linecard_jitter::linux::switches::Switches;
 use linecard_jitter::stats::CONFIDENCE;
 use linecard_jitter::stats::quantile::{Bounds, Quantile};
 use linecard_jitter::stats::rate::Rate;
-use linecard_jitter::stats::summary::Sorted;
+use linecard_jitter::stats::sorted::Sorted;
 use linecard_report::{Nanoseconds, Value};
 use schemars::JsonSchema;
 use serde::Serialize;

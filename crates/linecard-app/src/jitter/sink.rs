@@ -9,7 +9,7 @@ use linecard_config::{Count, Parsed};
 use linecard_jitter::linux::sink::{
     DEFAULT_CAPACITY, Received, Sink as Receiver, SinkConfig, SinkError, SinkMode,
 };
-use linecard_jitter::stats::summary::Sorted;
+use linecard_jitter::stats::sorted::Sorted;
 use linecard_jitter::stream::Schedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

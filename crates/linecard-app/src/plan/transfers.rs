@@ -8,21 +8,21 @@ use linecard::rng::Rng;
 use linecard_io::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_plan::{PlanInput, plan};
 use linecard_report::{Report, Section, Value};
+use linecard_transfer::control::{LaneKind, Mode};
 use linecard_transfer::fec::Scheme;
-use linecard_transfer::send::Mode;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::{Cores, processor_time};
 use linecard_transfer_net::file::{ChunkBytes, Input};
 use linecard_transfer_net::keys::SharedKey;
-use linecard_transfer_net::lane::{Family, Place, Spec};
+use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::receive::{ReceiveOptions, ReceiveProgress, receive};
 use linecard_transfer_net::send::{SendOptions, Sent, send};
 use linecard_transfer_net::stages::{Place as Folder, Stage};
 use std::fmt::Display;
 use std::fs;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -399,13 +399,8 @@ fn lane(transfer: &Transfer, goodput_bps: f64) -> Spec {
     let Transfer { payload, fec, lanes, .. } = *transfer;
     let on_line = f64::from(payload + OVERHEAD_BYTES as u32 + FRAMING) / f64::from(payload);
     let more = on_line * (1.0 + fec.overhead()) / lanes as f64;
-    Spec {
-        family: Family::Udp,
-        place: Place::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        port: None,
-        rate_bps: Some((goodput_bps * more) as u64),
-        shared: None,
-    }
+    let rate_bps = Some((goodput_bps * more) as u64);
+    Spec { rate_bps, ..Spec::new(LaneKind::Udp, Ipv4Addr::LOCALHOST.into()) }
 }
 
 /// Bits per second between the first look with some of the file and the last before its end.

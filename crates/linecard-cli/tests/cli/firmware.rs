@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 /// The most that a file of some hundred kilobytes may add to a run's memory.
 const MOST: u64 = 48 << 20;
 
-#[path = "../../../linecard-model/src/elf/bombs.rs"]
+#[path = "../../../linecard-model/src/elf/tests/bombs.rs"]
 mod bombs;
-#[path = "../../../linecard-model/src/elf/build.rs"]
+#[path = "../../../linecard-model/src/elf/tests/build.rs"]
 #[expect(dead_code, reason = "the tests of linecard-model use the rest")]
 mod build;
 

@@ -2,7 +2,7 @@
 
 use super::AttachError;
 use super::gate::{Gate, ThreadEvent};
-use crate::capture::{CaptureError, Decompressed, Format, OutputFile};
+use crate::capture::{CaptureError, Format, OutputFile, decompressed};
 use crate::port::{CaptureSink, CaptureSource, LivePort, Pace};
 use crate::rights::Account;
 use linecard::packet::{Batch, LinkType};
@@ -44,7 +44,7 @@ impl<S: Buffers> Player<S> {
         gate: &Arc<Gate>,
     ) -> Result<Self, AttachError> {
         let refused = |error| AttachError::Capture { path: path.into(), error };
-        let input: Box<dyn Read> = Box::new(Decompressed::new(open(path)?));
+        let input = decompressed(open(path)?);
         let mut source = CaptureSource::new(input, pool, pace).map_err(refused)?;
         source.look_ahead(!path.is_file());
         Ok(Self { source, path: path.into(), gate: Arc::clone(gate) })

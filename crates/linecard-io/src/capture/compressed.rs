@@ -65,6 +65,15 @@ impl Compression {
     }
 }
 
+/// An input whose compression, if it has any, is undone, as [`Decompressed`] does it. The decoders are compiled here, once,
+/// and not for each kind of input where it is read.
+pub fn decompressed<'i>(input: impl Read + 'i) -> Box<dyn Read + 'i> {
+    fn undo<'i>(input: Box<dyn Read + 'i>) -> Box<dyn Read + 'i> {
+        Box::new(Decompressed::new(input))
+    }
+    undo(Box::new(input))
+}
+
 /// What was read to recognise a compression, and the rest.
 type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 

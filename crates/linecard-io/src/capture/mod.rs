@@ -33,7 +33,7 @@ mod source;
 mod tests;
 mod writer;
 
-pub use compressed::{Compression, Decompressed, MAX_WINDOW};
+pub use compressed::{Compression, Decompressed, MAX_WINDOW, decompressed};
 pub use endian::Endianness;
 pub use error::{CaptureError, Damage};
 pub use flatten::Lost;

@@ -235,12 +235,12 @@ impl Charger<'_> {
     /// The core that has to process the packet in this stage.
     fn core(&self, stage: Stage, passage: &PacketTimes) -> Option<u16> {
         match stage {
-            Stage::Generator => self.trace.generator.map(|seat| seat.core),
+            Stage::Generator => self.trace.generator.map(|pinned| pinned.core),
             Stage::Send => Some(passage.sent_on),
             Stage::Notify | Stage::Softirq | Stage::Batch | Stage::Protocols => {
                 Some(passage.received_on)
             }
-            Stage::Wakeup | Stage::Application => self.trace.sink.map(|seat| seat.core),
+            Stage::Wakeup | Stage::Application => self.trace.sink.map(|pinned| pinned.core),
         }
     }
 
@@ -321,7 +321,7 @@ impl Charger<'_> {
 }
 
 fn unless_own(thread: u32, own: Option<PinnedThread>) -> Cause {
-    if own.is_some_and(|seat| seat.thread == thread) {
+    if own.is_some_and(|pinned| pinned.thread == thread) {
         Cause::Silent
     } else {
         Cause::Thread(thread)

@@ -73,9 +73,6 @@ impl Preset {
 }
 
 impl Headers {
-    /// ST 2022-6 of 1080i59.94, for custom streams.
-    pub const DEFAULT: Self = PRESETS[0].headers;
-
     /// Writes the headers of packet `sequence`, due `offset_ps` after the first one, into the first
     /// bytes of a payload.
     pub fn write(&self, sequence: u64, offset_ps: u128, payload: &mut [u8; 20]) {
@@ -209,10 +206,10 @@ mod tests {
     #[test]
     fn headers_are_rtp() {
         let mut payload = [0; 20];
-        Headers::DEFAULT.write(4_496, 33_366_666_666, &mut payload);
+        PRESETS[0].headers.write(4_496, 33_366_666_666, &mut payload);
         assert_eq!(payload[..4], [0x80, 0x80 | 98, 0x11, 0x90]);
         assert_eq!(payload[4..8], 900_899_u32.to_be_bytes());
         assert_eq!(payload[12..20], [0x08, 0, 0, 0, 0x02, 0x01, 0x71, 0]);
-        Headers::DEFAULT.write(u64::MAX - 1, u128::MAX, &mut payload);
+        PRESETS[0].headers.write(u64::MAX - 1, u128::MAX, &mut payload);
     }
 }

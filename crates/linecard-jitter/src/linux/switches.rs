@@ -18,6 +18,11 @@ impl Switches {
         Self::parse(&fs::read_to_string("/proc/thread-self/status").ok()?)
     }
 
+    /// Counters of a thread by its number; `None` when it is gone.
+    pub(crate) fn of_thread(thread: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{thread}/status")).ok()?)
+    }
+
     /// Difference to an earlier reading.
     #[must_use]
     pub fn since(self, before: Self) -> Self {

@@ -10,7 +10,7 @@
 //! stretch, half of the packets. Packet 0 of the schedule is placed so that the earliest packet is on
 //! time: what delay all packets have in common cannot be seen from here.
 
-use crate::stats::summary::Sorted;
+use crate::stats::sorted::Sorted;
 use alloc::vec::Vec;
 
 /// Segments of the fit: 2,016 pairs.
@@ -60,6 +60,13 @@ impl Fit {
         at_ns - self.start_ns - number * self.period_ns
     }
 
+    /// Lateness of all points, rounded to nanoseconds.
+    #[must_use]
+    pub fn lateness(&self, points: &[Point]) -> Sorted {
+        let late = |point: &Point| libm::round(self.late_ns(*point)) as i64;
+        Sorted::new(points.iter().map(late).collect())
+    }
+
     /// Parts per million by which the period exceeds `nominal_ns`: the sender's clock is that much
     /// slower than the capture's.
     #[must_use]
@@ -102,7 +109,6 @@ impl Cbr {
         let is_spike = |pair: &&[Point]| {
             pair[1].0.checked_sub(pair[0].0) == Some(1) && gap(pair) as f64 > limit_ns
         };
-        let late = |point: &Point| libm::round(fit.late_ns(*point)) as i64;
         let span_ns = match (points.first(), points.last()) {
             (Some(first), Some(last)) => last.1.saturating_sub(first.1),
             _ => 0,
@@ -110,7 +116,7 @@ impl Cbr {
         Self {
             fit,
             gaps: Sorted::new(points.windows(2).map(gap).collect()),
-            lateness: Sorted::new(points.iter().map(late).collect()),
+            lateness: fit.lateness(points),
             spikes: points.windows(2).filter(is_spike).count() as u64,
             span_ns,
         }

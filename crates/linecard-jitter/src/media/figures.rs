@@ -11,7 +11,7 @@ use super::st2110::bucket::Bucket;
 use super::st2110::vrx::{self, Occupancy, Reads};
 use super::st2110::{ReadSchedule, Stream, default_offset};
 use super::{FrameRate, NS};
-use crate::stats::summary::Sorted;
+use crate::stats::sorted::Sorted;
 use alloc::vec::Vec;
 
 /// The clock of video time stamps in ST 2110-10, and of ST 2022-6.
@@ -156,8 +156,7 @@ impl Figures {
         self.format = asked.or_else(by_period);
         let nominal_ns = self.format.map_or(due_period_ns, |format| format.period_ns());
         let period_ns = due_period_ns * fit.period_ns;
-        let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
-        let lateness = Sorted::new(due.iter().map(late).collect());
+        let lateness = fit.lateness(&due);
         self.nominal_ns = Some(nominal_ns);
         self.period_ns = Some(period_ns);
         self.skew = Skew::of((period_ns / nominal_ns - 1.0) * 1e6, self.span_ns, &lateness);
@@ -272,8 +271,7 @@ impl Figures {
             .collect();
         // The time on the sender's schedule replaces the number: its "period" is 1.
         let Some(fit) = Fit::of(&points) else { return };
-        let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
-        let lateness = Sorted::new(points.iter().map(late).collect());
+        let lateness = fit.lateness(&points);
         self.skew = Skew::of(fit.skew_ppm(1.0), self.span_ns, &lateness);
         let (active, total) = stream.schedule.active();
         let nominal_ns = stream.rate.frame_ns() / f64::from(stream.packets_per_frame)

@@ -71,15 +71,19 @@ pub struct Packet {
 }
 
 /// The source of a flow's packet numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Source {
+    #[default]
     Udp,
-    Rtp { ssrc: u32, payload_type: u8 },
+    Rtp {
+        ssrc: u32,
+        payload_type: u8,
+    },
     Probe,
 }
 
 /// The packets of one flow, in order of arrival.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Flow {
     source: Source,
     packets: Vec<Packet>,
@@ -94,23 +98,6 @@ pub struct Flow {
     ancillary: usize,
     header: Option<st2022_6::Header>,
     last_line: u16,
-}
-
-impl Default for Flow {
-    fn default() -> Self {
-        Self {
-            source: Source::Udp,
-            packets: Vec::new(),
-            others: Vec::new(),
-            sequence: Unwrapped::default(),
-            clock: Unwrapped::default(),
-            st2022_6: 0,
-            video: 0,
-            ancillary: 0,
-            header: None,
-            last_line: 0,
-        }
-    }
 }
 
 impl Flow {

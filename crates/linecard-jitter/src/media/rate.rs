@@ -7,7 +7,7 @@
 
 use super::cbr::{self, Cbr, Fit};
 use super::flow::{Packet, by_number};
-use crate::stats::summary::Sorted;
+use crate::stats::sorted::Sorted;
 use alloc::vec::Vec;
 
 /// A flow of plain UDP or RTP is even only if 95 % of its packets are within so many periods, and this
@@ -137,8 +137,7 @@ impl RtpTime {
         let off = |clock: &u32| fit.period_ns * f64::from(*clock) / 1e9 - 1.0;
         let is_it = |clock: &u32| off(clock).abs() <= CLOCK_TOLERANCE;
         let clock = CLOCKS.into_iter().find(is_it)?;
-        let late = |point: &cbr::Point| libm::round(fit.late_ns(*point)) as i64;
-        let lateness = Sorted::new(points.iter().map(late).collect());
+        let lateness = fit.lateness(&points);
         Some(Self { clock, skew_ppm: off(&clock) * 1e6, lateness })
     }
 }

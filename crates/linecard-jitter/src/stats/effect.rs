@@ -141,19 +141,6 @@ pub fn smallest_p(blocks: usize) -> f64 {
     if blocks <= EXACT_BLOCKS { libm::pow(0.5, blocks as f64 - 1.0).min(1.0) } else { drawn }
 }
 
-/// The minimum number of blocks that can show an effect at this level, with this many toggles under
-/// Holm's correction; at most [`MAX_BLOCKS`].
-///
-/// ```
-/// use linecard_jitter::stats::effect::blocks_needed;
-/// assert_eq!((blocks_needed(0.05, 1), blocks_needed(0.05, 6)), (6, 8));
-/// ```
-#[must_use]
-pub fn blocks_needed(level: f64, toggles: usize) -> usize {
-    let enough = |blocks: &usize| smallest_p(*blocks) * toggles.max(1) as f64 <= level;
-    (MIN_BLOCKS..MAX_BLOCKS).find(enough).unwrap_or(MAX_BLOCKS)
-}
-
 /// Mean of A and mean of B.
 fn means_of_block((index, block): (usize, &Block)) -> Result<(f64, f64), EffectError> {
     let [first, second, third, fourth] = *block;
@@ -344,8 +331,6 @@ mod tests {
     #[test]
     fn five_blocks_have_no_verdict_at_5_percent() {
         assert_eq!(smallest_p(5), 0.0625);
-        assert_eq!(blocks_needed(0.05, 1), 6);
-        assert_eq!(blocks_needed(0.05, 10), 9);
-        assert_eq!(blocks_needed(0.0, 1), MAX_BLOCKS);
+        assert_eq!(smallest_p(6), 0.03125);
     }
 }

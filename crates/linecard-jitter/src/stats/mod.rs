@@ -10,6 +10,7 @@ pub mod effect;
 pub mod holm;
 pub mod quantile;
 pub mod rate;
+pub mod sorted;
 pub mod special;
 pub mod summary;
 

@@ -10,8 +10,8 @@
 //! Samples of a stream come in bursts and are not independent; then this interval is too narrow,
 //! and [`super::bootstrap`] gives the wider one.
 
+use super::sorted::Sorted;
 use super::special::{binomial_at_least, binomial_at_most};
-use super::summary::Sorted;
 
 /// A quantile with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,13 +59,6 @@ impl Quantile {
         let too_few = || Bounds::TooFew { n, needed: samples_needed(q, confidence) };
         Some(Self { q, value_ns, bounds: bounds.unwrap_or_else(too_few) })
     }
-}
-
-/// The rank of quantile `q` among `n` samples, from 1; 0 when there are none.
-pub(super) fn rank(q: f64, n: u64) -> u64 {
-    // Products such as 0.9999 · 10000 may come out a little too large.
-    let wanted = libm::ceil(q.clamp(0.0, 1.0) * n as f64 * (1.0 - 4.0 * f64::EPSILON));
-    (wanted as u64).clamp(n.min(1), n)
 }
 
 /// Ranks, from 1, that enclose quantile `q` of the distribution with this confidence; `None` if `n`
@@ -206,6 +199,5 @@ mod tests {
         assert_eq!(quantile.bounds, Bounds::TooFew { n: 1_000, needed: 29_956 });
         assert_eq!(Quantile::of(&samples, 1.5, 0.95), None);
         assert_eq!(Quantile::of(&Sorted::default(), 0.5, 0.95), None);
-        assert_eq!(rank(0.9999, 10_000), 9_999);
     }
 }

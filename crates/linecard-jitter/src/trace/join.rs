@@ -249,7 +249,7 @@ impl Join {
             cores: trace.cores.iter().map(|core| (*core, Core::default())).collect(),
             counts: Counts { lost: trace.lost, ..Counts::default() },
             deferring: Deferring::of(trace),
-            sink: trace.sink.map_or(0, |seat| seat.thread),
+            sink: trace.sink.map_or(0, |pinned| pinned.thread),
             is_sink_running: false,
             waiting: Vec::new(),
         }

@@ -136,17 +136,18 @@ pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
 /// Whether both ends were seen on their cores: in a container, the kernel may know threads by other
 /// ids than they know themselves, and their own time would be charged to another thread.
 fn seated(trace: &Trace) -> Gate {
-    let is_seen = |seat: &PinnedThread| {
+    let is_seen = |pinned: &PinnedThread| {
         let takes = |event: &Event| match event.what {
             EventKind::Switch { from, to, .. } => {
-                event.core == seat.core && [from, to].contains(&seat.thread)
+                event.core == pinned.core && [from, to].contains(&pinned.thread)
             }
             _ => false,
         };
         trace.events.iter().any(takes)
     };
     let ends = [("sink", &trace.sink), ("sender", &trace.generator)];
-    let unseen = ends.iter().filter(|(_, seat)| seat.as_ref().is_some_and(|seat| !is_seen(seat)));
+    let unseen =
+        ends.iter().filter(|(_, pinned)| pinned.as_ref().is_some_and(|pinned| !is_seen(pinned)));
     let unseen: Vec<&str> = unseen.map(|(name, _)| *name).collect();
     let found = match unseen.as_slice() {
         [] => Cow::Borrowed("both ends were seen on their cores"),

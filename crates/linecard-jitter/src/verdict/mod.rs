@@ -8,7 +8,8 @@ pub use remedy::remedy;
 
 use crate::ledger::Ledger;
 use crate::stats::rate::Rate;
-use crate::stats::summary::{Sorted, Summary};
+use crate::stats::sorted::Sorted;
+use crate::stats::summary::Summary;
 use crate::stream::{Arrival, Measured, Schedule};
 use crate::trace::{Counts, Joined, Stage, Timeline, Trace};
 use alloc::vec::Vec;

@@ -24,10 +24,6 @@
     reason = "files are read here, and it is never built without std"
 )]
 
-#[cfg(test)]
-mod bombs;
-#[cfg(test)]
-mod build;
 mod error;
 mod header;
 mod lines;

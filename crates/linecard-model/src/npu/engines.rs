@@ -1,7 +1,7 @@
 //! The components around the receive threads: DMA engine, host, sending thread, client.
 
 use super::config::Discipline;
-use super::frame::{self, Say, Way};
+use super::frame::{self, Direction, Say};
 use super::machine::{Event, Job, Machine};
 use crate::Ps;
 use alloc::vec::Vec;
@@ -111,7 +111,7 @@ impl Machine<'_> {
     }
 
     fn receive(&mut self, job: &Job) {
-        let Some((Way::ToServer(port), _)) = frame::read(job.packet.bytes()) else { return };
+        let Some((Direction::ToServer(port), _)) = frame::read(job.packet.bytes()) else { return };
         let Some(number) = self.connection(port) else { return };
         let receiver = &mut self.receivers[number];
         let said = receiver.take((number, &job.packet), self.now, &mut self.shared);
@@ -142,7 +142,7 @@ impl Machine<'_> {
 
     /// The host sends a segment. The connection's thread sees it, which takes no time here.
     fn say(&mut self, number: usize, say: &Say) {
-        let bytes = frame::build(Way::ToClient(self.senders[number].port), say, &[]);
+        let bytes = frame::build(Direction::ToClient(self.senders[number].port), say, &[]);
         let mut packet = Packet::new(bytes, LinkType::Ethernet, Meta::default());
         let thread = usize::from(self.homes[number]);
         if self.threads[thread].offloads.answer(&mut packet) {

@@ -20,7 +20,7 @@ const MIN_FRAME: usize = 60;
 
 /// The direction of a frame and its connection, identified by the client's port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     ToServer(u16),
     ToClient(u16),
 }
@@ -35,12 +35,12 @@ pub(super) struct Say {
 }
 
 /// A frame with this segment and payload.
-pub(super) fn build(way: Way, say: &Say, payload: &[u8]) -> Vec<u8> {
+pub(super) fn build(direction: Direction, say: &Say, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADERS + payload.len());
     bytes.resize(HEADERS, 0);
-    let (from, to, source, destination, macs) = match way {
-        Way::ToServer(port) => (CLIENT, SERVER, port, SERVER_PORT, [2, 1]),
-        Way::ToClient(port) => (SERVER, CLIENT, SERVER_PORT, port, [1, 2]),
+    let (from, to, source, destination, macs) = match direction {
+        Direction::ToServer(port) => (CLIENT, SERVER, port, SERVER_PORT, [2, 1]),
+        Direction::ToClient(port) => (SERVER, CLIENT, SERVER_PORT, port, [1, 2]),
     };
     (bytes[0], bytes[5], bytes[6], bytes[11]) = (2, macs[0], 2, macs[1]);
     bytes[MACS] = 8;
@@ -81,7 +81,7 @@ pub(super) fn build(way: Way, say: &Say, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The connection and contents of a frame; none if it is too short.
-pub(super) fn read(bytes: &[u8]) -> Option<(Way, Say)> {
+pub(super) fn read(bytes: &[u8]) -> Option<(Direction, Say)> {
     let tcp = header::get::<Tcp>(bytes, TRANSPORT)?;
     let say = Say {
         sequence: tcp.sequence,
@@ -90,9 +90,9 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Way, Say)> {
         window: tcp.window,
     };
     let way = if tcp.destination == SERVER_PORT {
-        Way::ToServer(tcp.source)
+        Direction::ToServer(tcp.source)
     } else {
-        Way::ToClient(tcp.destination)
+        Direction::ToClient(tcp.destination)
     };
     Some((way, say))
 }

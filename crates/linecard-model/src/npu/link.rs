@@ -2,7 +2,7 @@
 
 use super::client::{Sender, State};
 use super::config::{Dispatch, Start};
-use super::frame::{self, Way};
+use super::frame::{self, Direction};
 use super::machine::{Event, Machine};
 use super::thread::instant;
 use crate::Ps;
@@ -28,7 +28,7 @@ impl Machine<'_> {
             sender.in_line = false;
             let Some(segment) = sender.take(self.now, client) else { continue };
             let payload = self.shared.stream.bytes(connection, segment.offset, segment.len);
-            let bytes = frame::build(Way::ToServer(sender.port), &segment.say, payload);
+            let bytes = frame::build(Direction::ToServer(sender.port), &segment.say, payload);
             let time =
                 Ps::of_bits(frame::wire_bits(bytes.len()), client.link_rate.bits_per_second());
             self.wire = Some(bytes);
@@ -92,7 +92,7 @@ impl Machine<'_> {
 
     /// A frame has reached the client.
     pub(super) fn heard(&mut self, bytes: &[u8]) {
-        let Some((Way::ToClient(port), say)) = frame::read(bytes) else { return };
+        let Some((Direction::ToClient(port), say)) = frame::read(bytes) else { return };
         let Some(number) = self.connection(port) else { return };
         let sender = &mut self.senders[number];
         let (before, was_finished) = (sender.state, sender.is_finished());

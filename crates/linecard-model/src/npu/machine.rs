@@ -3,7 +3,7 @@
 use super::client::{Sender, State};
 use super::config::Config;
 use super::dma::Requests;
-use super::frame::{self, Say, Way};
+use super::frame::{self, Direction, Say};
 use super::host::{Receiver, Shared};
 use super::outcome::{Amount, Outcome};
 use super::stream::{Digest, Stream};
@@ -184,7 +184,7 @@ impl<'s> Machine<'s> {
             left_to_finish: client.connections,
             measured_bytes: 0,
             output: Output::default(),
-            outcome: Outcome::new(config.run.ends()),
+            outcome: Outcome { duration: config.run.ends(), ..Outcome::default() },
             config,
         };
         machine.homes = machine.senders.iter().map(|sender| machine.home(sender.port)).collect();
@@ -195,7 +195,7 @@ impl<'s> Machine<'s> {
     /// The thread to which a port's connection is steered.
     fn home(&self, port: u16) -> u16 {
         let say = Say { sequence: 0, acknowledgment: 0, flags: 0, window: 0 };
-        let bytes = frame::build(Way::ToServer(port), &say, &[]);
+        let bytes = frame::build(Direction::ToServer(port), &say, &[]);
         self.steer(&Packet::new(bytes, LinkType::Ethernet, Meta::default()))
     }
 
@@ -262,15 +262,15 @@ impl<'s> Machine<'s> {
         if thread.is_busy {
             return;
         }
-        let mut lets_go = false;
-        while thread.timeouts > 0 && !lets_go {
+        let mut flushes = false;
+        while thread.timeouts > 0 && !flushes {
             thread.timeouts -= 1;
             thread.offloads.advance(self.now, &mut self.output);
-            lets_go = !self.output.packets.is_empty();
+            flushes = !self.output.packets.is_empty();
         }
-        thread.has_packet = !lets_go && !thread.queue.is_empty();
-        thread.is_busy = lets_go || thread.has_packet;
-        if lets_go {
+        thread.has_packet = !flushes && !thread.queue.is_empty();
+        thread.is_busy = flushes || thread.has_packet;
+        if flushes {
             self.outcome.timeouts += 1;
             self.events.add(self.now + Ps::from_ns(npu.timeout_ns), Event::Done(number));
         } else if thread.has_packet {

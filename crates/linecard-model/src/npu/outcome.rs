@@ -98,7 +98,7 @@ pub struct DmaFigures {
 }
 
 /// The result of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// How long it lasted.
     pub duration: Ps,
@@ -141,30 +141,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing has happened yet.
-    pub(super) fn new(duration: Ps) -> Self {
-        Self {
-            duration,
-            client: ClientFigures::default(),
-            sent: Amount::default(),
-            delivered: Amount::default(),
-            dropped: Drops::default(),
-            held: Amount::default(),
-            duplicates: 0,
-            corrupt: 0,
-            host: host::Figures::default(),
-            dma: DmaFigures::default(),
-            active_acks: 0,
-            answers: 0,
-            answers_dropped: 0,
-            timeouts: 0,
-            threads_used: 0,
-            mean_aggregate: 0.0,
-            bits_per_second: 0.0,
-            digest: 0,
-        }
-    }
-
     /// Whether every packet and byte is accounted for: sent = delivered + dropped + held, and what
     /// the host got is what it took or refused.
     #[must_use]

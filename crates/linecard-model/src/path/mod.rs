@@ -78,10 +78,4 @@ impl Stream {
     pub fn with_blocking(self) -> Self {
         Self { wake: Some(Spread::ns(1_000, 500).or(1_000, 7_500)), ..self }
     }
-
-    /// Interrupts are throttled (figure 11).
-    #[must_use]
-    pub fn with_throttle(self, throttle: Ps) -> Self {
-        Self { throttle, ..self }
-    }
 }

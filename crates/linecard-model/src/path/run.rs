@@ -183,7 +183,7 @@ mod tests {
     /// Figure 11: packets come every 100 µs together, whether or not the socket blocks.
     #[test]
     fn throttling_hides_all_else() {
-        let base = Stream::default().with_throttle(Ps::from_ns(100_000));
+        let base = Stream { throttle: Ps::from_ns(100_000), ..Stream::default() };
         for stream in [base, base.with_blocking()] {
             let times = run(&stream);
             let (median, _, _) = shape(&times.interrupts);

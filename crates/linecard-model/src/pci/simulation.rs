@@ -65,14 +65,17 @@ pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
 ///
 /// # Errors
 /// A value out of its range.
-pub fn simulate_with_progress(config: &Config, watch: &Progress) -> Result<Outcome, ConfigError> {
+pub fn simulate_with_progress(
+    config: &Config,
+    progress: &Progress,
+) -> Result<Outcome, ConfigError> {
     linecard_config::check(config)?;
     let mut simulation = Simulation::new(config)?;
     simulation.begin();
     let end = config.run.ends();
-    let mut pulse = Ticker::new(watch, end.0 as usize);
+    let mut ticker = Ticker::new(progress, end.0 as usize);
     while simulation.events.next_time().is_some_and(|time| time <= end)
-        && pulse.keep_going(simulation.now.0 as usize)
+        && ticker.keep_going(simulation.now.0 as usize)
     {
         simulation.step();
     }

@@ -70,7 +70,7 @@ enum Event {
     /// A tag is free.
     Free,
     /// A request is with the host and the data are found.
-    Found,
+    DataRead,
 }
 
 /// Simulates `count` reads, packet after packet on both directions of the link: data read in bits per
@@ -90,9 +90,9 @@ pub fn simulate_reads(link: &Link, reads: &Reads, count: u32) -> f64 {
         match event {
             Event::Free => {
                 up_free = up_free.max(now) + up;
-                events.add(up_free + reads.latency.into(), Event::Found);
+                events.add(up_free + reads.latency.into(), Event::DataRead);
             }
-            Event::Found => {
+            Event::DataRead => {
                 down_free = down_free.max(now) + down;
                 events.add(down_free, Event::Free);
                 done += 1;

@@ -2,7 +2,7 @@
 
 use super::line::Arrival;
 use crate::Ps;
-use crate::rv32::{Image, Segment};
+use crate::rv32::Image;
 use crate::transmit::firmware::example_message;
 use crate::transmit::{Message, MessageError};
 use alloc::vec::Vec;
@@ -10,19 +10,14 @@ use alloc::vec::Vec;
 /// As published: 6 cycles of COM beside the transfer.
 #[must_use]
 pub fn published() -> Image {
-    flat(include_bytes!("../../../../firmware/images/receive.bin"))
+    Image::flat(include_bytes!("../../../../firmware/images/receive.bin"))
 }
 
 /// The fewest cycles before the transfer that we know: everything possible runs in parallel with
 /// it.
 #[must_use]
 pub fn best() -> Image {
-    flat(include_bytes!("../../../../firmware/images/receive_best.bin"))
-}
-
-/// Instructions from address 0 on, which is where they begin.
-fn flat(bytes: &[u8]) -> Image {
-    Image { entry: 0, segments: alloc::vec![Segment { address: 0, bytes: bytes.to_vec() }] }
+    Image::flat(include_bytes!("../../../../firmware/images/receive_best.bin"))
 }
 
 /// The packets of a message segmented for an MTU of `mtu` bytes, all available at once.

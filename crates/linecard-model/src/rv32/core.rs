@@ -230,7 +230,7 @@ impl Core {
             }
             if PROFILE {
                 self.now = now;
-                self.account(before);
+                self.count_cycles(before);
             }
         };
         self.now = now;
@@ -243,7 +243,7 @@ impl Core {
     }
 
     /// Adds the cycles since `before` to the instruction at an index.
-    fn account(&mut self, (at, before): (usize, Cycles)) {
+    fn count_cycles(&mut self, (at, before): (usize, Cycles)) {
         let cycles = self.cycles();
         if let Some(profile) = &mut self.profile {
             let counts = Counts {

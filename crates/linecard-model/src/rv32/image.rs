@@ -26,8 +26,13 @@ impl Image {
     /// Instructions from address 0, where the program begins.
     #[must_use]
     pub fn of_code(words: &[u32]) -> Self {
-        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        Self { entry: 0, segments: vec![Segment { address: 0, bytes }] }
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        Self::flat(&bytes)
+    }
+
+    /// Bytes of instructions from address 0, where the program begins.
+    pub(crate) fn flat(bytes: &[u8]) -> Self {
+        Self { entry: 0, segments: vec![Segment { address: 0, bytes: bytes.to_vec() }] }
     }
 }
 

@@ -124,7 +124,7 @@ impl SolveInput {
         steps: usize,
         limits: ClockLimits,
     ) -> Result<BottleneckAnalysis, SolveError> {
-        let mut ladder = BottleneckAnalysis { steps: Vec::new(), infeasible: None };
+        let mut analysis = BottleneckAnalysis { steps: Vec::new(), infeasible: None };
         let mut design = self.design.clone();
         for _ in 0..steps {
             let step = self.limit(&design)?;
@@ -133,17 +133,17 @@ impl SolveInput {
             let enough = self.predict(&step.design)?.carries(self.bits_per_second)
                 && step.design.line_bits_per_second.is_none_or(|line| line >= self.bits_per_second);
             let limit = step.limit;
-            ladder.steps.push(step);
+            analysis.steps.push(step);
             match relieved {
                 _ if enough => break,
                 Some(relieved) => design = relieved,
                 None => {
-                    ladder.infeasible = Some(limit);
+                    analysis.infeasible = Some(limit);
                     break;
                 }
             }
         }
-        Ok(ladder)
+        Ok(analysis)
     }
 }
 

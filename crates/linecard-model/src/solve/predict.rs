@@ -33,7 +33,7 @@ impl Firmware {
 
 /// The predicted throughput of a design for an endless mix. All sums are over the mix: a message of
 /// each flow times its weight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prediction {
     /// Core cycles, times the core's frequency: means over two clocks are fractions of that.
     cycles: u128,
@@ -121,17 +121,11 @@ impl Prediction {
             return None;
         }
         let mut sum = Self {
-            cycles: 0,
             core_hz: design.core.hz().into(),
             cores: design.cores as u128,
-            busy: 0,
-            moving: 0,
             dma_hz: design.dma.hz().into(),
-            packets: 0,
-            messages_wait: 0,
-            wire_bits: 0,
-            payload_bits: 0,
             line_bits_per_second: design.line_bits_per_second,
+            ..Self::default()
         };
         let timing = Timing::new(design, phase);
         for flow in &traffic.flows {

@@ -1,35 +1,30 @@
 //! Firmware that comes with the model; sources are in `firmware/`.
 
-use crate::rv32::{Image, Segment};
+use crate::rv32::Image;
 use alloc::vec::Vec;
 
 /// Approach 1: headers copied through the core's registers, as published (table 3).
 #[must_use]
 pub fn approach_1() -> Image {
-    flat(include_bytes!("../../../../firmware/images/approach1.bin"))
+    Image::flat(include_bytes!("../../../../firmware/images/approach1.bin"))
 }
 
 /// Approach 2: headers updated in place, as published (tables 1 and 2).
 #[must_use]
 pub fn approach_2() -> Image {
-    flat(include_bytes!("../../../../firmware/images/approach2.bin"))
+    Image::flat(include_bytes!("../../../../firmware/images/approach2.bin"))
 }
 
 /// The fewest cycles we know for the published hardware.
 #[must_use]
 pub fn best() -> Image {
-    flat(include_bytes!("../../../../firmware/images/best.bin"))
+    Image::flat(include_bytes!("../../../../firmware/images/best.bin"))
 }
 
 /// Approach 2 written in C: its steady packets cost what those of [`approach_2`] do.
 #[must_use]
 pub fn compiled() -> Image {
-    flat(include_bytes!("../../../../firmware/images/lso.bin"))
-}
-
-/// Instructions from address 0 on, which is where they begin.
-fn flat(bytes: &[u8]) -> Image {
-    Image { entry: 0, segments: alloc::vec![Segment { address: 0, bytes: bytes.to_vec() }] }
+    Image::flat(include_bytes!("../../../../firmware/images/lso.bin"))
 }
 
 /// A message to try designs with: TCP that must not be fragmented or, with `udp`, a UDP datagram that

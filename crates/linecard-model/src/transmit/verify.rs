@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use linecard::packet::header::{self, Ipv4};
 
 /// Checks packets in the order in which they are sent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Verifier {
     mtu: u16,
     /// Messages assigned but not completely sent, the current one first.
@@ -36,20 +36,7 @@ pub(super) struct Verifier {
 
 impl Verifier {
     pub(super) fn new(mtu: u16) -> Self {
-        Self {
-            mtu,
-            messages: VecDeque::new(),
-            expected: VecDeque::new(),
-            headers: Vec::new(),
-            header_at: 0,
-            payload_at: 0,
-            turn: 0,
-            begun: false,
-            right: 0,
-            wrong: 0,
-            first: None,
-            checked: 0,
-        }
+        Self { mtu, ..Self::default() }
     }
 
     /// Adds a message that was assigned to a core.

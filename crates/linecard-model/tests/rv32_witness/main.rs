@@ -5,7 +5,7 @@
 
 #[path = "../common/rv32.rs"]
 mod assembler;
-#[path = "../../src/elf/build.rs"]
+#[path = "../../src/elf/tests/build.rs"]
 mod build;
 mod program;
 

@@ -62,7 +62,7 @@ fn of_tcp(stride: usize, bytes: usize) -> Outcome<f64> {
             break far;
         }
     };
-    through(&mut near, &mut far, stride, bytes)
+    through(near.as_mut(), &mut far, stride, bytes)
 }
 
 fn through(near: &mut dyn Lane, far: &mut dyn Lane, stride: usize, bytes: usize) -> Outcome<f64> {

@@ -28,31 +28,45 @@ const ASK_TIMES: u32 = 3;
 /// What it reads meanwhile, at most.
 const LINGER_BYTES: usize = 1 << 20;
 
-pub(super) fn connect(
-    address: SocketAddr,
-    name: &str,
-    access: &Access,
-    deadline: Instant,
-) -> Result<Control, ControlError> {
-    only_within_this_machine(access, address.ip())?;
-    let left = deadline.saturating_duration_since(Instant::now());
-    // A timeout of zero is an error of its own.
-    let stream = TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1)))
-        .map_err(|cause| ControlError::Connect { name: name.to_owned(), cause })?;
-    let shaking = Handshake { stream, access, name, deadline, direction: Direction::FromClient };
-    shaking.run()
-}
+impl Control {
+    /// Connects to `address` and makes sure who is there, all before `deadline`. `name` is what the
+    /// user calls the other end: under it its key is known, and errors speak of it.
+    ///
+    /// # Errors
+    ///
+    /// Nobody there, or not who it should be. Every error says who is to blame and what to do.
+    pub fn connect(
+        address: SocketAddr,
+        name: &str,
+        access: &Access,
+        deadline: Instant,
+    ) -> Result<Self, ControlError> {
+        only_within_this_machine(access, address.ip())?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A timeout of zero is an error of its own.
+        let stream = TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1)))
+            .map_err(|cause| ControlError::Connect { name: name.to_owned(), cause })?;
+        let direction = Direction::FromClient;
+        Handshake { stream, access, name, deadline, direction }.run()
+    }
 
-pub(super) fn accept(
-    stream: TcpStream,
-    access: &Access,
-    deadline: Instant,
-) -> Result<Control, ControlError> {
-    let address = stream.peer_addr()?;
-    only_within_this_machine(access, address.ip())?;
-    let name = address.to_string();
-    let direction = Direction::FromServer;
-    Handshake { stream, access, name: &name, deadline, direction }.run()
+    /// Makes sure who has connected, before `deadline`. Blocks until then at most: an end that
+    /// expects others meanwhile accepts on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Control::connect`].
+    pub fn accept(
+        stream: TcpStream,
+        access: &Access,
+        deadline: Instant,
+    ) -> Result<Self, ControlError> {
+        let address = stream.peer_addr()?;
+        only_within_this_machine(access, address.ip())?;
+        let name = address.to_string();
+        let direction = Direction::FromServer;
+        Handshake { stream, access, name: &name, deadline, direction }.run()
+    }
 }
 
 /// Without keys, anybody on the way could take part.
@@ -156,8 +170,7 @@ impl Handshake<'_> {
     }
 
     fn wait(&self, for_write: bool) -> Result<(), ControlError> {
-        let flags = if for_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        match wait_until(self.deadline, &self.stream, flags)? {
+        match wait(&self.stream, for_write, self.deadline)? {
             true => Ok(()),
             false => Err(ControlError::TimedOut { name: self.name.to_owned() }),
         }
@@ -205,7 +218,7 @@ impl Handshake<'_> {
                 Ok(count) => left = left.saturating_sub(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !wait_until(end, &self.stream, PollFlags::IN).unwrap_or(false) {
+                    if !wait(&self.stream, false, end).unwrap_or(false) {
                         return;
                     }
                 }
@@ -248,8 +261,9 @@ fn statement(transport: &Transport, direction: Direction) -> Result<[u8; 33], Co
     Ok(statement)
 }
 
-/// Whether `stream` is ready before `end`.
-fn wait_until(end: Instant, stream: &TcpStream, flags: PollFlags) -> io::Result<bool> {
+/// Whether `stream` can be read, or written if that is asked for, before `end`.
+pub(super) fn wait(stream: &TcpStream, for_write: bool, end: Instant) -> io::Result<bool> {
+    let flags = if for_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let timeout = Timespec {

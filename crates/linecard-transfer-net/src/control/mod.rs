@@ -29,7 +29,7 @@ use linecard_transfer::control::{Message, Reader, Suite};
 use linecard_transfer::wire::MAX_LANES;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use transport::{Received, Transport};
 
 /// Bytes that wait to be sent, at most: some of the longest messages.
@@ -58,35 +58,6 @@ pub struct Control {
 const _: () = assert!(MAX_LANES <= 64);
 
 impl Control {
-    /// Connects to `address` and makes sure who is there, all before `deadline`. `name` is what the
-    /// user calls the other end: under it its key is known, and errors speak of it.
-    ///
-    /// # Errors
-    ///
-    /// Nobody there, or not who it should be. Every error says who is to blame and what to do.
-    pub fn connect(
-        address: SocketAddr,
-        name: &str,
-        access: &Access,
-        deadline: Instant,
-    ) -> Result<Self, ControlError> {
-        handshake::connect(address, name, access, deadline)
-    }
-
-    /// Makes sure who has connected, before `deadline`. Blocks until then at most: an end that
-    /// expects others meanwhile accepts on a thread of its own.
-    ///
-    /// # Errors
-    ///
-    /// As [`Control::connect`].
-    pub fn accept(
-        stream: TcpStream,
-        access: &Access,
-        deadline: Instant,
-    ) -> Result<Self, ControlError> {
-        handshake::accept(stream, access, deadline)
-    }
-
     /// The key of the other end, if ends are known by keys.
     #[must_use]
     pub const fn peer(&self) -> Option<Fingerprint> {
@@ -177,6 +148,27 @@ impl Control {
                 Received::Nothing => return Ok(None),
                 Received::Closed if self.reader.is_amid() => return Err(ControlError::ClosedEarly),
                 Received::Closed => return Err(ControlError::Closed),
+            }
+        }
+    }
+
+    /// Sends what waits, and waits for the next message; none if none has come for `patience`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Control::flush`] and [`Control::receive`].
+    pub(crate) fn wait_for_message(
+        &mut self,
+        patience: Duration,
+    ) -> Result<Option<Message>, ControlError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            self.flush()?;
+            if let Some(message) = self.receive()? {
+                return Ok(Some(message));
+            }
+            if !handshake::wait(&self.stream, self.wants_write(), deadline)? {
+                return Ok(None);
             }
         }
     }

@@ -142,17 +142,39 @@ impl Verifier {
         *self.objection.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         Err(refused.into())
     }
+}
 
-    fn check_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
-    }
+/// Signatures, the same for keys of either end: TLS 1.3 with raw keys, and nothing else.
+macro_rules! signatures_of_raw_keys {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _cert: &CertificateDer<'_>,
+            _dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            key: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+            let algorithms = &self.provider.signature_verification_algorithms;
+            verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
 }
 
 impl ServerCertVerifier for Verifier {
@@ -167,31 +189,7 @@ impl ServerCertVerifier for Verifier {
         self.look_at(end_entity).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.check_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    signatures_of_raw_keys!();
 }
 
 impl ClientCertVerifier for Verifier {
@@ -208,29 +206,5 @@ impl ClientCertVerifier for Verifier {
         self.look_at(end_entity).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.check_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    signatures_of_raw_keys!();
 }

@@ -2,12 +2,11 @@
 
 use linecard_transfer::control;
 use linecard_transfer::fec::{Kind, Scheme, SchemeError};
-use linecard_transfer::send;
 
 /// Kinds of forward error correction that this end knows, as messages number them.
 pub(crate) const FEC_KINDS: [u8; 4] = [0, 1, 2, 3];
 
-/// A scheme as it is told to the other end.
+/// A scheme as the control messages carry it.
 pub(crate) fn scheme_to_message(scheme: Scheme) -> control::FecScheme {
     let kind = match scheme.kind() {
         Kind::None => return control::FecScheme::NONE,
@@ -20,22 +19,13 @@ pub(crate) fn scheme_to_message(scheme: Scheme) -> control::FecScheme {
     control::FecScheme { kind, k, m }
 }
 
-/// The scheme that the other end told of.
-pub(crate) fn scheme_of_message(told: control::FecScheme) -> Result<Scheme, SchemeError> {
-    match told.kind {
-        1 => Scheme::xor(told.k.into()),
-        2 => Scheme::reed_solomon(told.k.into(), told.m.into()),
+/// The scheme that the other end sent.
+pub(crate) fn scheme_of_message(message: control::FecScheme) -> Result<Scheme, SchemeError> {
+    match message.kind {
+        1 => Scheme::xor(message.k.into()),
+        2 => Scheme::reed_solomon(message.k.into(), message.m.into()),
         3 => Ok(Scheme::DUPLICATE),
         _ => Ok(Scheme::NONE),
-    }
-}
-
-/// A mode as it is told to the other end.
-pub(crate) const fn mode_to_message(mode: send::Mode) -> control::Mode {
-    match mode {
-        send::Mode::Stable => control::Mode::Stable,
-        send::Mode::LowLatency => control::Mode::LowLatency,
-        send::Mode::Auto => control::Mode::Auto,
     }
 }
 

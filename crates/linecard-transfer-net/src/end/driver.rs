@@ -150,14 +150,6 @@ pub(crate) struct Driver<'a> {
     pub(crate) stop: &'a Progress,
 }
 
-/// What a turn leaves to be done.
-struct Turn {
-    /// More can be read at once.
-    more: bool,
-    /// When to come back for what sockets hold back.
-    again: Instant,
-}
-
 impl Driver<'_> {
     /// Runs a role to its end. If it fails, the other end is told why.
     pub(crate) fn run<R: Role>(
@@ -185,26 +177,27 @@ impl Driver<'_> {
             if stop.is_stopped() {
                 return role.stopped();
             }
-            let turn = turn(role, endpoint, now)?;
+            let has_more = turn(role, endpoint, now)?;
             if now.ns_since(shown) >= SHOW_NS {
                 shown = now;
                 role.show(endpoint, now);
             }
-            if turn.more {
+            if has_more {
                 endpoint.ready = Ready::ALL;
             } else if !role.is_over(endpoint, now) {
                 let moderation = role.moderation();
                 if !moderation.is_zero() {
                     std::thread::sleep(moderation);
                 }
-                endpoint.ready = wait(role, endpoint, turn.again, (&waiter, clock.now()))?;
+                endpoint.ready = wait(role, endpoint, (&waiter, clock.now()))?;
             }
         }
         Ok(())
     }
 }
 
-fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<Turn, R::Error> {
+/// One turn of the loop; whether more can be read at once.
+fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<bool, R::Error> {
     endpoint.relay.set_now(now);
     if endpoint.ready.has(CONTROL) || endpoint.relay.has_ready() {
         take_messages(role, endpoint, now)?;
@@ -213,13 +206,13 @@ fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<
     let more = take_packets(role, endpoint, now)? | endpoint.relay.has_ready();
     role.process(endpoint, now)?;
     relay_messages(role, endpoint, now)?;
-    let again = send_packets(role, endpoint, now)?;
+    send_packets(role, endpoint, now)?;
     if let Err(error) = endpoint.relay.flush(&mut endpoint.control) {
         role.disconnected(error)?;
         endpoint.relay.disconnected();
     }
     role.check(endpoint, now)?;
-    Ok(Turn { more, again })
+    Ok(more)
 }
 
 fn take_messages<R: Role>(
@@ -290,13 +283,12 @@ pub(crate) fn relay_messages<R: Role>(
     Ok(())
 }
 
-/// Sends what is due. Returns when to come back for what sockets hold back.
+/// Sends what is due.
 fn send_packets<R: Role>(
     role: &mut R,
     endpoint: &mut Endpoint,
     now: Instant,
-) -> Result<Instant, R::Error> {
-    let mut again = Instant::NEVER;
+) -> Result<(), R::Error> {
     for (lane, socket) in endpoint.sockets.iter_mut().enumerate() {
         if !role.is_up(lane) {
             continue;
@@ -306,24 +298,22 @@ fn send_packets<R: Role>(
             Err(FillError::Lane(error)) => Err(error),
             Err(FillError::Seal(error)) => return Err(error.into()),
         };
-        let flushed = socket.flush(now);
-        match filled.and(flushed) {
-            Ok(at) => again = again.min(at.unwrap_or(Instant::NEVER)),
-            Err(error) => role.lane_failed(lane, &error, now)?,
+        let flushed = socket.flush();
+        if let Err(error) = filled.and(flushed) {
+            role.lane_failed(lane, &error, now)?;
         }
     }
-    Ok(again)
+    Ok(())
 }
 
 /// Waits for sockets, the files' thread, or time.
 fn wait<R: Role>(
     role: &R,
     endpoint: &Endpoint,
-    again: Instant,
     (waiter, now): (&Waiter, Instant),
 ) -> Result<Ready, R::Error> {
     let Endpoint { control, relay, sockets, .. } = endpoint;
-    let mut until = again.min(relay.next_wakeup());
+    let mut until = relay.next_wakeup();
     let mut interests = Vec::with_capacity(1 + 2 * sockets.len());
     if !relay.is_down() {
         let (fd, write) = (control.as_fd(), control.wants_write());

@@ -41,7 +41,7 @@ const HEAD_BYTES: usize = 29;
 const _: () = assert!(HEAD_BYTES < linecard_transfer::control::MIN_PAYLOAD_BYTES as usize);
 
 /// Messages that were sent and are not confirmed, and what has come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Relay {
     now: Instant,
     /// Bytes of a packet's body.
@@ -74,24 +74,7 @@ pub(crate) struct Relay {
 impl Relay {
     /// Before the first message that is numbered; packets have bodies of `payload_bytes`.
     pub(crate) fn new(payload_bytes: u32) -> Self {
-        Self {
-            now: Instant::ZERO,
-            payload: payload_bytes as usize,
-            kept: VecDeque::new(),
-            kept_bytes: 0,
-            first: 0,
-            theirs: (0, 0),
-            came: 0,
-            came_by_control: 0,
-            part: Vec::new(),
-            ready: VecDeque::new(),
-            owes_answer: false,
-            asked: Instant::ZERO,
-            questions: 0,
-            unanswered: None,
-            is_lame: false,
-            is_down: false,
-        }
+        Self { payload: payload_bytes as usize, ..Self::default() }
     }
 
     /// The time of what follows.

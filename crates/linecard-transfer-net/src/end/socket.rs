@@ -2,7 +2,6 @@
 
 use crate::lane::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, ReceiveBuffer};
 use crate::seal::{Counters, Opener, SealError, Sealer};
-use linecard::time::Instant;
 use linecard_transfer::wire::{HEADER_BYTES, Header, TAG_BYTES};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -145,13 +144,13 @@ impl SealedSocket {
         Ok(())
     }
 
-    /// Hands over what waits, as far as the lane takes it. Returns when to do so again, if at a time.
+    /// Hands over what waits, as far as the lane takes it.
     ///
     /// # Errors
     ///
     /// [`LaneError`]: what waited is gone.
-    pub fn flush(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
-        let result = self.hand_over(now);
+    pub fn flush(&mut self) -> Result<(), LaneError> {
+        let result = self.hand_over();
         if result.is_err() || self.runs.is_empty() {
             self.area.clear();
             self.runs.clear();
@@ -159,14 +158,14 @@ impl SealedSocket {
         result
     }
 
-    fn hand_over(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
-        let again = self.lane.flush(now)?;
+    fn hand_over(&mut self) -> Result<(), LaneError> {
+        self.lane.flush()?;
         while let Some(run) = self.runs.front_mut() {
             let bytes = &self.area[run.start..run.end];
             let all = Datagrams { bytes, stride: run.stride };
             let taken = self.lane.send(&all.first((self.burst_bytes / run.stride).max(1)))?;
             if taken == 0 {
-                return Ok(again);
+                return Ok(());
             }
             let end = run.end.min(run.start + taken * run.stride);
             self.counters.sent += taken as u64;
@@ -176,7 +175,7 @@ impl SealedSocket {
                 self.runs.pop_front();
             }
         }
-        self.lane.flush(now)
+        self.lane.flush()
     }
 
     /// Opens what has come and gives each packet to `take`: its header, its body, and whom the network

@@ -31,7 +31,7 @@ pub(super) struct Header([u8; HEADER_BYTES]);
 
 /// What a journal says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Contents {
     /// The length of the chunks, which another run may have chosen otherwise.
     pub(super) chunk_bytes: ChunkBytes,
     /// Chunks that were whole.
@@ -74,7 +74,7 @@ impl Header {
 
     /// What `journal` says about the same object of `size` bytes; none if it is about another one, or none
     /// at all.
-    pub(super) fn read(&self, journal: &[u8], size: u64) -> Option<Found> {
+    pub(super) fn read(&self, journal: &[u8], size: u64) -> Option<Contents> {
         let (header, records) = journal.split_first_chunk::<HEADER_BYTES>()?;
         let (body, sum) = header.split_at(HEADER_BYTES - CHECK_BYTES);
         let is_same =
@@ -95,7 +95,7 @@ impl Header {
             }
         }
         is_clean &= records.remainder().is_empty();
-        Some(Found { chunk_bytes, chunks, is_clean })
+        Some(Contents { chunk_bytes, chunks, is_clean })
     }
 
     fn chunk_bytes(&self) -> Option<ChunkBytes> {
@@ -181,7 +181,7 @@ mod tests {
             let is_clean = body % RECORD_BYTES == 0;
             let chunks = chunks[..whole].to_vec();
             let chunk_bytes = self::chunks();
-            assert_eq!(found, Some(Found { chunk_bytes, chunks, is_clean }), "{len}");
+            assert_eq!(found, Some(Contents { chunk_bytes, chunks, is_clean }), "{len}");
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
                 };
                 let mut left = chunks.clone();
                 left.remove(body / RECORD_BYTES);
-                let left = Found { chunk_bytes: self::chunks(), chunks: left, is_clean: false };
+                let left = Contents { chunk_bytes: self::chunks(), chunks: left, is_clean: false };
                 assert_eq!(found, Some(left), "byte {at}");
             }
         }

@@ -76,7 +76,7 @@ impl Partial<'_> {
 
     /// The chunks whose bytes in the file have the hash that was written down. Where the chunks of the
     /// earlier run had another length, those of today that consist of such.
-    fn verified(&self, found: journal::Found) -> Result<Vec<(u32, ChunkHash)>, FileError> {
+    fn verified(&self, found: journal::Contents) -> Result<Vec<(u32, ChunkHash)>, FileError> {
         let mut buffer = vec![0; READ_BYTES];
         let mut hash_of = |chunk, chunk_bytes| {
             if self.stop.load(Ordering::Relaxed) {

@@ -65,11 +65,6 @@ impl ReceiveBuffer {
         &mut self.area
     }
 
-    /// The area to be filled further, without forgetting what was added.
-    pub(super) fn begun_area(&mut self) -> &mut [u8] {
-        &mut self.area
-    }
-
     /// The area, with what was put there so far.
     pub(super) fn area(&self) -> &[u8] {
         &self.area

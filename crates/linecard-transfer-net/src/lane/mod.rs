@@ -1,4 +1,4 @@
-//! Lanes: UDP, TCP and memory, and faults to try them with.
+//! Lanes: parallel paths to a peer, over UDP and TCP.
 //!
 //! A lane carries datagrams to one peer and back. It never waits: what it has no room for stays with
 //! the caller, who asks again when [`Lane::as_fd`] is writable. Datagrams go and come many by one call:
@@ -11,8 +11,6 @@
 mod absent;
 mod buffer;
 mod error;
-mod fault;
-mod memory;
 mod open;
 mod route;
 mod spec;
@@ -23,15 +21,12 @@ mod udp;
 pub(crate) use absent::Absent;
 pub use buffer::{Datagram, ReceiveBuffer};
 pub use error::LaneError;
-pub use fault::{FaultCounters, Faults, Faulty};
-pub use memory::Memory;
 pub use open::{At, Listener, OpenError};
 pub(crate) use route::{Own, Peer};
-pub use spec::{Family, Place, Spec, SpecError};
+pub use spec::{Place, Spec, SpecError};
 pub use tcp::Tcp;
 pub use udp::Udp;
 
-use linecard::time::Instant;
 use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -44,14 +39,16 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// One of several parallel paths to a peer.
 ///
 /// ```
-/// use linecard_transfer_net::lane::{Datagrams, Lane, Memory, ReceiveBuffer};
-/// let (mut near, mut far) = Memory::pair(1 << 20)?;
+/// use linecard_transfer_net::lane::{Datagrams, Lane, Listener, ReceiveBuffer, Spec};
+/// let spec: Spec = "udp:127.0.0.1".parse()?;
+/// let Listener::Udp(mut far) = spec.listen()? else { unreachable!("the lane is one of UDP") };
+/// let mut near = spec.connect(far.local_addr()?)?;
 /// let sent = near.send(&Datagrams { bytes: b"onetwothr", stride: 3 })?;
 /// assert_eq!(sent, 3);
 /// let mut received = ReceiveBuffer::new();
-/// assert_eq!(far.receive(&mut received)?, 3);
-/// let second = received.datagrams().nth(1).map(|datagram| datagram.bytes.to_vec());
-/// assert_eq!(second.as_deref(), Some(&b"two"[..]));
+/// while far.receive(&mut received)? == 0 {}
+/// let first = received.datagrams().next().map(|datagram| datagram.bytes.to_vec());
+/// assert_eq!(first.as_deref(), Some(&b"one"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Lane: Debug + Send {
@@ -71,16 +68,14 @@ pub trait Lane: Debug + Send {
     /// [`LaneError`].
     fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError>;
 
-    /// Sends what was taken and still waits, a part of a frame or what a fault delays; when it next
-    /// wants to be called, if at a time. Call it once a turn, or when that time has come, or when the
+    /// Sends what was taken and still waits: a part of a frame. Call it once a turn, or when the
     /// descriptor is writable and [`Lane::is_flushed`] says no.
     ///
     /// # Errors
     ///
     /// [`LaneError`].
-    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
-        let _unused = now;
-        Ok(None)
+    fn flush(&mut self) -> Result<(), LaneError> {
+        Ok(())
     }
 
     /// Whether nothing waits to be written.
@@ -167,51 +162,5 @@ impl<'a> Datagrams<'a> {
         }
         let fitting = MAX_DATAGRAM_BYTES / self.stride.max(1);
         Ok(self.first(fitting.clamp(1, MAX_SEND)))
-    }
-}
-
-impl<L: Lane + ?Sized> Lane for Box<L> {
-    fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
-        (**self).send(datagrams)
-    }
-
-    fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
-        (**self).receive(received)
-    }
-
-    fn flush(&mut self, now: Instant) -> Result<Option<Instant>, LaneError> {
-        (**self).flush(now)
-    }
-
-    fn is_flushed(&self) -> bool {
-        (**self).is_flushed()
-    }
-
-    fn answer_to(&mut self, peer: SocketAddr) {
-        (**self).answer_to(peer);
-    }
-
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        (**self).as_fd()
-    }
-
-    fn describe(&self) -> String {
-        (**self).describe()
-    }
-
-    fn is_stream(&self) -> bool {
-        (**self).is_stream()
-    }
-
-    fn max_datagram(&self) -> usize {
-        (**self).max_datagram()
-    }
-
-    fn dropped(&self) -> u64 {
-        (**self).dropped()
-    }
-
-    fn note(&self) -> Option<&str> {
-        (**self).note()
     }
 }

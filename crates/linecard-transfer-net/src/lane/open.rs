@@ -1,7 +1,8 @@
 //! Opening lanes: by address or by interface.
 
-use super::spec::{Family, Place, Spec};
+use super::spec::{Place, Spec};
 use super::{Lane, LaneError, Tcp, Udp};
+use linecard_transfer::control::LaneKind;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
 use std::io;
@@ -52,7 +53,7 @@ impl Spec {
     ///
     /// [`OpenError`]: what is missing.
     pub fn check(&self) -> Result<(), OpenError> {
-        let kind = if self.family == Family::Udp { Type::DGRAM } else { Type::STREAM };
+        let kind = if self.kind == LaneKind::Udp { Type::DGRAM } else { Type::STREAM };
         self.at().socket(kind, None).map(drop)
     }
 
@@ -62,9 +63,9 @@ impl Spec {
     ///
     /// [`OpenError`]: an interface or address that this host does not have, a port in use, no route.
     pub fn connect(&self, peer: SocketAddr) -> Result<Box<dyn Lane>, OpenError> {
-        Ok(match self.family {
-            Family::Udp => Box::new(Udp::connect(&self.at(), peer)?),
-            Family::Tcp => Box::new(Tcp::connect(&self.at(), peer)?),
+        Ok(match self.kind {
+            LaneKind::Udp => Box::new(Udp::connect(&self.at(), peer)?),
+            LaneKind::Tcp => Box::new(Tcp::connect(&self.at(), peer)?),
         })
     }
 
@@ -75,7 +76,7 @@ impl Spec {
     /// [`OpenError`], as above.
     pub fn listen(&self) -> Result<Listener, OpenError> {
         let at = self.at();
-        if self.family == Family::Udp {
+        if self.kind == LaneKind::Udp {
             return Udp::bind(&at).map(Listener::Udp);
         }
         let socket = at.socket(Type::STREAM, None)?;

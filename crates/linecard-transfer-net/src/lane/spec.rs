@@ -1,5 +1,6 @@
 //! Lanes as the user names them.
 
+use linecard_transfer::control::LaneKind;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -10,15 +11,6 @@ const MAX_INTERFACE_BYTES: usize = 15;
 const MAX_GROUP_BYTES: usize = 32;
 /// Slower and faster than any lane: 1 kbit/s to 10 Tbit/s.
 const RATE_BPS: std::ops::RangeInclusive<f64> = 1e3..=1e13;
-
-/// What carries a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// Datagrams.
-    Udp,
-    /// One connection.
-    Tcp,
-}
 
 /// This host's end of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +25,10 @@ pub enum Place {
 /// `,rate=200M` (bit/s) and `,shared=GROUP` as wanted. IPv6 with a port is `[ADDR]:PORT`.
 ///
 /// ```
-/// use linecard_transfer_net::lane::{Family, Place, Spec};
+/// use linecard_transfer::control::LaneKind;
+/// use linecard_transfer_net::lane::{Place, Spec};
 /// let spec: Spec = "tcp:10.0.0.1:7000,rate=200M".parse()?;
-/// assert_eq!(spec.family, Family::Tcp);
+/// assert_eq!(spec.kind, LaneKind::Tcp);
 /// assert_eq!((spec.port, spec.rate_bps), (Some(7_000), Some(200_000_000)));
 /// let spec: Spec = "eth1,shared=uplink".parse()?;
 /// assert_eq!(spec.place, Place::Interface("eth1".into()));
@@ -44,7 +37,7 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     /// What carries it; UDP if not said.
-    pub family: Family,
+    pub kind: LaneKind,
     /// This host's end.
     pub place: Place,
     /// This host's port; any free one if not said.
@@ -63,6 +56,14 @@ pub struct SpecError {
     why: String,
 }
 
+impl Spec {
+    /// A lane at an address of this host, of which nothing else is known.
+    #[must_use]
+    pub const fn new(kind: LaneKind, address: IpAddr) -> Self {
+        Self { kind, place: Place::Address(address), port: None, rate_bps: None, shared: None }
+    }
+}
+
 impl FromStr for Spec {
     type Err = SpecError;
 
@@ -73,19 +74,10 @@ impl FromStr for Spec {
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.family, self.place)?;
+        write!(f, "{}:{}", self.kind, self.place)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
         self.rate_bps.map_or(Ok(()), |rate| write!(f, ",rate={rate}"))?;
         self.shared.as_ref().map_or(Ok(()), |group| write!(f, ",shared={group}"))
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        })
     }
 }
 
@@ -102,13 +94,13 @@ impl fmt::Display for Place {
 fn parse(given: &str) -> Result<Spec, String> {
     let mut parts = given.split(',');
     let end = parts.next().unwrap_or("");
-    let (family, end) = match end.split_once(':') {
-        Some(("udp", rest)) => (Family::Udp, rest),
-        Some(("tcp", rest)) => (Family::Tcp, rest),
-        _ => (Family::Udp, end),
+    let (kind, end) = match end.split_once(':') {
+        Some(("udp", rest)) => (LaneKind::Udp, rest),
+        Some(("tcp", rest)) => (LaneKind::Tcp, rest),
+        _ => (LaneKind::Udp, end),
     };
     let (place, port) = place(end)?;
-    let mut spec = Spec { family, place, port, rate_bps: None, shared: None };
+    let mut spec = Spec { kind, place, port, rate_bps: None, shared: None };
     for part in parts {
         match part.split_once('=') {
             Some(("rate", value)) if spec.rate_bps.is_none() => spec.rate_bps = Some(rate(value)?),
@@ -196,14 +188,14 @@ fn group(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn end(text: &str) -> (Family, String, Option<u16>) {
+    fn end(text: &str) -> (LaneKind, String, Option<u16>) {
         let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        (spec.family, spec.place.to_string(), spec.port)
+        (spec.kind, spec.place.to_string(), spec.port)
     }
 
     #[test]
     fn addresses_and_interfaces_are_told_apart() {
-        use Family::{Tcp, Udp};
+        use LaneKind::{Tcp, Udp};
         for (text, family, place, port) in [
             ("10.0.0.1", Udp, "10.0.0.1", None),
             ("udp:10.0.0.1:7000", Udp, "10.0.0.1", Some(7_000)),

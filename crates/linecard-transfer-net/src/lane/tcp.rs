@@ -12,7 +12,6 @@ use super::buffer::{MAX_FRAMES, ReceiveBuffer};
 use super::error::or_none;
 use super::open::{At, OpenError};
 use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, MAX_SEND};
-use linecard::time::Instant;
 use socket2::{Socket, Type};
 use std::io::{self, IoSlice, Read};
 use std::net::SocketAddr;
@@ -88,13 +87,13 @@ impl Tcp {
         }
         let slices = &slices[..1 + 2 * count];
         match self.socket.send_vectored_with_flags(slices, libc::MSG_NOSIGNAL) {
-            Ok(written) => Ok(self.account(written, all)),
+            Ok(written) => Ok(self.count_taken(written, all)),
             Err(error) => or_none(error),
         }
     }
 
     /// How many datagrams `written` bytes have begun, and keeps what is left of the last of them.
-    fn account(&mut self, mut written: usize, all: &Datagrams<'_>) -> usize {
+    fn count_taken(&mut self, mut written: usize, all: &Datagrams<'_>) -> usize {
         if written < self.begun.len() {
             self.begun.drain(..written);
             return 0;
@@ -129,11 +128,11 @@ impl Lane for Tcp {
         self.splitter.receive(&mut &self.socket, received)
     }
 
-    fn flush(&mut self, _now: Instant) -> Result<Option<Instant>, LaneError> {
+    fn flush(&mut self) -> Result<(), LaneError> {
         if !self.begun.is_empty() {
             self.write(&Datagrams { bytes: &[], stride: 1 })?;
         }
-        Ok(None)
+        Ok(())
     }
 
     fn is_flushed(&self) -> bool {

@@ -301,20 +301,10 @@ impl Drop for Thread {
 
 /// The first message, which says what the sender wants.
 fn hello(control: &mut Control, patience: Duration) -> Result<Hello, ReceiveError> {
-    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
-    let deadline = clock.now().plus(patience);
-    loop {
-        match control.receive()? {
-            Some(Message::Hello(hello)) => return Ok(hello),
-            Some(_) => return Err(ReceiveError::Unexpected("something before hello")),
-            None => {}
-        }
-        let now = clock.now();
-        if now >= deadline {
-            return Err(ReceiveError::NoHello(patience));
-        }
-        let interest = Interest { fd: control.as_fd(), write: false, token: 0 };
-        waiter.wait(&[interest], deadline, now)?;
+    match control.wait_for_message(patience)? {
+        Some(Message::Hello(hello)) => Ok(hello),
+        Some(_) => Err(ReceiveError::Unexpected("something before hello")),
+        None => Err(ReceiveError::NoHello(patience)),
     }
 }
 

@@ -25,7 +25,7 @@ const CANDIDATE_NS: u64 = 5_000_000_000;
 const MAX_ACCEPTED: usize = 16;
 
 /// One lane, beside its socket: for TCP what accepts connections, and where its packets come from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Incoming {
     /// Of a TCP lane.
     listener: Option<Listener>,
@@ -83,11 +83,7 @@ impl Lanes {
             lanes.all.push(Incoming {
                 is_down: listener.is_some(),
                 listener,
-                candidates: VecDeque::new(),
-                validated: None,
-                from: None,
-                is_proven: false,
-                number: 0,
+                ..Incoming::default()
             });
         }
         Ok((lanes, sockets))
@@ -97,16 +93,7 @@ impl Lanes {
     pub(super) fn header(&mut self, kind: Kind, lane: usize, connection: u32) -> Header {
         let packet_number = self.all[lane].number;
         self.all[lane].number += 1;
-        Header {
-            kind,
-            key_phase: false,
-            ack_now: false,
-            lane: lane as u16,
-            connection,
-            packet_number,
-            chunk: 0,
-            index: 0,
-        }
+        Header::without_chunk(kind, lane as u16, connection, packet_number)
     }
 }
 

@@ -90,7 +90,7 @@ pub struct Received {
     pub lanes: Vec<(String, SocketCounters)>,
 }
 
-/// Waits for a sender at `listener` and receives all that it sends; calls `watch` some times a second,
+/// Waits for a sender at `listener` and receives all that it sends; calls `observer` some times a second,
 /// and once more at the end, whatever it is. Peers that are turned away are not reported: an [`Acceptor`] does
 /// that, and does not lose those who come between two transfers.
 ///
@@ -100,14 +100,14 @@ pub struct Received {
 pub fn receive(
     options: &ReceiveOptions,
     listener: &TcpListener,
-    watch: &mut dyn FnMut(&ReceiveProgress),
+    observer: &mut dyn FnMut(&ReceiveProgress),
 ) -> Result<Received, ReceiveError> {
     let acceptor = Acceptor::start(listener.try_clone()?, options.clone(), Box::new(|_| {}))?;
-    acceptor.receive(watch)
+    acceptor.receive(observer)
 }
 
 impl Acceptor {
-    /// Waits for a sender and receives all that it sends; calls `watch` some times a second from when the
+    /// Waits for a sender and receives all that it sends; calls `observer` some times a second from when the
     /// sender has announced something, and once more at the end, whatever it is.
     ///
     /// A peer that cannot be received from, or is gone before it has announced anything, is turned away, and
@@ -118,7 +118,7 @@ impl Acceptor {
     /// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
     pub fn receive(
         &self,
-        watch: &mut dyn FnMut(&ReceiveProgress),
+        observer: &mut dyn FnMut(&ReceiveProgress),
     ) -> Result<Received, ReceiveError> {
         let options = &self.options;
         // What cannot be had is said before anybody comes.
@@ -130,7 +130,7 @@ impl Acceptor {
             let Some(guest) = self.shared.next()? else { continue };
             let from = guest.from;
             let mut has_begun = false;
-            let outcome = transfer(options, guest, &mut has_begun, watch);
+            let outcome = transfer(options, guest, &mut has_begun, observer);
             self.shared.release();
             match outcome {
                 Err(why) if !has_begun && why.is_of_sender() => self.shared.turned_away(from, why),
@@ -145,7 +145,7 @@ fn transfer(
     options: &ReceiveOptions,
     guest: accept::Guest,
     has_begun: &mut bool,
-    watch: &mut dyn FnMut(&ReceiveProgress),
+    observer: &mut dyn FnMut(&ReceiveProgress),
 ) -> Result<Received, ReceiveError> {
     let mut opened = open::open(options, guest)?;
     let began = processor_time();
@@ -170,7 +170,7 @@ fn transfer(
         let _pinned = Pinned::to(options.cores.lanes)?;
         let files = role::Files { jobs, results };
         let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
-        let received = role::run(options, &mut opened, (files, driver), watch);
+        let received = role::run(options, &mut opened, (files, driver), observer);
         // What was asked for is written, but nothing more is read to be checked.
         over.store(true, Ordering::Relaxed);
         let mut received = received?;

@@ -50,7 +50,7 @@ struct Open {
 }
 
 /// All that is being received.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Objects {
     /// Into a folder, or out.
     has_folder: bool,
@@ -96,20 +96,8 @@ impl Objects {
             has_folder: options.folder.is_some(),
             chunk_bytes: ChunkBytes::new(chunk_bytes.into())?,
             window,
-            open: Vec::new(),
-            spans: BTreeMap::new(),
-            next_id: 0,
-            next_chunk: 0,
             max_list_bytes: (options.memory_bytes / LIST_SHARE).max(MIN_LIST_BYTES),
-            list_bytes: 0,
-            is_alone: false,
-            total_bytes: 0,
-            had_bytes: 0,
-            done_bytes: 0,
-            stored: 0,
-            stored_bytes: 0,
-            unchanged: 0,
-            failures: Failures::default(),
+            ..Self::default()
         })
     }
 

@@ -6,9 +6,9 @@ use super::{ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
 use crate::end::{Endpoint, SealedSocket, random};
-use crate::lane::{Family, Place, Spec};
+use crate::lane::Spec;
 use linecard_transfer::control::{
-    Agreed, Hello, LaneKind, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
+    Agreed, Hello, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
 };
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
@@ -125,23 +125,14 @@ fn window(options: &ReceiveOptions, hello: &Hello) -> u32 {
 /// One lane for each of the sender's, of its kind.
 fn specs(options: &ReceiveOptions, hello: &Hello, places: Vec<IpAddr>) -> Vec<Spec> {
     let given = options.lanes.iter().cloned().map(Some).chain(std::iter::repeat(None));
-    let families = hello.lanes.iter().map(|lane| match lane.kind {
-        LaneKind::Udp => Family::Udp,
-        LaneKind::Tcp => Family::Tcp,
-    });
-    let own = |family, place| Spec {
-        family,
-        place: Place::Address(place),
-        port: None,
-        rate_bps: None,
-        shared: None,
-    };
-    families
+    hello
+        .lanes
+        .iter()
         .zip(places)
         .zip(given)
-        .map(|((family, place), spec)| match spec {
-            Some(spec) => Spec { family, ..spec },
-            None => own(family, place),
+        .map(|((lane, place), spec)| match spec {
+            Some(spec) => Spec { kind: lane.kind, ..spec },
+            None => Spec::new(lane.kind, place),
         })
         .collect()
 }

@@ -13,7 +13,7 @@ use linecard::time::Instant;
 use linecard_transfer::control::Message;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, Receiver, Reply};
 use linecard_transfer::store::Store;
-use linecard_transfer::wire::{Header, Kind, Probe};
+use linecard_transfer::wire::{Header, Kind};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
@@ -270,21 +270,18 @@ impl Role for Receiving<'_> {
         let Incoming { from, validated, .. } = self.lanes.all[lane];
         let has_moved = self.lanes.all[lane].has_moved();
         while let Some(reply) = self.receiver.poll(lane, has_moved, now) {
-            let (kind, to) = match &reply {
-                Reply::Probe(_) => (Kind::Probe, from),
-                Reply::Ack(_) => (Kind::Ack, validated),
+            let to = match &reply {
+                Reply::Probe(_) => from,
+                Reply::Ack(_) => validated,
             };
             if to.is_none() && !socket.lane().is_stream() {
                 continue;
             }
-            let header = self.lanes.header(kind, lane, self.receiver.connection());
+            let header = self.lanes.header(reply.kind(), lane, self.receiver.connection());
             to.into_iter().for_each(|to| socket.answer_to(to));
-            socket.push(&header, |out| match &reply {
-                Reply::Probe(probe) => probe.write(out, Probe::BYTES),
-                Reply::Ack(ack) => ack.write(out),
-            })?;
+            socket.push(&header, |out| reply.write(out))?;
             // The next may go elsewhere.
-            let _later = socket.flush(now);
+            let _later = socket.flush();
         }
         Ok(())
     }

@@ -2,9 +2,9 @@
 
 use crate::control::ControlError;
 use crate::file::FileError;
-use crate::lane::{Family, OpenError, Spec};
+use crate::lane::{OpenError, Spec};
 use crate::seal::SealError;
-use linecard_transfer::control::{Refuse, WelcomeError};
+use linecard_transfer::control::{LaneKind, Refuse, WelcomeError};
 use linecard_transfer::layout::LayoutError;
 use std::io;
 use std::time::Duration;
@@ -92,7 +92,7 @@ pub enum SendError {
 
 /// The same lanes over TCP, as arguments.
 fn tcp_lanes(lanes: &[Spec]) -> String {
-    let over_tcp = |lane: &Spec| format!("--lane {}", Spec { family: Family::Tcp, ..lane.clone() });
+    let over_tcp = |lane: &Spec| format!("--lane {}", Spec { kind: LaneKind::Tcp, ..lane.clone() });
     let all: Vec<String> = lanes.iter().map(over_tcp).collect();
     all.join(" ")
 }

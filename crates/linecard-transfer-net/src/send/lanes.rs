@@ -5,8 +5,9 @@ use super::connection::Connection;
 use super::notes::Notes;
 use super::path::Path;
 use crate::end::SealedSocket;
-use crate::lane::{Family, LaneError, Spec};
+use crate::lane::{LaneError, Spec};
 use linecard::time::Instant;
+use linecard_transfer::control::LaneKind;
 use linecard_transfer::send::Sender;
 use std::io;
 
@@ -21,7 +22,7 @@ pub(super) struct Lanes {
 impl Lanes {
     pub(super) fn new(paths: Vec<Path>) -> Self {
         let connection =
-            |path: &Path| Connection::new(path.spec.family == Family::Tcp, path.is_proven);
+            |path: &Path| Connection::new(path.spec.kind == LaneKind::Tcp, path.is_proven);
         let connections = paths.iter().map(connection).collect();
         Self { notes: Notes::of(&paths), connections, paths }
     }
@@ -137,7 +138,7 @@ impl Lanes {
 
     /// Whether none is over TCP.
     pub(super) fn are_all_udp(&self) -> bool {
-        self.paths.iter().all(|path| path.spec.family == Family::Udp)
+        self.paths.iter().all(|path| path.spec.kind == LaneKind::Udp)
     }
 
     pub(super) fn specs(&self) -> Vec<Spec> {

@@ -18,9 +18,10 @@ use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_
 use crate::file::{ChunkBytes, Failures, Input, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
+use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::{LaneCounters, LaneState};
-use linecard_transfer::send::{Mode, SendCounters};
+use linecard_transfer::send::SendCounters;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -122,14 +123,14 @@ pub struct Sent {
     pub failures: Failures,
 }
 
-/// Sends; calls `watch` some times a second, and once more at the end, whatever it is.
+/// Sends; calls `observer` some times a second, and once more at the end, whatever it is.
 ///
 /// # Errors
 ///
 /// [`SendError`]: what the receiver has whole stays there, and another try goes on with it.
 pub fn send(
     options: &SendOptions,
-    watch: &mut dyn FnMut(&SendProgress),
+    observer: &mut dyn FnMut(&SendProgress),
 ) -> Result<Sent, SendError> {
     let began = processor_time();
     // What cannot be had is said before anybody is asked.
@@ -159,7 +160,7 @@ pub fn send(
     let _pinned = Pinned::to(options.cores.lanes)?;
     let objects = objects::Objects::new(options, (all, unreadable), queue);
     let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
-    let mut sent = role::run(options, (opened, objects), driver, watch)?;
+    let mut sent = role::run(options, (opened, objects), driver, observer)?;
     sent.skipped = skipped;
     sent.processor = processor_time().saturating_sub(began);
     Ok(sent)

@@ -4,16 +4,15 @@ use super::lanes::Lanes;
 use super::path::Path;
 use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
-use crate::end::agree::{FEC_KINDS, mode_to_message, scheme_to_message};
-use crate::end::{Clock, Endpoint, Interest, SealedSocket, Waiter, Waker, random};
-use crate::lane::{Family, MAX_DATAGRAM_BYTES, Own, Peer, Place, Spec};
+use crate::end::agree::{FEC_KINDS, scheme_to_message};
+use crate::end::{Endpoint, SealedSocket, random};
+use crate::lane::{MAX_DATAGRAM_BYTES, Own, Peer, Place, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// What this end keeps of chunks that are under way, if two for each lane are less: 100 ms of 80 Gbit/s.
@@ -64,7 +63,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         chunk_bytes: u32::try_from(options.chunk_bytes.bytes()).unwrap_or(u32::MAX),
         payload_bytes,
         lanes: specs.iter().map(offer).collect(),
-        mode: mode_to_message(options.mode),
+        mode: options.mode,
         sources: hello_sources(local.ip(), &sources),
     };
     control.send(&Message::Hello(hello.clone()))?;
@@ -128,13 +127,7 @@ fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
 fn specs(options: &SendOptions, local: IpAddr) -> Vec<Spec> {
     let mut specs = options.lanes.clone();
     if specs.is_empty() {
-        specs.push(Spec {
-            family: Family::Udp,
-            place: Place::Address(local),
-            port: None,
-            rate_bps: None,
-            shared: None,
-        });
+        specs.push(Spec::new(LaneKind::Udp, local));
     }
     for spec in &mut specs {
         spec.rate_bps = spec.rate_bps.or(options.rate_bps);
@@ -143,17 +136,13 @@ fn specs(options: &SendOptions, local: IpAddr) -> Vec<Spec> {
 }
 
 fn offer(spec: &Spec) -> LaneOffer {
-    let kind = match spec.family {
-        Family::Udp => LaneKind::Udp,
-        Family::Tcp => LaneKind::Tcp,
-    };
-    LaneOffer { kind, rate_bps: spec.rate_bps.unwrap_or(0) }
+    LaneOffer { kind: spec.kind, rate_bps: spec.rate_bps.unwrap_or(0) }
 }
 
 /// The largest payload that all lanes carry, as far as this host knows.
 fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
     let mut longest = usize::MAX;
-    for spec in specs.iter().filter(|spec| spec.family == Family::Udp) {
+    for spec in specs.iter().filter(|spec| spec.kind == LaneKind::Udp) {
         // To an address of the other family nothing can be asked: what every path carries will do.
         let known = spec.connect(peer).map(|lane| lane.max_datagram());
         longest = longest.min(known.unwrap_or(PAYLOADS[2] + OVERHEAD_BYTES));
@@ -165,22 +154,11 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
 }
 
 fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendError> {
-    let (clock, waiter) = (Clock::start(), Waiter::new(Waker::new()?));
-    let deadline = clock.now().plus(patience);
-    loop {
-        control.flush()?;
-        match control.receive()? {
-            Some(Message::Welcome(welcome)) => return Ok(welcome),
-            Some(Message::Refuse(refuse)) => return Err(refuse.into()),
-            Some(_) => return Err(SendError::Unexpected("something else than welcome")),
-            None => {}
-        }
-        let now = clock.now();
-        if now >= deadline {
-            return Err(ControlError::TimedOut { name: "the receiver".into() }.into());
-        }
-        let (fd, write) = (control.as_fd(), control.wants_write());
-        waiter.wait(&[Interest { fd, write, token: 0 }], deadline, now)?;
+    match control.wait_for_message(patience)? {
+        Some(Message::Welcome(welcome)) => Ok(welcome),
+        Some(Message::Refuse(refuse)) => Err(refuse.into()),
+        Some(_) => Err(SendError::Unexpected("something else than welcome")),
+        None => Err(ControlError::TimedOut { name: "the receiver".into() }.into()),
     }
 }
 
@@ -203,7 +181,7 @@ fn lane_settings(paths: &[Path], payload_bytes: u32) -> Vec<LaneSettings> {
                 rate_bps: spec.rate_bps.unwrap_or(0),
                 framing_bytes: if v6 { FRAMING_V6 } else { FRAMING_V4 },
                 datagram_bytes: payload_bytes + OVERHEAD_BYTES as u32,
-                stream: spec.family == Family::Tcp,
+                stream: spec.kind == LaneKind::Tcp,
                 quantum_ns: QUANTUM_NS,
                 catch_up_ns: spec.rate_bps.map_or(own.catch_up_ns, |_| CATCH_UP_NS),
                 shared: spec.shared.as_ref().and_then(number).map_or(0, |at| at as u32 + 1),

@@ -1,6 +1,7 @@
 //! Where each lane goes, and whether it can be opened.
 
-use crate::lane::{Absent, Family, Lane, Own, Peer, Spec};
+use crate::lane::{Absent, Lane, Own, Peer, Spec};
+use linecard_transfer::control::LaneKind;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
@@ -37,7 +38,7 @@ impl Path {
     ) -> Self {
         let peer = receiver.reach(named);
         let name = format!("{spec} to {peer}, not open");
-        let absent = Box::new(Absent::new(name, spec.family == Family::Tcp));
+        let absent = Box::new(Absent::new(name, spec.kind == LaneKind::Tcp));
         let is_proven = peer.ip() == receiver.ip;
         let mut path = Self { spec, peer, is_proven, problem: None, detour: None, lane: absent };
         if let Some(why) = receiver.refuses(peer, source, own) {
@@ -73,7 +74,7 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.spec.family, self.spec.place)
+        write!(f, "{}:{}", self.spec.kind, self.spec.place)
     }
 }
 

@@ -202,7 +202,7 @@ impl Role for Sending<'_> {
         if !socket.is_idle() {
             return Ok(());
         }
-        let (mut flushed, mut is_taken) = (Ok(None), true);
+        let (mut flushed, mut is_taken) = (Ok(()), true);
         self.sender.poll(lane, now, BATCH, &mut self.transmits);
         for transmit in self.transmits.drain(..) {
             socket.push(&transmit.header, |out| {
@@ -211,11 +211,11 @@ impl Role for Sending<'_> {
             // What is sealed leaves while the cache still has it.
             let waiting = socket.waiting_bytes();
             if is_taken && waiting + transmit.on_wire() > MAX_DATAGRAM_BYTES {
-                flushed = flushed.and(socket.flush(now));
+                flushed = flushed.and(socket.flush());
                 is_taken = socket.waiting_bytes() < waiting;
             }
         }
-        flushed.map(drop).map_err(FillError::Lane)
+        flushed.map_err(FillError::Lane)
     }
 
     fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), SendError> {
@@ -267,7 +267,7 @@ impl Sending<'_> {
         }
         for socket in &mut endpoint.sockets {
             // What does not arrive, the receiver waits for in vain, and not for long.
-            let _sent = socket.flush(now);
+            let _sent = socket.flush();
         }
         Ok(())
     }

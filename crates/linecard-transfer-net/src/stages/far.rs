@@ -7,9 +7,9 @@ use crate::file::{ChunkBytes, Folder, Name, Object, Sink};
 use crate::lane::ReceiveBuffer;
 use linecard::time::Instant;
 use linecard_transfer::lane::AckSettings;
-use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver, Reply};
+use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
-use linecard_transfer::wire::{HEADER_BYTES, Header, Kind, Probe, TAG_BYTES};
+use linecard_transfer::wire::{HEADER_BYTES, Header, Kind, TAG_BYTES};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -185,26 +185,11 @@ impl Far {
 
     fn reply(&mut self, now: Instant) -> Result<u32, LineError> {
         while let Some(reply) = self.receiver.poll(0, false, now) {
-            let kind = match &reply {
-                Reply::Probe(_) => Kind::Probe,
-                Reply::Ack(_) => Kind::Ack,
-            };
-            let header = Header {
-                kind,
-                key_phase: false,
-                ack_now: false,
-                lane: 0,
-                connection: self.receiver.connection(),
-                packet_number: self.number,
-                chunk: 0,
-                index: 0,
-            };
+            let header =
+                Header::without_chunk(reply.kind(), 0, self.receiver.connection(), self.number);
             self.number += 1;
-            self.socket.push(&header, |out| match &reply {
-                Reply::Probe(probe) => probe.write(out, Probe::BYTES),
-                Reply::Ack(ack) => ack.write(out),
-            })?;
-            self.socket.flush(now)?;
+            self.socket.push(&header, |out| reply.write(out))?;
+            self.socket.flush()?;
         }
         Ok(std::mem::take(&mut self.unacknowledged))
     }

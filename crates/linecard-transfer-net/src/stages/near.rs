@@ -9,9 +9,10 @@ use crate::lane::{At, Lane, Place as Where, ReceiveBuffer, Udp};
 use crate::seal::{LaneSecret, Opener, Sealer};
 use linecard::rng::Rng;
 use linecard::time::Instant;
+use linecard_transfer::control::Mode;
 use linecard_transfer::control::Suite;
 use linecard_transfer::lane::LaneSettings;
-use linecard_transfer::send::{Body, Mode, SendEvent, SendSettings, Sender, Transmit};
+use linecard_transfer::send::{Body, SendEvent, SendSettings, Sender, Transmit};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use std::fs;
@@ -34,7 +35,7 @@ pub(super) struct Near {
     source: Source,
     socket: SealedSocket,
     received: ReceiveBuffer,
-    departures: Vec<Transmit>,
+    transmits: Vec<Transmit>,
     /// Groups among them whose repair is to be made.
     groups: usize,
     room: Vec<u8>,
@@ -87,7 +88,7 @@ impl Near {
             source: Source::new(payload_bytes, fec),
             socket: socket(Box::new(near_lane), [1, 2])?,
             received: ReceiveBuffer::new(),
-            departures: Vec::new(),
+            transmits: Vec::new(),
             groups: 0,
             room: Vec::new(),
             batch,
@@ -123,10 +124,10 @@ impl Near {
             Stage::Read => self.sender.room() > 0,
             Stage::Split => {
                 let due = self.sender.next_wakeup(0).is_some_and(|at| at <= now);
-                self.departures.is_empty() && self.socket.is_idle() && due
+                self.transmits.is_empty() && self.socket.is_idle() && due
             }
             Stage::Encode => self.groups > 0,
-            Stage::Seal => self.groups == 0 && !self.departures.is_empty(),
+            Stage::Seal => self.groups == 0 && !self.transmits.is_empty(),
             Stage::Tx => !self.socket.is_idle(),
             _ => false,
         }
@@ -139,7 +140,7 @@ impl Near {
             Stage::Encode => Ok(self.encode()),
             Stage::Seal => self.seal(),
             Stage::Tx => {
-                self.socket.flush(now)?;
+                self.socket.flush()?;
                 self.sent += u64::from(self.sealed);
                 Ok(std::mem::take(&mut self.sealed))
             }
@@ -163,25 +164,25 @@ impl Near {
 
     fn split(&mut self, now: Instant) -> u32 {
         self.sender.tick(now);
-        self.sender.poll(0, now, self.batch, &mut self.departures);
-        self.groups = self.departures.iter().filter(|departure| is_first_row(departure)).count();
-        self.departures.len() as u32
+        self.sender.poll(0, now, self.batch, &mut self.transmits);
+        self.groups = self.transmits.iter().filter(|transmit| is_first_row(transmit)).count();
+        self.transmits.len() as u32
     }
 
     fn encode(&mut self) -> u32 {
-        for departure in self.departures.iter().filter(|departure| is_first_row(departure)) {
+        for transmit in self.transmits.iter().filter(|transmit| is_first_row(transmit)) {
             self.room.clear();
-            self.source.fill(departure, &mut self.room);
+            self.source.fill(transmit, &mut self.room);
         }
         std::mem::take(&mut self.groups) as u32
     }
 
     fn seal(&mut self) -> Result<u32, LineError> {
-        let count = self.departures.len();
-        for departure in self.departures.drain(..) {
+        let count = self.transmits.len();
+        for transmit in self.transmits.drain(..) {
             let source = &mut self.source;
-            self.socket.push(&departure.header, |out| {
-                source.fill(&departure, out);
+            self.socket.push(&transmit.header, |out| {
+                source.fill(&transmit, out);
             })?;
         }
         self.sealed += count as u32;
@@ -215,8 +216,8 @@ impl std::fmt::Debug for Near {
 }
 
 /// The first of a group's repair packets: with it, all are made.
-const fn is_first_row(departure: &Transmit) -> bool {
-    matches!(departure.body, Body::Repair { row: 0, .. })
+const fn is_first_row(transmit: &Transmit) -> bool {
+    matches!(transmit.body, Body::Repair { row: 0, .. })
 }
 
 /// A lane with keys for both directions, as they are agreed on.

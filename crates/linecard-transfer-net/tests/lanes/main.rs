@@ -6,7 +6,6 @@ mod tcp;
 mod udp;
 
 use linecard::rng::Rng;
-use linecard::time::Instant;
 use linecard_transfer_net::lane::{At, Datagrams, Lane, LaneError, Place, ReceiveBuffer};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant as Clock};
@@ -51,7 +50,7 @@ fn through(near: &mut dyn Lane, far: &mut dyn Lane, datagrams: &Datagrams<'_>) -
     while sent < datagrams.count() || !near.is_flushed() {
         assert!(start.elapsed() < PATIENCE, "{sent} of {} are sent", datagrams.count());
         sent += near.send(&datagrams.after(sent)).unwrap();
-        near.flush(Instant::ZERO).unwrap();
+        near.flush().unwrap();
         all.extend(take(far, &mut received));
     }
     all

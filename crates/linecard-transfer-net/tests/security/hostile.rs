@@ -59,16 +59,7 @@ impl Hostile {
         Probe { challenge: Some(1), response: None }.write(&mut challenge, Probe::BYTES);
         let packets = [(Kind::Close, Vec::new()), (Kind::Probe, challenge)];
         for (packet_number, (kind, body)) in (0..).zip(packets) {
-            let header = Header {
-                kind,
-                key_phase: false,
-                ack_now: false,
-                lane: lane as u16,
-                connection: CONNECTION,
-                packet_number,
-                chunk: 0,
-                index: 0,
-            };
+            let header = Header::without_chunk(kind, lane as u16, CONNECTION, packet_number);
             let mut datagram = vec![0; OVERHEAD_BYTES + body.len()];
             datagram[HEADER_BYTES..HEADER_BYTES + body.len()].copy_from_slice(&body);
             sealer.seal(&header, &mut datagram).unwrap();

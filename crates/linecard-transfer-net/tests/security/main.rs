@@ -9,8 +9,8 @@ mod named;
 mod relay;
 mod visitors;
 
+use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
-use linecard_transfer::send::Mode;
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, Input};

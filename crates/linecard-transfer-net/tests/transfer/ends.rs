@@ -1,7 +1,7 @@
 //! Both ends, ready to run.
 
+use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
-use linecard_transfer::send::Mode;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, Input};

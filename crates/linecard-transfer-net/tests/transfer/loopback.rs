@@ -2,7 +2,7 @@
 
 use crate::ends;
 use linecard::rng::Rng;
-use linecard_transfer::send::Mode;
+use linecard_transfer::control::Mode;
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::send::SendOptions;
 use std::fs;

@@ -70,12 +70,21 @@ pub struct FecScheme {
 }
 
 /// The transport of a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LaneKind {
     /// Datagrams.
     Udp,
     /// A connection.
     Tcp,
+}
+
+impl fmt::Display for LaneKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        })
+    }
 }
 
 /// A lane that the sender proposes.
@@ -87,14 +96,16 @@ pub struct LaneOffer {
     pub rate_bps: u64,
 }
 
-/// How chunks are distributed over lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the sender distributes chunks over lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Each chunk on one lane: the highest throughput.
+    /// Each chunk over one lane: the highest throughput.
     Stable,
-    /// Each chunk over all lanes: the lowest latency.
+    /// Each chunk over all lanes, according to their rates: the lowest latency. The next starts
+    /// when the previous one has left the queues of all lanes.
     LowLatency,
-    /// The sender chooses.
+    /// Stable as long as there are chunks for all lanes, otherwise low latency: at the end, and for
+    /// slow sources.
     Auto,
 }
 

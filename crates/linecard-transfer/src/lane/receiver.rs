@@ -26,7 +26,7 @@ impl Default for AckSettings {
 const LEAST_DELAY_NS: u64 = 50_000;
 
 /// The receiving end of a lane.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LaneReceiver {
     settings: AckSettings,
     ranges: Ranges,
@@ -44,18 +44,7 @@ impl LaneReceiver {
     /// A lane on which nothing has arrived yet.
     #[must_use]
     pub fn new(settings: AckSettings) -> Self {
-        Self {
-            settings,
-            ranges: Ranges::default(),
-            unacknowledged: 0,
-            since: None,
-            at_once: false,
-            newest_at: Instant::ZERO,
-            answer: None,
-            asked: None,
-            rtt_ns: u64::MAX,
-            validated: false,
-        }
+        Self { settings, rtt_ns: u64::MAX, ..Self::default() }
     }
 
     /// Whether the sender's address has answered a challenge.

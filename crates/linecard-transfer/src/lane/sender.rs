@@ -344,7 +344,7 @@ impl LaneSender {
             self.progressed(now);
         }
         self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
-        self.account(outcome, now);
+        self.take_update(outcome, now);
     }
 
     /// Processes the timers. True if the lane has just failed: all its packets are in
@@ -352,7 +352,7 @@ impl LaneSender {
     pub fn tick(&mut self, now: Instant, outcome: &mut FlightUpdate) -> bool {
         if self.loss_timer.is_some_and(|at| at <= now) {
             self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
-            self.account(outcome, now);
+            self.take_update(outcome, now);
         }
         let silent = self.silence_ends().is_some_and(|at| at <= now)
             || self.state == LaneState::Alive
@@ -394,7 +394,7 @@ impl LaneSender {
         (self.asked, self.answer, self.loss_timer) = (None, None, None);
     }
 
-    fn account(&mut self, outcome: &FlightUpdate, now: Instant) {
+    fn take_update(&mut self, outcome: &FlightUpdate, now: Instant) {
         self.counters.lost += outcome.lost.len() as u64;
         self.counters.late += outcome.late.len() as u64;
         let seen = Observed { outcome, rtt: &self.rtt, limited: self.limited };

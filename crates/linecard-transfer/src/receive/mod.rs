@@ -146,6 +146,25 @@ pub enum Reply {
     Probe(Probe),
 }
 
+impl Reply {
+    /// The kind of its packet.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Ack(_) => Kind::Ack,
+            Self::Probe(_) => Kind::Probe,
+        }
+    }
+
+    /// Appends the body of its packet.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Ack(ack) => ack.write(out),
+            Self::Probe(probe) => probe.write(out, Probe::BYTES),
+        }
+    }
+}
+
 /// Why an announcement is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AnnounceError {

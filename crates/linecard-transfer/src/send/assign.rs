@@ -1,7 +1,8 @@
 //! Assigns chunks to lanes: both modes, switching between them, and the work of idle lanes.
 
 use super::chunk::{Chunk, Spread};
-use super::{Mode, SendEvent, Sender};
+use super::{SendEvent, Sender};
+use crate::control::Mode;
 use crate::lane::LaneState;
 use linecard::time::Instant;
 

@@ -7,6 +7,7 @@
 mod assign;
 mod chunk;
 
+use crate::control::Mode;
 use crate::fec::Scheme;
 use crate::lane::{FlightUpdate, LaneCounters, LaneSender, LaneSettings, LaneState, Piece};
 use crate::layout::{Layout, LayoutError, PacketRole};
@@ -19,19 +20,6 @@ use linecard::time::Instant;
 
 /// Chunks that may be offered beyond those in flight, besides one for each lane.
 const OFFERED_MORE: usize = 1;
-
-/// How chunks are distributed over lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Each chunk over one lane: the highest throughput.
-    Stable,
-    /// Each chunk over all lanes, according to their rates: the lowest latency. The next starts
-    /// when the previous one has left the queues of all lanes.
-    LowLatency,
-    /// Stable as long as there are chunks for all lanes, otherwise low latency: at the end, and for
-    /// slow sources.
-    Auto,
-}
 
 /// The agreed parameters, and the behaviour of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -321,16 +309,7 @@ impl Sender {
     }
 
     fn header(&self, kind: Kind, lane: usize, packet_number: u64) -> Header {
-        Header {
-            kind,
-            key_phase: false,
-            ack_now: false,
-            lane: lane as u16,
-            connection: self.settings.connection,
-            packet_number,
-            chunk: 0,
-            index: 0,
-        }
+        Header::without_chunk(kind, lane as u16, self.settings.connection, packet_number)
     }
 
     fn depart(&mut self, lane: usize, chunk: usize, slot: u32, now: Instant) -> Transmit {

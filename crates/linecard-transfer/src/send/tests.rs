@@ -37,7 +37,7 @@ fn poll(sender: &mut Sender, lane: usize, now: Instant) -> Vec<Transmit> {
 /// Answers the probe that `lane` sends.
 fn answer(sender: &mut Sender, lane: usize, now: Instant) {
     let out = poll(sender, lane, now);
-    let Some(Body::Probe { probe, .. }) = out.first().map(|departure| departure.body) else {
+    let Some(Body::Probe { probe, .. }) = out.first().map(|transmit| transmit.body) else {
         panic!("lane {lane} does not probe");
     };
     give_probe(sender, lane, probe.challenge, now.plus_ns(MS));
@@ -59,8 +59,8 @@ fn give_ack(sender: &mut Sender, lane: u16, ranges: Vec<Range>, done_below: u32,
 }
 
 fn data(out: &[Transmit]) -> Vec<(u32, u32)> {
-    let data = out.iter().filter(|departure| departure.header.kind == Kind::Data);
-    data.map(|departure| (departure.header.chunk, departure.header.index)).collect()
+    let data = out.iter().filter(|transmit| transmit.header.kind == Kind::Data);
+    data.map(|transmit| (transmit.header.chunk, transmit.header.index)).collect()
 }
 
 /// All that `lane` sends until it has to wait for acknowledgments.
@@ -151,10 +151,7 @@ fn a_window_that_is_closed_is_asked_about() {
     let due = sender.next_wakeup(0).unwrap();
     assert!(due > at(2) && due < at(1_000));
     let out = poll(&mut sender, 0, due);
-    assert_eq!(
-        out.iter().map(|departure| departure.header.kind).collect::<Vec<_>>(),
-        [Kind::Probe]
-    );
+    assert_eq!(out.iter().map(|transmit| transmit.header.kind).collect::<Vec<_>>(), [Kind::Probe]);
     give_ack(&mut sender, 0, vec![Range { first: 0, last: 0 }], 0, due);
     assert_eq!(data(&drain(&mut sender, 0, due)).len(), 5);
 }
@@ -233,7 +230,7 @@ fn an_address_that_has_not_answered_gets_few_short_probes_and_no_data() {
     let mut sender = Sender::new(settings, &lane, 3);
     sender.offer(0, 5_000).unwrap();
     let all: Vec<Transmit> = (0..30_000).flat_map(|ms| poll(&mut sender, 0, at(ms))).collect();
-    let is_short = |departure: &Transmit| departure.on_wire() < 64;
+    let is_short = |transmit: &Transmit| transmit.on_wire() < 64;
     assert!(all.len() < 40 && all.iter().all(is_short), "{} {:?}", all.len(), all.first());
     let Body::Probe { probe, .. } = all[0].body else { panic!("{:?}", all[0]) };
     // It answers: the next probe asks whether full packets pass, and data wait for that answer.
@@ -270,11 +267,11 @@ fn a_lane_that_waits_for_the_window_probes_seldom_though_each_probe_is_answered(
     for step in 0..10_000_u64 {
         let now = at(3).plus_ns(step * MS / 10);
         sender.tick(now);
-        for departure in poll(&mut sender, 0, now) {
-            let Body::Probe { probe, .. } = departure.body else { panic!("{departure:?}") };
+        for transmit in poll(&mut sender, 0, now) {
+            let Body::Probe { probe, .. } = transmit.body else { panic!("{transmit:?}") };
             probes.push(now);
             give_probe(&mut sender, 0, probe.challenge, now.plus_ns(MS / 10));
-            ack(&mut sender, 1, departure.header.packet_number, now.plus_ns(MS / 10));
+            ack(&mut sender, 1, transmit.header.packet_number, now.plus_ns(MS / 10));
         }
     }
     // A lost window update is repeated soon, and a lane that has died is found.

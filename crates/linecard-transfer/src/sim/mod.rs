@@ -7,12 +7,13 @@ mod link;
 
 pub use link::{Faults, LinkCounters, LinkSettings};
 
+use crate::control::Mode;
 use crate::lane::{AckSettings, LaneCounters, LaneSettings};
 use crate::layout::LayoutError;
-use crate::receive::{Arrival, ReceiveCounters, ReceiveEvent, ReceiveSettings, Receiver, Reply};
-use crate::send::{Body, Mode, SendCounters, SendEvent, SendSettings, Sender, Transmit};
+use crate::receive::{Arrival, ReceiveCounters, ReceiveEvent, ReceiveSettings, Receiver};
+use crate::send::{Body, SendCounters, SendEvent, SendSettings, Sender, Transmit};
 use crate::store::{Source, Store};
-use crate::wire::{Header, Kind, OVERHEAD_BYTES, Probe};
+use crate::wire::{Header, Kind, OVERHEAD_BYTES};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -86,7 +87,7 @@ impl Default for Settings {
 }
 
 /// The result of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     /// When the last chunk was known to be complete.
     pub end: Instant,
@@ -293,16 +294,8 @@ impl Run {
             }),
             rng: Rng::new(settings.seed),
             outcome: Outcome {
-                end: Instant::ZERO,
-                bytes: 0,
-                latencies_ns: Vec::new(),
                 arrivals_ns: alloc::vec![0; settings.chunks as usize],
-                send: SendCounters::default(),
-                receive: ReceiveCounters::default(),
-                lanes: Vec::new(),
-                links: Vec::new(),
-                longest_stall_ns: 0,
-                broken: 0,
+                ..Outcome::default()
             },
             last_taken: None,
             scratch: Vec::new(),
@@ -371,7 +364,7 @@ impl Run {
                 }
                 self.reply(lane, now);
             }
-            Event::Data(departure) => self.arrive(departure, now)?,
+            Event::Data(transmit) => self.arrive(transmit, now)?,
             Event::Reply(lane, header, body) => {
                 self.sender.receive(&header, &body, now);
                 self.take_events();
@@ -410,8 +403,8 @@ impl Run {
             let mut out = core::mem::take(&mut self.scratch);
             let most = if self.settings.lanes[lane].1.queue_bytes.is_none() { 1 } else { BATCH };
             self.sender.poll(lane, now, most, &mut out);
-            for departure in out.drain(..) {
-                self.depart(lane, departure, now);
+            for transmit in out.drain(..) {
+                self.depart(lane, transmit, now);
             }
             self.scratch = out;
         }
@@ -431,9 +424,9 @@ impl Run {
         }
     }
 
-    fn depart(&mut self, lane: usize, departure: Transmit, now: Instant) {
-        let chunk = departure.header.chunk;
-        let bytes = match departure.body {
+    fn depart(&mut self, lane: usize, transmit: Transmit, now: Instant) {
+        let chunk = transmit.header.chunk;
+        let bytes = match transmit.body {
             Body::Data { bytes, .. } | Body::Repair { bytes, .. } => {
                 self.begin(lane, chunk, now);
                 bytes
@@ -446,7 +439,7 @@ impl Run {
             return;
         }
         for at in fate.arrivals.into_iter().flatten() {
-            self.push(at, Event::Data(departure));
+            self.push(at, Event::Data(transmit));
         }
     }
 
@@ -466,8 +459,8 @@ impl Run {
         }
     }
 
-    fn arrive(&mut self, departure: Transmit, now: Instant) -> Result<(), RunError> {
-        let Transmit { header, body } = departure;
+    fn arrive(&mut self, transmit: Transmit, now: Instant) -> Result<(), RunError> {
+        let Transmit { header, body } = transmit;
         let lane = usize::from(header.lane);
         let mut bytes = Vec::new();
         let length = match body {
@@ -478,7 +471,7 @@ impl Run {
             Body::Data { bytes, .. } | Body::Repair { bytes, .. } => bytes,
         };
         if let (Some(source), true) = (&mut self.source, header.kind != Kind::Probe) {
-            source.fill(&departure, &mut bytes);
+            source.fill(&transmit, &mut bytes);
         }
         bytes.resize(length as usize, 0);
         let arrival = self.receiver.receive(&header, &bytes, self.skewed(now));
@@ -546,17 +539,8 @@ impl Run {
         let clock = self.skewed(now);
         while let Some(reply) = self.receiver.poll(lane, false, clock) {
             let mut body = Vec::new();
-            let kind = match reply {
-                Reply::Ack(ack) => {
-                    ack.write(&mut body);
-                    Kind::Ack
-                }
-                Reply::Probe(probe) => {
-                    probe.write(&mut body, Probe::BYTES);
-                    Kind::Probe
-                }
-            };
-            self.send_back(lane, kind, &body, now);
+            reply.write(&mut body);
+            self.send_back(lane, reply.kind(), &body, now);
         }
         if let Some(due) = self.receiver.next_wakeup(lane) {
             let at = self.unskewed(due).max(now.plus_ns(1));
@@ -570,16 +554,8 @@ impl Run {
     fn send_back(&mut self, lane: usize, kind: Kind, body: &[u8], now: Instant) {
         let packet_number = self.back_numbers[lane];
         self.back_numbers[lane] += 1;
-        let header = Header {
-            kind,
-            key_phase: false,
-            ack_now: false,
-            lane: lane as u16,
-            connection: self.settings.send.connection,
-            packet_number,
-            chunk: 0,
-            index: 0,
-        };
+        let header =
+            Header::without_chunk(kind, lane as u16, self.settings.send.connection, packet_number);
         let bytes = (body.len() + OVERHEAD_BYTES) as u32;
         let fate = self.back[lane].send(bytes, now, &mut self.rng);
         for at in fate.arrivals.into_iter().flatten().filter(|_| !fate.corrupt) {
@@ -606,7 +582,5 @@ fn made_up(seed: u64, chunk: u32, bytes: u32) -> Vec<u8> {
     content
 }
 
-#[cfg(test)]
-mod scenarios;
 #[cfg(test)]
 mod tests;

@@ -82,6 +82,15 @@ pub struct Header {
     pub index: u32,
 }
 
+impl Header {
+    /// That of a packet which belongs to no chunk.
+    #[must_use]
+    pub const fn without_chunk(kind: Kind, lane: u16, connection: u32, packet_number: u64) -> Self {
+        let (key_phase, ack_now) = (false, false);
+        Self { kind, key_phase, ack_now, lane, connection, packet_number, chunk: 0, index: 0 }
+    }
+}
+
 /// Why bytes are not a packet of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {

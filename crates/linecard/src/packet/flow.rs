@@ -3,7 +3,7 @@
 use super::header::{self, Ipv4, Ipv6, be16};
 use super::layout::{Form, Layer, LayerKind, MAX_HEADER_LEN, MAX_TUNNELS};
 use super::link::ethertype;
-use super::parse::{plain_ipv4, plain_ipv6};
+use super::parse::{Plain, plain_ipv4, plain_ipv6};
 use super::shape::{Shape, Shapes};
 use super::{Layout, LinkType, Packet};
 use crate::rng::Rng;
@@ -41,6 +41,17 @@ pub struct FlowHasher {
     shapes: Shapes,
 }
 
+/// What a frame with the headers of most packets shows.
+pub(crate) struct Glance {
+    pub(crate) layout: Layout,
+    /// Of its flow.
+    pub(crate) hash: u64,
+    /// It carries no data.
+    pub(crate) is_empty: bool,
+    /// None of UDP.
+    pub(crate) tcp_flags: u16,
+}
+
 impl FlowHasher {
     /// A hash keyed by `secret`: take it from the operating system's random source if peers are not
     /// trusted, or use a constant for reproducible runs.
@@ -72,26 +83,27 @@ impl FlowHasher {
         Some(hash((keys, last), shape, bytes, lane))
     }
 
-    /// The layout of a frame and the hash of its flow as in [`FlowHasher::usual_flow_of`], if it has the headers of
-    /// most packets.
+    /// What a frame shows if it has the headers of most packets, with a hash as in [`FlowHasher::usual_flow_of`].
     #[inline(always)]
-    pub(crate) fn parse_usual(
-        &self,
-        link: LinkType,
-        bytes: &[u8],
-        lane: u32,
-    ) -> Option<(Layout, u64)> {
+    pub(crate) fn glance(&self, link: LinkType, bytes: &[u8], lane: u32) -> Option<Glance> {
+        let (plain, hash) = self.plain(link, bytes, lane)?;
+        let is_empty = plain.payload_len() == 0;
+        Some(Glance { layout: plain.layout(), hash, is_empty, tcp_flags: plain.flags })
+    }
+
+    #[inline(always)]
+    fn plain(&self, link: LinkType, bytes: &[u8], lane: u32) -> Option<(Plain, u64)> {
         const ETHERNET: usize = 14;
         match link {
             LinkType::Ethernet => match be16(bytes, ETHERNET - 2)? {
-                ethertype::IPV4 => {
-                    let layout = plain_ipv4::<ETHERNET>(bytes)?;
-                    Some((layout, self.usual_ipv4::<ETHERNET, 38>(bytes, lane)?))
-                }
-                ethertype::IPV6 => {
-                    let layout = plain_ipv6::<ETHERNET>(bytes)?;
-                    Some((layout, self.usual_ipv6::<ETHERNET, 58>(bytes, lane)?))
-                }
+                ethertype::IPV4 => Some((
+                    plain_ipv4::<ETHERNET>(bytes)?,
+                    self.usual_ipv4::<ETHERNET, 38>(bytes, lane)?,
+                )),
+                ethertype::IPV6 => Some((
+                    plain_ipv6::<ETHERNET>(bytes)?,
+                    self.usual_ipv6::<ETHERNET, 58>(bytes, lane)?,
+                )),
                 _ => None,
             },
             LinkType::Raw => match bytes.first()? >> 4 {
@@ -297,6 +309,7 @@ fn fold(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::header::Tcp;
     use crate::packet::{LinkType, Meta};
     use alloc::collections::BTreeSet;
     use alloc::vec::Vec;
@@ -373,8 +386,13 @@ mod tests {
                 usual_ones += usize::from(layout.usual_network().is_some());
                 let flow = hasher.flow_of(&bytes, &layout, lane);
                 let usual = hasher.usual_flow_of(&bytes, &layout, lane);
-                if let Some((parsed, hash)) = hasher.parse_usual(link, &bytes, lane) {
+                if let Some(glance) = hasher.glance(link, &bytes, lane) {
+                    let Glance { layout: parsed, hash, is_empty, tcp_flags } = glance;
                     assert_eq!((parsed, Some(hash)), (layout, usual));
+                    assert_eq!(is_empty, layout.payload().is_empty());
+                    let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp);
+                    let word = tcp.map(|tcp| header::at::<Tcp>(&bytes, tcp.at()).offset_flags);
+                    assert_eq!(tcp_flags, word.unwrap_or_default() & 0x01FF);
                 }
                 (link, flow, usual)
             })

@@ -21,6 +21,7 @@ mod shape;
 pub use batch::{BATCH, Batch};
 pub use five_tuple::FiveTuple;
 pub use flow::FlowHasher;
+pub(crate) use flow::Glance;
 pub(crate) use flow::same_ends;
 pub use layout::{
     Form, Layer, LayerKind, Layout, MAX_EXTENSIONS, MAX_HEADER_LEN, MAX_LABELS, MAX_LAYERS,

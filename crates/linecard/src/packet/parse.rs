@@ -53,7 +53,7 @@ impl Layout {
 /// UDP. None for all others and for malformed frames.
 #[inline(always)]
 fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
-    match link {
+    let plain = match link {
         LinkType::Ethernet => match be16(bytes, ETHERNET_LEN - 2)? {
             ethertype::IPV4 => plain_ipv4::<ETHERNET_LEN>(bytes),
             ethertype::IPV6 => plain_ipv6::<ETHERNET_LEN>(bytes),
@@ -65,11 +65,37 @@ fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
             _ => None,
         },
         _ => None,
+    };
+    plain.map(|plain| plain.layout())
+}
+
+/// What the headers of a plain frame show.
+pub(super) struct Plain {
+    network: (LayerKind, usize),
+    transport: (LayerKind, usize),
+    /// Start and end.
+    payload: (usize, usize),
+    protocol: u8,
+    /// TCP's; none of UDP.
+    pub(super) flags: u16,
+}
+
+impl Plain {
+    #[inline(always)]
+    pub(super) fn layout(&self) -> Layout {
+        let (start, end) = self.payload;
+        Layout::plain(self.network, self.transport, start, (end, self.protocol))
+    }
+
+    /// Bytes of payload.
+    #[inline(always)]
+    pub(super) fn payload_len(&self) -> usize {
+        self.payload.1 - self.payload.0
     }
 }
 
 #[inline(always)]
-pub(super) fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
+pub(super) fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Plain> {
     let ip = header::get::<Ipv4>(bytes, AT)?;
     let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
     let end = AT + usize::from(ip.total_len);
@@ -80,7 +106,7 @@ pub(super) fn plain_ipv4<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
 }
 
 #[inline(always)]
-pub(super) fn plain_ipv6<const AT: usize>(bytes: &[u8]) -> Option<Layout> {
+pub(super) fn plain_ipv6<const AT: usize>(bytes: &[u8]) -> Option<Plain> {
     let ip = header::get::<Ipv6>(bytes, AT)?;
     let plain = ip.version_class_label >> 28 == 6 && ip.payload_len != 0;
     let end = AT + Ipv6::LEN + usize::from(ip.payload_len);
@@ -96,20 +122,27 @@ fn plain_transport(
     (bytes, end, at): (&[u8], usize, usize),
     network: LayerKind,
     offset: usize,
-    number: u8,
-) -> Option<Layout> {
+    protocol: u8,
+) -> Option<Plain> {
     // With a UDP header, the bytes of the longer TCP header are at hand in all but the shortest frames.
     let header = bytes.get(offset..)?.first_chunk::<{ Tcp::LEN }>()?;
     let (tcp, udp) = (header::at::<Tcp>(header, 0), header::at::<Udp>(header, 0));
-    let is_tcp = number == protocol::TCP;
+    let is_tcp = protocol == protocol::TCP;
     let header_len = select_unpredictable(is_tcp, tcp.header_len(), Udp::LEN);
     let is_whole = offset + usize::from(udp.length) == end;
-    let is_udp = (number == protocol::UDP) & is_whole & !is_tunnel(udp.destination);
+    let is_udp = (protocol == protocol::UDP) & is_whole & !is_tunnel(udp.destination);
     let payload = offset + header_len;
     let fits = (payload <= end) & (header_len >= Udp::LEN);
     let is_plain = (is_tcp & (header_len >= Tcp::LEN) | is_udp) & fits;
     let kind = select_unpredictable(is_tcp, LayerKind::Tcp, LayerKind::Udp);
-    is_plain.then(|| Layout::plain((network, at), (kind, offset), payload, (end, number)))
+    let flags = tcp.offset_flags & select_unpredictable(is_tcp, 0x01FF, 0);
+    is_plain.then_some(Plain {
+        network: (network, at),
+        transport: (kind, offset),
+        payload: (payload, end),
+        protocol,
+        flags,
+    })
 }
 
 /// The state of one parse.

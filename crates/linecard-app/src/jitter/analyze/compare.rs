@@ -5,7 +5,7 @@ use super::outcome::{AnalyzeOutcome, CountPair, Join, Samples, SideBySide, TimeP
 use crate::Error;
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::{Packet, by_number};
-use linecard_jitter::stats::summary::Sorted;
+use linecard_jitter::stats::sorted::Sorted;
 use linecard_report::Nanoseconds;
 use std::collections::HashMap;
 use std::path::Path;

@@ -12,7 +12,7 @@ use linecard_jitter::media::st2110::{self, Stream, vrx};
 use linecard_jitter::stats::CONFIDENCE;
 use linecard_jitter::stats::quantile::{self, Quantile};
 use linecard_jitter::stats::rate::Rate;
-use linecard_jitter::stats::summary::Sorted;
+use linecard_jitter::stats::sorted::Sorted;
 use linecard_report::{Nanoseconds, Value};
 use schemars::JsonSchema;
 use serde::Serialize;

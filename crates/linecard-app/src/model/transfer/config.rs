@@ -4,9 +4,9 @@
 use super::spec::{MAX_PACKETS, Spec};
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Parsed, Probability, Rate};
+use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::receive::MAX_WINDOW;
-use linecard_transfer::send::Mode;
 use linecard_transfer::sim::Faults;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,12 @@
 //! A transfer over equal lanes as the simulation takes it, and what follows from it before it runs.
 
 use super::Config;
+use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::layout::{Layout, LayoutError};
 use linecard_transfer::receive::MAX_WINDOW;
-use linecard_transfer::send::{Mode, SendSettings};
+use linecard_transfer::send::SendSettings;
 use linecard_transfer::sim::{Faults, LinkSettings, Settings};
 use linecard_transfer::wire::OVERHEAD_BYTES;
 

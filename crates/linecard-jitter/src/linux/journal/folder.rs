@@ -108,7 +108,7 @@ pub(super) struct Locked {
 
 /// A journal in the folder.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct JournalFile {
     pub(super) path: PathBuf,
     pub(super) owner: Owner,
     pub(super) is_kept: bool,
@@ -131,9 +131,9 @@ impl Locked {
     }
 
     /// Existing journals, newest first.
-    pub(super) fn journals(&self) -> Result<Vec<Found>, JournalError> {
+    pub(super) fn journals(&self) -> Result<Vec<JournalFile>, JournalError> {
         let entries = fs::read_dir(&self.folder).map_err(about("list", &self.folder))?;
-        let mut found: Vec<Found> =
+        let mut found: Vec<JournalFile> =
             entries.flatten().filter_map(|entry| found(&entry.path())).take(MAX_JOURNALS).collect();
         found.sort_by(|left, right| (right.changed, &right.path).cmp(&(left.changed, &left.path)));
         Ok(found)
@@ -161,7 +161,7 @@ impl Locked {
     }
 }
 
-fn found(path: &Path) -> Option<Found> {
+fn found(path: &Path) -> Option<JournalFile> {
     let is_kept = match path.extension().and_then(OsStr::to_str)? {
         HELD => false,
         KEPT => true,
@@ -171,7 +171,7 @@ fn found(path: &Path) -> Option<Found> {
     let owner =
         Owner { process: parts.next()?.parse().ok()?, started: parts.next()?.parse().ok()? };
     let metadata = fs::symlink_metadata(path).ok().filter(|found| found.is_file())?;
-    Some(Found { path: path.to_owned(), owner, is_kept, changed: metadata.modified().ok()? })
+    Some(JournalFile { path: path.to_owned(), owner, is_kept, changed: metadata.modified().ok()? })
 }
 
 /// Reads the bytes of a journal.

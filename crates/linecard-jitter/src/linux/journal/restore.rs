@@ -1,6 +1,6 @@
 //! Restoring settings, at the end of a journal and after the death of its process.
 
-use super::folder::{self, Found};
+use super::folder::{self, JournalFile};
 use super::record::{self, Entry, Records};
 use super::{JournalError, Store, process};
 use crate::linux::setting::SettingError;
@@ -137,7 +137,7 @@ impl Store {
 
     fn take_up(
         &self,
-        is_wanted: impl Fn(&Found, &Records) -> bool,
+        is_wanted: impl Fn(&JournalFile, &Records) -> bool,
     ) -> Result<Vec<Restoration>, JournalError> {
         let Some(locked) = self.lock(false)? else { return Ok(Vec::new()) };
         let mut restorations = Vec::new();

@@ -171,7 +171,7 @@ impl Conditions {
         cores
     }
 
-    pub(super) fn seat(core: u16, thread: u32) -> Option<PinnedThread> {
+    pub(super) fn pinned(core: u16, thread: u32) -> Option<PinnedThread> {
         (thread != 0).then_some(PinnedThread { thread, core })
     }
 }

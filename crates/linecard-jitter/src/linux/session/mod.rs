@@ -278,8 +278,8 @@ impl Stage {
         let means = tracer.as_ref().ok().map(Tracer::kind);
         let cores = conditions.cores;
         let mut trace = tracer.map(|tracer| Trace {
-            sink: Conditions::seat(cores.sink, self.sink.load(Ordering::Acquire)),
-            generator: Conditions::seat(cores.generator, self.generator.load(Ordering::Acquire)),
+            sink: Conditions::pinned(cores.sink, self.sink.load(Ordering::Acquire)),
+            generator: Conditions::pinned(cores.generator, self.generator.load(Ordering::Acquire)),
             ..tracer.stop()
         });
         if let (Some("tracefs"), Ok(trace)) = (means, &mut trace) {
@@ -330,7 +330,7 @@ impl Tracing {
 
 fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
     let means = conditions.traced.ok_or(NotTraced::NotWanted)?;
-    let watch = TraceTarget {
+    let target = TraceTarget {
         port,
         is_ipv6: false,
         payload_len: conditions.payload_len,
@@ -341,7 +341,7 @@ fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, N
     let seconds = conditions.duration().as_secs() as usize + 1;
     let events = packets.saturating_mul(EVENTS_PER_PACKET);
     let events = events.saturating_add(seconds.saturating_mul(EVENTS_PER_SECOND));
-    Ok(Tracer::start(means, &watch, &conditions.cores(), events)?)
+    Ok(Tracer::start(means, &target, &conditions.cores(), events)?)
 }
 
 /// Sequence numbers derived from the order of packets are valid only if the trace saw exactly the

@@ -6,7 +6,6 @@
 //! is one file; they differ in how they wait and in how many packets one call returns.
 
 mod af_xdp;
-mod block;
 mod busy_poll;
 mod config;
 mod epoll;
@@ -126,7 +125,7 @@ impl Sink {
                 drive(poll::Poll::new(&socket), &mut tally, stop)
             }
             (SinkMode::Block | SinkMode::BusyPoll, None) => {
-                drive(block::Block::new(&socket), &mut tally, stop)
+                drive(poll::Poll::blocking(&socket), &mut tally, stop)
             }
             (SinkMode::Epoll, None) => drive(epoll::Epoll::new(&socket), &mut tally, stop),
             (SinkMode::Recvmmsg, None) => drive(recvmmsg::Recvmmsg::new(&socket), &mut tally, stop),

@@ -211,7 +211,7 @@ impl<'s> Uring<'s> {
 
     /// Cancels the pending request, so that the kernel writes no more. Returns whether the kernel
     /// confirmed it.
-    fn is_let_go(&self) -> bool {
+    fn is_released(&self) -> bool {
         let submitter = self.ring.submitter();
         let cancelled = submitter.register_sync_cancel(None, CancelBuilder::any());
         // Without a pending request, there is none to cancel.
@@ -226,7 +226,7 @@ impl<'s> Uring<'s> {
 impl Drop for Uring<'_> {
     fn drop(&mut self) {
         // Otherwise the memory is leaked: the kernel may still write to it.
-        if self.is_let_go() {
+        if self.is_released() {
             // SAFETY: from `Box::leak`, and the kernel has let both go.
             unsafe {
                 drop(Box::from_raw(self.page.as_ptr()));
@@ -265,8 +265,8 @@ mod tests {
             linecard_testkit::skip("multishot requests", "before Linux 6.0");
         }
         uring.wait(Duration::from_millis(1)).unwrap();
-        assert!(uring.is_let_go());
+        assert!(uring.is_released());
         // Let go twice: the second time it keeps its memory, for nobody says that it may not.
-        assert!(!uring.is_let_go());
+        assert!(!uring.is_released());
     }
 }

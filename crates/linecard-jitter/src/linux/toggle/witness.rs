@@ -2,6 +2,7 @@
 
 use super::Target;
 use super::napi::napi_threads;
+use crate::linux::switches::Switches;
 use std::fs;
 
 /// Minimum factor between the counts of the arms.
@@ -66,13 +67,8 @@ pub(super) fn handed_over(target: &Target) -> Option<f64> {
 /// Context switches of the interface's NAPI threads; zero when there are none.
 pub(super) fn napi_switches(target: &Target) -> Option<f64> {
     let threads = napi_threads(target.interface.as_deref()?);
-    Some(threads.into_iter().filter_map(switches).sum())
-}
-
-fn switches(thread: u32) -> Option<f64> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let counts = status.lines().filter(|line| line.contains("ctxt_switches:"));
-    Some(counts.filter_map(|line| line.split_once(':')?.1.trim().parse::<f64>().ok()).sum())
+    let switches = threads.into_iter().filter_map(Switches::of_thread);
+    Some(switches.map(|of| (of.voluntary + of.involuntary) as f64).sum())
 }
 
 /// Packets that sockets in the target's namespace received by busy polling.

@@ -31,68 +31,39 @@ macro_rules! has {
     }};
 }
 
-/// Evidence that this CPU has GFNI and AVX-512.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gfni512(());
+/// Evidence that this CPU has some features, with the product that is compiled for them: `count` vectors of
+/// `len` bytes at once. With four rows, sums, bytes and factors fit 32 registers of 512 bits, or 16 of 256.
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident: $features:tt = $first:tt $second:tt, $len:tt * $count:tt;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) struct $name(());
 
-/// Evidence that this CPU has GFNI and AVX2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Gfni256(());
+        impl $name {
+            pub(super) fn found() -> Option<Self> {
+                (has!($first) && has!($second)).then_some(Self(()))
+            }
 
-/// Evidence that this CPU has AVX2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Avx2(());
-
-impl Gfni512 {
-    /// CPUs that have both (Ice Lake, Zen 4 and later) keep their clock when they meet vectors of
-    /// 512 bits.
-    pub(super) fn found() -> Option<Self> {
-        (has!("gfni") && has!("avx512f")).then_some(Self(()))
-    }
-
-    pub(super) fn compute(self, product: &Product<'_>, rows: &mut [&mut [u8]]) {
-        // SAFETY: `self` is evidence that the CPU has what the function is compiled for.
-        unsafe { compute_gfni_512(self, product, rows) }
-    }
+            pub(super) fn compute(self, product: &Product<'_>, rows: &mut [&mut [u8]]) {
+                #[target_feature(enable = $features)]
+                fn compute(vectors: $name, product: &Product<'_>, rows: &mut [&mut [u8]]) {
+                    by_vectors::<_, $len, $count>(vectors, product, rows);
+                }
+                // SAFETY: `self` is evidence that the CPU has what the function is compiled for.
+                unsafe { compute(self, product, rows) }
+            }
+        }
+    )*};
 }
 
-impl Gfni256 {
-    pub(super) fn found() -> Option<Self> {
-        (has!("gfni") && has!("avx2")).then_some(Self(()))
-    }
-
-    pub(super) fn compute(self, product: &Product<'_>, rows: &mut [&mut [u8]]) {
-        // SAFETY: `self` is evidence that the CPU has what the function is compiled for.
-        unsafe { compute_gfni_256(self, product, rows) }
-    }
-}
-
-impl Avx2 {
-    pub(super) fn found() -> Option<Self> {
-        has!("avx2").then_some(Self(()))
-    }
-
-    pub(super) fn compute(self, product: &Product<'_>, rows: &mut [&mut [u8]]) {
-        // SAFETY: `self` is evidence that the CPU has what the function is compiled for.
-        unsafe { compute_avx2(self, product, rows) }
-    }
-}
-
-// Vectors at once: with four rows, sums, bytes and factors fit 32 registers, or 16.
-
-#[target_feature(enable = "gfni,avx512f")]
-fn compute_gfni_512(vectors: Gfni512, product: &Product<'_>, rows: &mut [&mut [u8]]) {
-    by_vectors::<_, 64, 4>(vectors, product, rows);
-}
-
-#[target_feature(enable = "gfni,avx2")]
-fn compute_gfni_256(vectors: Gfni256, product: &Product<'_>, rows: &mut [&mut [u8]]) {
-    by_vectors::<_, 32, 2>(vectors, product, rows);
-}
-
-#[target_feature(enable = "avx2")]
-fn compute_avx2(vectors: Avx2, product: &Product<'_>, rows: &mut [&mut [u8]]) {
-    by_vectors::<_, 32, 2>(vectors, product, rows);
+kernels! {
+    /// Evidence that this CPU has GFNI and AVX-512. CPUs that have both (Ice Lake, Zen 4 and later) keep
+    /// their clock when they meet vectors of 512 bits.
+    Gfni512: "gfni,avx512f" = "gfni" "avx512f", 64 * 4;
+    /// Evidence that this CPU has GFNI and AVX2.
+    Gfni256: "gfni,avx2" = "gfni" "avx2", 32 * 2;
+    /// Evidence that this CPU has AVX2.
+    Avx2: "avx2" = "avx" "avx2", 32 * 2;
 }
 
 impl Vectors<64> for Gfni512 {
@@ -136,33 +107,40 @@ impl Vectors<64> for Gfni512 {
     }
 }
 
+/// What all kernels of 256 bits do alike.
+macro_rules! avx2_vectors {
+    () => {
+        #[inline(always)]
+        fn zero(self) -> __m256i {
+            // SAFETY: `self` is evidence of AVX2.
+            unsafe { _mm256_setzero_si256() }
+        }
+
+        #[inline(always)]
+        fn load(self, bytes: &[u8; 32]) -> __m256i {
+            // SAFETY: `self` is evidence of AVX2; the array has the size of a vector.
+            unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+        }
+
+        #[inline(always)]
+        fn store(self, vector: __m256i, bytes: &mut [u8; 32]) {
+            // SAFETY: `self` is evidence of AVX2; the array has the size of a vector.
+            unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
+        }
+
+        #[inline(always)]
+        fn add(self, a: __m256i, b: __m256i) -> __m256i {
+            // SAFETY: `self` is evidence of AVX2.
+            unsafe { _mm256_xor_si256(a, b) }
+        }
+    };
+}
+
 impl Vectors<32> for Gfni256 {
     type Vector = __m256i;
     type Factor = __m256i;
 
-    #[inline(always)]
-    fn zero(self) -> __m256i {
-        // SAFETY: `self` is evidence of AVX2.
-        unsafe { _mm256_setzero_si256() }
-    }
-
-    #[inline(always)]
-    fn load(self, bytes: &[u8; 32]) -> __m256i {
-        // SAFETY: `self` is evidence of AVX2; the array has the size of a vector.
-        unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn store(self, vector: __m256i, bytes: &mut [u8; 32]) {
-        // SAFETY: `self` is evidence of AVX2; the array has the size of a vector.
-        unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
-    }
-
-    #[inline(always)]
-    fn add(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` is evidence of AVX2.
-        unsafe { _mm256_xor_si256(a, b) }
-    }
+    avx2_vectors!();
 
     #[inline(always)]
     fn factor(self, factor: u8) -> __m256i {
@@ -182,29 +160,7 @@ impl Vectors<32> for Avx2 {
     /// Products with low and with high halves of bytes, twice each.
     type Factor = [__m256i; 2];
 
-    #[inline(always)]
-    fn zero(self) -> __m256i {
-        // SAFETY: `self` is evidence of AVX2.
-        unsafe { _mm256_setzero_si256() }
-    }
-
-    #[inline(always)]
-    fn load(self, bytes: &[u8; 32]) -> __m256i {
-        // SAFETY: `self` is evidence of AVX2; the array has the size of a vector.
-        unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn store(self, vector: __m256i, bytes: &mut [u8; 32]) {
-        // SAFETY: `self` is evidence of AVX2; the array has the size of a vector.
-        unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
-    }
-
-    #[inline(always)]
-    fn add(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: `self` is evidence of AVX2.
-        unsafe { _mm256_xor_si256(a, b) }
-    }
+    avx2_vectors!();
 
     #[inline(always)]
     fn factor(self, factor: u8) -> [__m256i; 2] {

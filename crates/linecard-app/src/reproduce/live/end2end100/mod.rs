@@ -10,7 +10,7 @@ use super::iperf3::{self, Test};
 use crate::Error;
 use linecard_io::lab::{Cable, Host, Lab};
 use linecard_report::{Report, Section, Value};
-use linecard_transfer::send::Mode;
+use linecard_transfer::control::Mode;
 use transfer::{Event, Moved, Order};
 
 /// Lanes, and the rate of each.

@@ -2,8 +2,8 @@
 
 use crate::Error;
 use linecard_io::lab::{Host, Lab};
+use linecard_transfer::control::Mode;
 use linecard_transfer::lane::LaneState;
-use linecard_transfer::send::Mode;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, Input};

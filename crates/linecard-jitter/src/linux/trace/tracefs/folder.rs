@@ -1,10 +1,9 @@
 //! The tracefs file system, and instances in it.
 
 use super::TracefsError;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use crate::linux::setting::{Detached, mask};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,7 +23,7 @@ static INSTANCES: AtomicU32 = AtomicU32::new(0);
 pub(in crate::linux::trace) struct Folder {
     path: PathBuf,
     /// Keeps our own mount open; its path goes through the descriptor.
-    _mount: Option<OwnedFd>,
+    _mount: Option<Detached>,
 }
 
 impl Folder {
@@ -34,9 +33,8 @@ impl Folder {
         if let Some(path) = MOUNTED.iter().find(|path| is_there(path)) {
             return Ok(Self { path: path.into(), _mount: None });
         }
-        let mount = mount().map_err(TracefsError::Mount)?;
-        let path = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
-        Ok(Self { path, _mount: Some(mount) })
+        let mount = Detached::open("tracefs").map_err(TracefsError::Mount)?;
+        Ok(Self { path: mount.path(Path::new("")), _mount: Some(mount) })
     }
 
     /// Reads a file as text.
@@ -58,13 +56,6 @@ impl Folder {
             }
         }
     }
-}
-
-fn mount() -> io::Result<OwnedFd> {
-    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(context.as_fd())?;
-    let (flags, attributes) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
-    Ok(fsmount(context.as_fd(), flags, attributes)?)
 }
 
 fn refused(name: &str, source: io::Error) -> TracefsError {
@@ -100,7 +91,8 @@ impl Instance {
         self.write("trace_clock", "mono")?;
         // When a buffer is full, new events are counted and old ones stay.
         self.write("options/overwrite", "0")?;
-        self.write("tracing_cpumask", &mask(cores))?;
+        let numbers: Vec<usize> = cores.iter().map(|core| usize::from(*core)).collect();
+        self.write("tracing_cpumask", &mask(&numbers))?;
         self.write("buffer_size_kb", IDLE_KILOBYTES)?;
         for core in cores {
             let name = format!("per_cpu/cpu{core}/buffer_size_kb");
@@ -177,24 +169,4 @@ fn text(path: &Path) -> io::Result<String> {
 fn statistic(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
-}
-
-/// The core mask in the format of tracefs: groups of 32 bits in hexadecimal, highest first.
-fn mask(cores: &[u16]) -> String {
-    let groups = cores.iter().max().map_or(1, |core| usize::from(core / 32) + 1);
-    let mut words = vec![0_u32; groups];
-    for core in cores {
-        words[usize::from(core / 32)] |= 1 << (core % 32);
-    }
-    let words: Vec<String> = words.iter().rev().map(|word| format!("{word:08x}")).collect();
-    words.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn masks_are_in_groups() {
-        assert_eq!(super::mask(&[0, 1]), "00000003");
-        assert_eq!(super::mask(&[33, 2]), "00000002,00000004");
-    }
 }

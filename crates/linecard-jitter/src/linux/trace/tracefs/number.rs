@@ -61,19 +61,22 @@ fn number_packets(seen: &mut [Seen]) -> Option<u64> {
 /// The socket that is notified most often after a packet of the stream was received on its core.
 fn socket(seen: &[Seen]) -> Option<u64> {
     let mut under_way: HashMap<u16, u64> = HashMap::new();
-    let mut told: HashMap<u64, u64> = HashMap::new();
+    let mut notified: HashMap<u64, u64> = HashMap::new();
     for Seen { event, address } in seen {
         let count = under_way.entry(event.core).or_default();
         match event.what {
             EventKind::Receive { sequence } if sequence != OTHERS => *count += 1,
             EventKind::Ready if *count > 0 => {
                 *count -= 1;
-                *told.entry(*address).or_default() += 1;
+                *notified.entry(*address).or_default() += 1;
             }
             _ => {}
         }
     }
-    told.into_iter().max_by_key(|(address, count)| (*count, *address)).map(|(address, _)| address)
+    notified
+        .into_iter()
+        .max_by_key(|(address, count)| (*count, *address))
+        .map(|(address, _)| address)
 }
 
 #[cfg(test)]

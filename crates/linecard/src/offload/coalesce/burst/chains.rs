@@ -1,7 +1,7 @@
 //! Bursts whose flows are known: what becomes of a packet is seen in the packets of its flow that follow it.
 
 use super::flows::{Member, Standing};
-use super::join::{Burst, Joining, Open, ends, has_data};
+use super::join::{Burst, Joining, Open, has_data};
 use super::notes::{Note, State};
 use super::store::{Alone, Later, Store};
 use crate::offload::coalesce::Exit;
@@ -11,7 +11,7 @@ use crate::offload::coalesce::candidate::Candidate;
 use crate::offload::coalesce::predict::Expected;
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::packet::header::{self, Tcp};
-use crate::packet::{Form, LayerKind, Layout};
+use crate::packet::{LayerKind, Layout};
 
 /// A packet that is missing is looked for among so many.
 const WINDOW: usize = 32;
@@ -29,10 +29,11 @@ impl<S: Store> Joining<'_, S> {
     /// Handles a packet.
     #[inline(always)]
     pub(super) fn take_of_flow(&mut self, at: usize) {
-        let Member { layout, standing, .. } = *self.burst.flows.member(at);
+        let Member { layout, standing, alone, .. } = *self.burst.flows.member(at);
         match standing {
+            Standing::Alone => self.store.leave_alone(at, layout, alone),
             Standing::Done => {}
-            Standing::First => self.begin(at, layout),
+            Standing::First => self.begin_before(at, layout),
             Standing::Later => self.proceed(at, layout),
             Standing::Hidden => {
                 self.burst.flows.pass_hidden();
@@ -48,34 +49,22 @@ impl<S: Store> Joining<'_, S> {
         (self.burst.notes.get(note).state != State::Gone).then_some(note)
     }
 
-    /// The first packet of a flow: it is noted if another one may join it, and is joined by those that simply continue
-    /// it.
-    #[inline(always)]
-    pub(super) fn begin(&mut self, at: usize, layout: Layout) {
-        if layout.form() != Form::Datagram {
-            return self.store.leave(at, layout, Exit::Passed(Refusal::Trailer));
-        }
-        let (is_empty, ends) = (layout.payload().is_empty(), ends(self.store.bytes(at), &layout));
-        // One branch: which of the three it is can hardly be predicted.
-        if self.burst.flows.is_last(at) | is_empty | ends {
-            self.store.leave_alone(at, layout, Alone::of(is_empty, ends));
-        } else {
-            self.begin_before(at, layout);
-        }
-    }
-
-    /// [`Joining::begin`] where it is seldom.
+    /// A packet of a flow of which nothing is noted.
     #[inline(never)]
-    pub(super) fn begin_again(&mut self, at: usize, layout: Layout) {
-        self.begin(at, layout);
+    pub(super) fn begin(&mut self, at: usize) {
+        let Member { layout, alone, .. } = *self.burst.flows.member(at);
+        if alone.is_sure() {
+            return self.store.leave(at, layout, alone.exit());
+        }
+        self.begin_before(at, layout);
     }
 
-    /// Merges a packet with those of its flow that follow it, or notes it, unless the next one shows that none will
-    /// join it.
+    /// Merges the first packet of a flow with those that follow it, or notes it, unless the next one shows that none
+    /// will join it.
     #[inline(never)]
     fn begin_before(&mut self, at: usize, layout: Layout) {
         let Some(next) = self.burst.flows.next_of(at) else {
-            return self.store.leave_alone(at, layout, Alone::of(false, false));
+            return self.store.leave_alone(at, layout, Alone::default());
         };
         let note = Note::new((layout, self.store.bytes(at)), at as u32);
         let bytes = self.store.bytes(next);
@@ -149,7 +138,7 @@ impl<S: Store> Joining<'_, S> {
         // Looking for them may have made the packet noted leave.
         match self.note_of(at) {
             Some(note) => self.meet(note, (at, layout)),
-            None => self.begin_again(at, layout),
+            None => self.begin(at),
         }
     }
 

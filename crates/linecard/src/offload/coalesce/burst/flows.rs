@@ -1,16 +1,22 @@
 //! Which packets of a burst are of one flow: found at once, and only if some packet does not simply
 //! continue the ones before it.
 
-use super::store::Store;
+use super::join::ends;
+use super::store::{Alone, Store};
 use crate::offload::coalesce::bypass::has_ip_options;
-use crate::packet::{FlowHasher, Form, Layout, LinkType, prefetch_line};
+use crate::offload::coalesce::candidate::END_FLAGS;
+use crate::packet::{FlowHasher, Form, Glance, Layout, LinkType, prefetch_line};
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// Headers are prefetched so many packets ahead.
 pub(super) const AHEAD: usize = 12;
 
 /// Places in the table for each packet at least: collisions cost a branch that cannot be predicted.
 const SPACE: usize = 4;
+
+/// Places of the table cleared at once.
+const TABLE_PART: usize = 64;
 
 /// A number, or none: 0, so that tables are cleared fast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +45,10 @@ struct Flow {
     note: Number,
 }
 
+impl Flow {
+    const FREE: Self = Self { hash: 0, first: Number::NONE, note: Number::NONE };
+}
+
 /// What is known of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Member {
@@ -48,6 +58,32 @@ pub(super) struct Member {
     /// The next packet of the flow.
     next: Number,
     pub(super) standing: Standing,
+    pub(super) alone: Alone,
+}
+
+/// What a look at a packet shows.
+pub(in crate::offload::coalesce) struct Look {
+    layout: Layout,
+    /// Of its flow, if that is visible.
+    hash: Option<u64>,
+    alone: Alone,
+}
+
+impl Look {
+    /// At a packet with this layout and flow.
+    #[inline(always)]
+    pub(super) fn parsed(bytes: &[u8], (layout, hash): (Layout, Option<u64>)) -> Self {
+        let alone = match layout.form() {
+            Form::Datagram => Alone::of(layout.payload().is_empty(), ends(bytes, &layout)),
+            _ => Alone::TRAILER,
+        };
+        Self { layout, hash, alone }
+    }
+
+    #[inline(always)]
+    fn usual(Glance { layout, hash, is_empty, tcp_flags }: Glance) -> Self {
+        Self { layout, hash: Some(hash), alone: Alone::of(is_empty, tcp_flags & END_FLAGS != 0) }
+    }
 }
 
 /// What a packet is to its flow.
@@ -56,6 +92,8 @@ pub(super) enum Standing {
     /// Its flow is not visible.
     #[default]
     Hidden,
+    /// Nothing of its flow is noted, no packet will join it, and nothing else is to be said of it.
+    Alone,
     /// Nothing of its flow is noted.
     First,
     /// Something of its flow may be noted.
@@ -68,8 +106,9 @@ pub(super) enum Standing {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     table: Vec<Flow>,
-    /// Empty as long as flows have not been looked for.
     members: Vec<Member>,
+    /// Whether they have been looked for.
+    are_known: bool,
     /// The packets left whose flow is not visible, the first one last.
     hidden: Vec<u32>,
 }
@@ -77,39 +116,55 @@ pub(super) struct Flows {
 impl Flows {
     /// Forgets all.
     pub(super) fn begin(&mut self) {
-        self.members.clear();
+        self.are_known = false;
         self.hidden.clear();
     }
 
     /// Whether they have been found.
     #[inline(always)]
     pub(super) fn are_known(&self) -> bool {
-        !self.members.is_empty()
+        self.are_known
     }
 
     /// Finds the flow of each packet from `start` on.
     #[inline(never)]
     pub(super) fn find<S: Store>(&mut self, store: &S, start: usize, hasher: &mut FlowHasher) {
         let packets = store.len();
-        self.table.clear();
-        self.table.resize((SPACE * packets).next_power_of_two(), Flow::default());
-        self.members.resize(packets, Member::default());
+        self.begin_table((SPACE * packets).next_power_of_two());
+        if self.members.len() < packets {
+            self.members.resize(packets, Member::default());
+        }
+        self.members[..start].fill(Member::default());
+        self.are_known = true;
         let mask = self.table.len() - 1;
-        for (at, member) in (start..packets).zip(&mut self.members[start..]).rev() {
+        for (at, member) in (start..packets).zip(&mut self.members[start..packets]).rev() {
             if let Some(ahead) = at.checked_sub(AHEAD) {
                 prefetch_line(store.bytes(ahead));
             }
-            let (layout, hash) = store.flow(at, hasher);
+            let Look { layout, hash, alone } = store.look(at, hasher);
             let Some(hash) = hash else {
-                *member = Member { layout, ..Member::default() };
+                *member = Member { layout, alone, ..Member::default() };
                 self.hidden.push(at as u32);
                 continue;
             };
             let place = place_of(&self.table, mask, hash);
             let flow = &mut self.table[place];
-            let standing = Standing::First;
-            *member = Member { layout, flow: Number::of(place), next: flow.first, standing };
+            let is_alone = (flow.first == Number::NONE) | alone.is_sure();
+            let standing = select_unpredictable(is_alone, Standing::Alone, Standing::First);
+            let next = flow.first;
+            *member = Member { layout, flow: Number::of(place), next, standing, alone };
             (flow.hash, flow.first) = (hash, Number::of(at));
+        }
+    }
+
+    /// Makes all of a table of so many places free.
+    fn begin_table(&mut self, places: usize) {
+        if self.table.len() == places {
+            // In parts of some cache lines: they are written faster than all at once.
+            self.table.chunks_mut(TABLE_PART).for_each(|part| part.fill(Flow::FREE));
+        } else {
+            self.table.clear();
+            self.table.resize(places, Flow::FREE);
         }
     }
 
@@ -146,12 +201,6 @@ impl Flows {
         if let Some(next) = self.next_of(at) {
             self.is_later(next);
         }
-    }
-
-    /// Whether a packet is the last of its flow.
-    #[inline(always)]
-    pub(super) fn is_last(&self, at: usize) -> bool {
-        self.members[at].next == Number::NONE
     }
 
     /// The next packet of the flow of a packet that has not been handled.
@@ -223,6 +272,25 @@ pub(super) fn visible_flow_of(
     if is_visible { hasher.usual_flow_of(bytes, layout, lane) } else { None }
 }
 
+/// A look at a frame.
+#[inline(always)]
+pub(super) fn look_at_frame(
+    hasher: &mut FlowHasher,
+    link: LinkType,
+    bytes: &[u8],
+    lane: u32,
+) -> Look {
+    match hasher.glance(link, bytes, lane) {
+        Some(glance) => Look::usual(glance),
+        None => look_at_unusual(hasher, link, bytes, lane),
+    }
+}
+
+#[inline(never)]
+fn look_at_unusual(hasher: &mut FlowHasher, link: LinkType, bytes: &[u8], lane: u32) -> Look {
+    Look::parsed(bytes, parse_unusual(hasher, link, bytes, lane))
+}
+
 /// The layout of a frame and the hash of its flow, if it is visible.
 #[inline(always)]
 pub(super) fn parse_frame(
@@ -231,8 +299,8 @@ pub(super) fn parse_frame(
     bytes: &[u8],
     lane: u32,
 ) -> (Layout, Option<u64>) {
-    match hasher.parse_usual(link, bytes, lane) {
-        Some((layout, hash)) => (layout, Some(hash)),
+    match hasher.glance(link, bytes, lane) {
+        Some(Glance { layout, hash, .. }) => (layout, Some(hash)),
         None => parse_unusual(hasher, link, bytes, lane),
     }
 }

@@ -187,14 +187,14 @@ impl<S: Store> Joining<'_, S> {
     pub(super) fn meet(&mut self, note: u32, (at, layout): (usize, Layout)) {
         if !has_data(&layout) {
             self.leave(note, Flush::Bypass);
-            return self.begin_again(at, layout);
+            return self.begin(at);
         }
         if let Some(refusal) = self.obstacle(note, at, layout) {
             self.store.refuse(refusal);
             self.leave(note, flush_of(refusal));
-            return self.begin_again(at, layout);
+            return self.begin(at);
         }
-        let Some(open) = self.open(note) else { return self.begin_again(at, layout) };
+        let Some(open) = self.open(note) else { return self.begin(at) };
         let packet = self.store.view(at, layout);
         let candidate = match Candidate::examine(&packet, self.config, &[]) {
             Ok(candidate) => candidate,

@@ -1,6 +1,6 @@
 //! The frames of a burst in memory that the caller lends.
 
-use super::flows::parse_frame;
+use super::flows::{Look, look_at_frame, parse_frame};
 use super::store::{AllAlone, Alone, Chain, Further, Store};
 use super::{BurstCounters, Merged};
 use crate::offload::coalesce::Exit;
@@ -101,6 +101,11 @@ impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
     #[inline(always)]
     fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>) {
         parse_frame(hasher, self.link, self.bytes(at), 0)
+    }
+
+    #[inline(always)]
+    fn look(&self, at: usize, hasher: &mut FlowHasher) -> Look {
+        look_at_frame(hasher, self.link, self.bytes(at), 0)
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! The packets of a burst that the coalescer owns: packets, or frames that share their metadata.
 
-use super::flows::{parse_frame, visible_flow_of};
+use super::flows::{Look, look_at_frame, parse_frame, visible_flow_of};
 use super::store::{AllAlone, Alone, Chain, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust};
@@ -122,6 +122,11 @@ where
     }
 
     #[inline(always)]
+    fn look(&self, at: usize, hasher: &mut FlowHasher) -> Look {
+        Look::parsed(self.bytes(at), self.flow(at, hasher))
+    }
+
+    #[inline(always)]
     fn trust(&self, at: usize, source: &Source) -> Option<Trust> {
         let packet = self.packets[at].as_ref().filter(|packet| packet.meta.gso.is_none())?;
         source.trust(packet.link(), &packet.meta)
@@ -186,6 +191,11 @@ where
     #[inline(always)]
     fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>) {
         parse_frame(hasher, self.link, self.bytes(at), self.meta.lane)
+    }
+
+    #[inline(always)]
+    fn look(&self, at: usize, hasher: &mut FlowHasher) -> Look {
+        look_at_frame(hasher, self.link, self.bytes(at), self.meta.lane)
     }
 
     #[inline(always)]

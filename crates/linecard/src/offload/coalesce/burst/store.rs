@@ -1,5 +1,6 @@
 //! Where the packets of a burst lie, and how they leave it.
 
+use super::flows::Look;
 use crate::offload::coalesce::Exit;
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust, Upcoming};
@@ -13,26 +14,35 @@ use core::ops::Range;
 const NONE: u32 = u32::MAX;
 
 /// Why most packets leave as they came: numbers, so that they are counted without a branch.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::offload::coalesce) struct Alone(usize);
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::offload::coalesce) struct Alone(u8);
 
 impl Alone {
-    /// By number; the last two are packets without data.
-    pub(super) const EXITS: [Exit; 4] = [
+    /// By number: see [`Alone::of`], and the last one is [`Alone::TRAILER`].
+    pub(super) const EXITS: [Exit; 5] = [
         Exit::Flushed(Flush::BatchEnd),
         Exit::Flushed(Flush::EndFlag),
         Exit::Passed(Refusal::NoPayload),
         Exit::Passed(Refusal::NoPayload),
+        Exit::Passed(Refusal::Trailer),
     ];
+    /// Bytes follow the datagram within a tunnel.
+    pub(super) const TRAILER: Self = Self(4);
 
     #[inline(always)]
     pub(super) fn of(is_empty: bool, ends: bool) -> Self {
-        Self(usize::from(is_empty) << 1 | usize::from(ends))
+        Self(u8::from(is_empty) << 1 | u8::from(ends))
+    }
+
+    /// Whether it is known of the packet itself that no other one joins it.
+    #[inline(always)]
+    pub(super) fn is_sure(self) -> bool {
+        self.0 != 0
     }
 
     #[inline(always)]
     pub(super) fn exit(self) -> Exit {
-        Self::EXITS[self.0]
+        Self::EXITS[usize::from(self.0)]
     }
 }
 
@@ -43,7 +53,7 @@ pub(in crate::offload::coalesce) struct AllAlone([u64; Alone::EXITS.len()]);
 impl AllAlone {
     #[inline(always)]
     pub(super) fn count(&mut self, reason: Alone) {
-        self.0[reason.0] += 1;
+        self.0[usize::from(reason.0)] += 1;
     }
 
     /// Each reason with its count.
@@ -64,6 +74,9 @@ pub(in crate::offload::coalesce) trait Store {
 
     /// The layout of a packet and the hash of its flow, if it is visible.
     fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>);
+
+    /// What a look at a packet shows.
+    fn look(&self, at: usize, hasher: &mut FlowHasher) -> Look;
 
     /// What is known of a packet's checksum; none if the packet is not a plain one of this source.
     fn trust(&self, at: usize, source: &Source) -> Option<Trust>;

@@ -1,6 +1,6 @@
 //! What lanes do that are slow, or die: figures that the design promises.
 
-use super::*;
+use super::super::*;
 
 const CHUNK: u32 = 16 << 20;
 

@@ -1,10 +1,13 @@
 //! Files that are firmware, files that are not, and files that once were.
 
-use super::build::{Build, CODE, EXECUTE, WRITE};
+mod bombs;
+mod build;
+
 use super::lines::MAX_RANGES;
 use super::symbols::MAX_SYMBOLS;
-use super::{Firmware, Refusal, SourceLine, bombs};
+use super::{Firmware, Refusal, SourceLine};
 use crate::rv32::{Bus, Config, Core, Counts, DATA_AT, Reply, Segment, Stop, Wake, Width};
+use build::{Build, CODE, EXECUTE, WRITE};
 use linecard::rng::Rng;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

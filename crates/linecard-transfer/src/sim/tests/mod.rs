@@ -1,5 +1,7 @@
 extern crate std;
 
+mod scenarios;
+
 use super::*;
 use crate::fec::Scheme;
 
