@@ -55,8 +55,12 @@ fn link(folder: &str) {
         }
     }
     argument("-Wl,--end-group");
+    // A DPDK that was built here lies apart from the system's libraries.
+    let system = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     for library in ["numa", "archive", "bsd"] {
-        if std::path::Path::new(folder).join(format!("lib{library}.so")).exists() {
+        let is_in =
+            |folder: &&str| std::path::Path::new(folder).join(format!("lib{library}.so")).exists();
+        if [folder, system.as_str()].iter().any(is_in) {
             argument(&format!("-l{library}"));
         }
     }

@@ -181,6 +181,7 @@ def ladder(
 def plan(
     scenario: File,
     *,
+    set: Values | None = None,
     calibration: File | None = None,
     measure: bool | None = None,
 ) -> Report:
@@ -202,6 +203,7 @@ def plan(
             "measure": measure,
         },
         scenario=scenario,
+        set=set,
     )
 
 

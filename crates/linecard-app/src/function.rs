@@ -8,7 +8,7 @@ use crate::model::{self, Scenario, ladder};
 use crate::offload::coalesce::Coalesce;
 use crate::offload::segment::Segment;
 #[cfg(target_os = "linux")]
-use crate::plan;
+use crate::plan::{self, Planning};
 use crate::run::MemoryRun;
 use crate::{Context, Error, Finished, Job, finish};
 use linecard::progress::Progress;
@@ -44,8 +44,6 @@ pub enum Takes {
     No,
     /// Arguments take precedence over its values.
     May,
-    /// It is the first argument.
-    Must,
     /// It is the first argument, and further values take precedence over its own.
     WithValues,
 }
@@ -113,10 +111,13 @@ pub const FUNCTIONS: &[Function] = &[
         doc: "Whether stages fit on cores at a rate (``linecard plan``): replicas, mapping, rings, what to expect.\n\n\
               Raises :class:`InfeasibleError` where nothing fits: its text says why and what would help, its ``report`` has \
               all that was asked.",
-        scenario: Takes::Must,
+        scenario: Takes::WithValues,
         has_progress: false,
-        run: |call, _| plan::plan(call.path()?, &call.set(Document::default())?.config()?),
-        ..Function::with::<plan::Options>("plan")
+        run: |call, progress| {
+            let document = call.with_values(Document::read(call.path()?)?)?;
+            finish::<Planning>("plan", &call.set(document)?, progress)
+        },
+        ..Function::with::<plan::Config>("plan")
     },
     Function {
         doc: "Runs a bulk transfer over many lanes in virtual time (``linecard run --lanes sim``): both ends are the real \
@@ -227,11 +228,16 @@ impl Call<'_> {
 
     /// The scenario of a model.
     fn scenario(&self) -> Result<Scenario, Error> {
-        let mut scenario = Scenario::read(self.path()?, &[])?;
+        let Scenario { model, document } = Scenario::read(self.path()?, &[])?;
+        Ok(Scenario { model, document: self.with_values(document)? })
+    }
+
+    /// A document with the values that take precedence over its own.
+    fn with_values(&self, mut document: Document) -> Result<Document, Error> {
         for (key, value) in &self.arguments.set {
-            scenario.document.set_value(key, key, value)?;
+            document.set_value(key, key, value)?;
         }
-        Ok(scenario)
+        Ok(document)
     }
 
     /// The values of a job whose scenario, if there is one, has the same parameters.

@@ -22,7 +22,6 @@ pub mod plan;
 pub mod ports;
 pub mod reproduce;
 pub mod run;
-pub mod scenario;
 #[cfg(target_os = "linux")]
 pub mod transfer;
 

@@ -3,7 +3,7 @@
 use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard_io::port::{probe, xdp};
-use linecard_report::{ByteCount, Named};
+use linecard_report::{ByteCount, Item, Named};
 use linecard_tun::interface::{self, Interface, State, format_mac};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,13 +97,7 @@ pub struct PlainKind {
 }
 
 /// Something that a kind of ports lacks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Lack {
-    /// The kind.
-    pub label: String,
-    /// What it lacks, and what to do.
-    pub value: String,
-}
+pub type Lack = Item<String>;
 
 /// A network interface.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -3,11 +3,11 @@
 #[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
 #[cfg(target_os = "linux")]
-use crate::calibrate::CalibrateArguments;
 use crate::completions::CompletionsArguments;
-use crate::failure::EXIT_CODES;
 use crate::flags::Flags;
 use crate::jitter::JitterArguments;
+#[cfg(target_os = "linux")]
+use crate::job::JobArguments;
 use crate::man::ManArguments;
 use crate::model::ModelArguments;
 use crate::page::PageArguments;
@@ -21,6 +21,9 @@ use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use linecard_app::EXIT_CODES;
+#[cfg(target_os = "linux")]
+use linecard_app::calibrate::Calibrate;
 use linecard_app::model::transfer;
 use linecard_app::offload::{coalesce, segment};
 use linecard_app::run;
@@ -64,7 +67,7 @@ pub(crate) enum Command {
     ///
     /// Takes some seconds, in which other programs may not get the core, where that is allowed.
     #[cfg(target_os = "linux")]
-    Calibrate(CalibrateArguments),
+    Calibrate(JobArguments<Calibrate>),
     /// Say whether stages fit on cores at a rate: replicas, batches, mapping, rings, and what to expect; or
     /// why not, and what would help.
     #[cfg(target_os = "linux")]
@@ -111,8 +114,7 @@ pub(crate) enum Command {
     /// Print the JSON Schema of a kind of scenario, with which editors complete and check scenario files.
     ///
     /// For an editor that reads TOML schemas: `linecard schema npu > npu.schema.json`, and in the scenario
-    /// `#:schema npu.schema.json` as the first line. Scenarios of `linecard plan` have no schema:
-    /// docs/reference/scenarios.md has their keys.
+    /// `#:schema npu.schema.json` as the first line.
     Schema(SchemaArguments),
 }
 

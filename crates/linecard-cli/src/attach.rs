@@ -4,13 +4,13 @@ mod lines;
 mod view;
 
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::page::PageArguments;
 use crate::say;
 use crate::signals;
 use clap::Args;
 use linecard_app::attach::{self, Config, Observer, Rates};
+use linecard_app::{EXIT_CODES, Error};
 use linecard_io::attach::PortSpec;
 use linecard_report::Report;
 use lines::Lines;
@@ -34,7 +34,7 @@ pub(crate) struct AttachArguments {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Error> {
     let wanted = signals::account_wanted()?;
     arguments.flags.until_signal(|config: &Config, context| {
         let settings = config.settings()?;
@@ -84,7 +84,7 @@ impl Kind {
 }
 
 impl Show<'_> {
-    fn last(&mut self, report: &Report) -> Result<(), Failure> {
+    fn last(&mut self, report: &Report) -> Result<(), Error> {
         match &mut self.kind {
             Kind::Lines(lines) => Ok(lines.last(report)?),
             _ => account::print(report, false, self.output),

@@ -1,37 +1,38 @@
 //! `linecard coalesce` and `linecard segment`: the offloads on captures.
 
+use crate::account;
 use crate::args::{CoalesceArguments, SegmentArguments};
-use crate::failure::Failure;
 use crate::flags::Flags;
+use crate::interrupt;
 use crate::page::PageFile;
 use crate::progress::{BYTES, shown};
-use crate::{found, interrupt};
+use linecard_app::Error;
 use linecard_app::offload::coalesce::{self, Coalesce};
 use linecard_app::offload::segment::{self, Segment};
 use linecard_app::{Context, Finished, Job, finish_with};
 use std::sync::Arc;
 
 /// Runs `linecard coalesce`.
-pub(crate) fn coalesce(arguments: &CoalesceArguments) -> Result<(), Failure> {
+pub(crate) fn coalesce(arguments: &CoalesceArguments) -> Result<(), Error> {
     let CoalesceArguments { input, output, flags, json, page, .. } = arguments;
     let page = page.check(&[input, output])?;
     let files =
         |config| coalesce::Config { input: input.clone(), output: output.clone(), ..config };
-    found::show(run::<Coalesce>(flags, files)?, *json, Some(output), &page)
+    account::show(run::<Coalesce>(flags, files)?, *json, Some(output), &page)
 }
 
 /// Runs `linecard segment`.
-pub(crate) fn segment(arguments: &SegmentArguments) -> Result<(), Failure> {
+pub(crate) fn segment(arguments: &SegmentArguments) -> Result<(), Error> {
     let SegmentArguments { input, output, flags, json, .. } = arguments;
     let files = |config| segment::Config { input: input.clone(), output: output.clone(), ..config };
-    found::show(run::<Segment>(flags, files)?, *json, Some(output), &PageFile::default())
+    account::show(run::<Segment>(flags, files)?, *json, Some(output), &PageFile::default())
 }
 
 /// Runs a job with the options that were given. `files` adds the names of files, which need not be UTF-8.
 fn run<J: Job>(
     flags: &Flags<J::Config>,
     files: impl FnOnce(J::Config) -> J::Config,
-) -> Result<Finished, Failure> {
+) -> Result<Finished, Error> {
     let progress = Arc::default();
     let interrupt = interrupt::stop(&progress)?;
     let document = flags.document()?;

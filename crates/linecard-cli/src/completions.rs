@@ -1,9 +1,9 @@
 //! `linecard completions`: what a shell needs to complete the command, from the same definition as its
 //! parser.
 
-use crate::failure::{EXIT_CODES, Failure};
 use clap::{Arg, Args, Command, ValueHint};
 use clap_complete::{Shell, generate};
+use linecard_app::{EXIT_CODES, Error};
 use std::io::{self, Write};
 
 #[derive(Debug, Args)]
@@ -14,7 +14,7 @@ pub(crate) struct CompletionsArguments {
 }
 
 /// Prints the script for `whole`.
-pub(crate) fn command(arguments: &CompletionsArguments, mut whole: Command) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &CompletionsArguments, mut whole: Command) -> Result<(), Error> {
     let mut script = Vec::new();
     generate(arguments.shell, &mut whole, "linecard", &mut script);
     if arguments.shell == Shell::Bash {

@@ -2,11 +2,11 @@
 //! parameter. A `bool` is an option without a value, a list an option that can be repeated (or values with commas
 //! between them).
 
-use crate::failure::Failure;
 use crate::signals;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use linecard_app::Context;
+use linecard_app::Error;
 use linecard_config::{Config, Document, Parameter, parameters};
 use std::ffi::OsString;
 use std::fmt;
@@ -43,8 +43,8 @@ impl<C: Config> Flags<C> {
     /// Runs what takes the configuration that was given, until a signal cancels it.
     pub(crate) fn until_signal<T>(
         &self,
-        run: impl FnOnce(&C, &Context<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        run: impl FnOnce(&C, &Context<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let document = self.document()?;
         let config = document.config()?;
         let progress = signals::progress()?;
@@ -53,14 +53,14 @@ impl<C: Config> Flags<C> {
     }
 
     /// The values that were given, as a document without a file.
-    pub(crate) fn document(&self) -> Result<Document, Failure> {
+    pub(crate) fn document(&self) -> Result<Document, Error> {
         let mut document = Document::of_text("", "")?;
         self.set(&mut document)?;
         Ok(document)
     }
 
     /// Sets the values that were given.
-    pub(crate) fn set(&self, document: &mut Document) -> Result<(), Failure> {
+    pub(crate) fn set(&self, document: &mut Document) -> Result<(), Error> {
         for Given { shown, parameter, value } in &self.given {
             document.set_as(shown.clone(), &parameter.name, value)?;
         }
@@ -71,7 +71,7 @@ impl<C: Config> Flags<C> {
     pub(crate) fn set_shared<D: Config>(
         &self,
         document: &mut Document,
-    ) -> Result<Option<&str>, Failure> {
+    ) -> Result<Option<&str>, Error> {
         let is_known = |name: &str| parameters::<D>().iter().any(|known| known.name == name);
         if let Some(other) = self.given.iter().find(|given| !is_known(&given.parameter.name)) {
             return Ok(other.parameter.flag.as_deref());

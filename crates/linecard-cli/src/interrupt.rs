@@ -1,7 +1,7 @@
 //! Ctrl-C while a file is being written: what is not complete is removed, and the user is told.
 
-use crate::failure::Failure;
 use linecard::progress::Progress;
+use linecard_app::Error;
 use linecard_io::capture::{Incomplete, OutputFile};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
@@ -25,11 +25,11 @@ pub(crate) struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
     /// The failure of a job that was cancelled, with the signal; others as they are.
-    pub(crate) fn named(&self, failure: Failure) -> Failure {
+    pub(crate) fn named(&self, failure: Error) -> Error {
         match failure {
-            Failure::Stopped(text) => {
+            Error::Stopped(text) => {
                 let (_, signal) = SIGNALS[self.0.load(Ordering::Relaxed)];
-                Failure::Stopped(format!("stopped by {signal} before the end; {text}"))
+                Error::Stopped(format!("stopped by {signal} before the end; {text}"))
             }
             other => other,
         }
@@ -38,7 +38,7 @@ impl Interrupt {
 
 /// From now on a signal cancels a conversion by its progress, so that it ends with its account. What has not ended
 /// after [`PATIENCE`] ends as by [`remove_incomplete_output`].
-pub(crate) fn stop(progress: &Arc<Progress>) -> Result<Interrupt, Failure> {
+pub(crate) fn stop(progress: &Arc<Progress>) -> Result<Interrupt, Error> {
     let progress = Arc::clone(progress);
     let which = at_signal(move || {
         progress.stop();
@@ -50,19 +50,19 @@ pub(crate) fn stop(progress: &Arc<Progress>) -> Result<Interrupt, Failure> {
 /// From now on a signal removes output that is not complete, says so in a line, and ends the process
 /// with the documented code; a second one ends it at once. For commands that write files, before their job: signals of
 /// a program that calls jobs belong to it.
-pub(crate) fn remove_incomplete_output() -> Result<(), Failure> {
+pub(crate) fn remove_incomplete_output() -> Result<(), Error> {
     at_signal(|| {}).map(drop)
 }
 
 /// At a signal, does something first. Returns which signal that was.
-fn at_signal(first: impl FnOnce() + Send + 'static) -> Result<Arc<AtomicUsize>, Failure> {
+fn at_signal(first: impl FnOnce() + Send + 'static) -> Result<Arc<AtomicUsize>, Error> {
     let (mut woken, wake) = UnixStream::pair()?;
     let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     for (index, (signal, _)) in SIGNALS.into_iter().enumerate() {
         if is_ignored(signal) {
             continue;
         }
-        let code = Failure::STOPPED.into();
+        let code = Error::STOPPED.into();
         flag::register_conditional_shutdown(signal, code, Arc::clone(&asked))?;
         flag::register(signal, Arc::clone(&asked))?;
         flag::register_usize(signal, Arc::clone(&which), index)?;
@@ -75,7 +75,7 @@ fn at_signal(first: impl FnOnce() + Send + 'static) -> Result<Arc<AtomicUsize>, 
             // Nothing takes its final name while this is held.
             let removed = OutputFile::remove_incomplete();
             crate::say(&text(SIGNALS[which.load(Ordering::Relaxed)].1, removed.files()));
-            process::exit(Failure::STOPPED.into());
+            process::exit(Error::STOPPED.into());
         }
     })?;
     Ok(told)

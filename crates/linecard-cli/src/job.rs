@@ -1,14 +1,14 @@
 //! Commands that are one job of [`linecard_app`].
 
-use crate::failure::{EXIT_CODES, Failure};
+use crate::account;
 use crate::flags::Flags;
-use crate::found;
 use crate::interrupt;
 use crate::page::PageFile;
 use crate::progress::{BYTES, Kind, ROUNDS, shown};
 use crate::signals;
 use clap::Args;
 use linecard::progress::Progress;
+use linecard_app::{EXIT_CODES, Error};
 use linecard_app::{Finished, Job, finish};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,23 +26,29 @@ pub(crate) struct JobArguments<J: Job> {
 
 impl<J: Job> JobArguments<J> {
     /// Runs a job that reads a capture, and prints its outcome.
-    pub(crate) fn of_capture(&self) -> Result<(), Failure> {
+    pub(crate) fn of_capture(&self) -> Result<(), Error> {
         interrupt::remove_incomplete_output()?;
         self.show(BYTES, &Arc::default(), &PageFile::default())
     }
 
+    /// Runs a job of some rounds, and prints its outcome.
+    pub(crate) fn of_rounds(&self) -> Result<(), Error> {
+        interrupt::remove_incomplete_output()?;
+        self.show(ROUNDS, &Arc::default(), &PageFile::default())
+    }
+
     /// Runs a job that a signal ends, with an outcome all the same.
-    pub(crate) fn until_signal(&self, page: &PageFile) -> Result<(), Failure> {
+    pub(crate) fn until_signal(&self, page: &PageFile) -> Result<(), Error> {
         self.show(ROUNDS, &signals::progress()?, page)
     }
 
-    fn show(&self, bar: Kind, progress: &Arc<Progress>, page: &PageFile) -> Result<(), Failure> {
+    fn show(&self, bar: Kind, progress: &Arc<Progress>, page: &PageFile) -> Result<(), Error> {
         let finished = shown(bar, progress, || self.find(progress))?;
-        found::show(finished, self.json, self.data(), page)
+        account::show(finished, self.json, self.data(), page)
     }
 
     /// Runs the job.
-    pub(crate) fn find(&self, progress: &Arc<Progress>) -> Result<Finished, Failure> {
+    pub(crate) fn find(&self, progress: &Arc<Progress>) -> Result<Finished, Error> {
         finish::<J>(J::COMMAND, &self.flags.document()?, progress)
     }
 

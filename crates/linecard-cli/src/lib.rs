@@ -6,12 +6,9 @@ mod args;
 #[cfg(target_os = "linux")]
 mod attach;
 #[cfg(target_os = "linux")]
-mod calibrate;
 mod captures;
 mod completions;
-mod failure;
 mod flags;
-mod found;
 mod interrupt;
 mod jitter;
 mod job;
@@ -34,6 +31,7 @@ mod usage;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
+use linecard_app::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -57,7 +55,7 @@ pub fn main() -> ExitCode {
         Command::Segment(arguments) => captures::segment(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         #[cfg(target_os = "linux")]
-        Command::Calibrate(arguments) => calibrate::command(&arguments),
+        Command::Calibrate(arguments) => arguments.of_rounds(),
         #[cfg(target_os = "linux")]
         Command::Plan(arguments) => plan::command(&arguments),
         #[cfg(target_os = "linux")]
@@ -85,7 +83,7 @@ pub fn main() -> ExitCode {
 
 /// Prints what this host can do.
 #[cfg(target_os = "linux")]
-fn ports(json: bool) -> Result<(), failure::Failure> {
+fn ports(json: bool) -> Result<(), Error> {
     use linecard_app::{finish, ports::Ports};
     let document = linecard_config::Document::of_text("", "")?;
     let finished = finish::<Ports>("ports", &document, &Default::default())?;

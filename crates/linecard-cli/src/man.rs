@@ -1,9 +1,9 @@
 //! `linecard man`: a page for the command and for each of its own, from the same definition as its parser.
 
-use crate::failure::Failure;
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use linecard_app::Error;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -14,9 +14,9 @@ pub(crate) struct ManArguments {
 }
 
 /// Writes the pages of `whole`, in roff: `linecard.1`, `linecard-run.1` and so on.
-pub(crate) fn command(arguments: &ManArguments, whole: Command) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &ManArguments, whole: Command) -> Result<(), Error> {
     let folder = &arguments.folder;
-    let failed = |path: &Path, source: &io::Error| Failure::Output {
+    let failed = |path: &Path, source: &io::Error| Error::Output {
         source: io::Error::new(source.kind(), format!("{}: {source}", path.display())),
     };
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;

@@ -1,8 +1,8 @@
 //! `--report FILE`: what a command has found as a page for a browser, with JSON beside it.
 
-use crate::failure::Failure;
 use crate::say;
 use clap::Args;
+use linecard_app::Error;
 use linecard_report::{Origin, Page, Target};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ pub(crate) struct PageArguments {
 impl PageArguments {
     /// Finds out whether the page can be written, before a job that may be long. `others` are the
     /// files that the job has: a page replaces none of them.
-    pub(crate) fn check(&self, others: &[&Path]) -> Result<PageFile, Failure> {
+    pub(crate) fn check(&self, others: &[&Path]) -> Result<PageFile, Error> {
         let Some(path) = &self.report else { return Ok(PageFile(None)) };
         let target = Target::new(path)?;
         for page in [target.html(), target.json()] {
             if let Some(other) = others.iter().find(|other| is_same(page, other)) {
                 let (page, other) = (page.display(), other.display());
                 let what = format!("--report: {page} would replace {other}: choose another name");
-                return Err(Failure::Usage(what));
+                return Err(Error::Usage(what));
             }
         }
         Ok(PageFile(Some(target)))
@@ -49,8 +49,8 @@ impl PageFile {
     pub(crate) fn write(
         &self,
         page: impl FnOnce() -> Page,
-        ending: Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        ending: Result<(), Error>,
+    ) -> Result<(), Error> {
         let Some(target) = &self.0 else { return ending };
         match (target.write(page().origin(origin())), ending) {
             (Ok(()), ending) => ending,

@@ -1,12 +1,12 @@
 //! `linecard reproduce`: published figures beside ours.
 
-use crate::failure::{EXIT_CODES, Failure};
 use crate::{account, interrupt, say, signals};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
 use linecard_app::reproduce::reproduce;
+use linecard_app::{EXIT_CODES, Error};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Reproduction {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     // Live experiments end at a signal by themselves, with what they have found.
     let has_experiments = !arguments.modelled && arguments.name == Some(Reproduction::LinuxJitter);
     let progress = if has_experiments {
@@ -119,7 +119,7 @@ const JITTER: &str = "Live figures are this host's, at this moment: no row of th
      was dedicated hardware. What is emulated is done another way; see docs/design/jitter.md.";
 
 /// All: as text one behind the other, as JSON by their names.
-fn all(json: bool, context: &Context<'_>) -> Result<(), Failure> {
+fn all(json: bool, context: &Context<'_>) -> Result<(), Error> {
     let mut unexplained = 0;
     let mut reports = serde_json::Map::new();
     for name in Reproduction::value_variants().iter().map(|one| one.name()) {

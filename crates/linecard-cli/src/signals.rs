@@ -1,19 +1,19 @@
 //! Ending at a signal, with everything put in order: one mechanism for all commands that do that.
 
-use crate::failure::Failure;
 use linecard::progress::Progress;
+use linecard_app::Error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The progress of a job that a signal cancels: see [`signals`].
-pub(crate) fn progress() -> Result<Arc<Progress>, Failure> {
+pub(crate) fn progress() -> Result<Arc<Progress>, Error> {
     Ok(Arc::new(Progress::stopped_by(signals()?)))
 }
 
 /// Set by Ctrl-C, by SIGTERM, or by SIGHUP when the terminal goes. A second Ctrl-C or SIGTERM ends the process
 /// at once. A SIGHUP that is ignored when the command starts, as under nohup, stays ignored.
-pub(crate) fn signals() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&asked))?;
@@ -27,7 +27,7 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Set by SIGUSR1, which asks for the statistics so far.
-pub(crate) fn account_wanted() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn account_wanted() -> Result<Arc<AtomicBool>, Error> {
     let wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGUSR1, Arc::clone(&wanted))?;
     Ok(wanted)

@@ -1,8 +1,8 @@
 //! Wrong arguments, said as every other failure: in one line.
 
-use crate::failure::Failure;
 use crate::say;
 use clap::error::{ContextKind, ErrorKind};
+use linecard_app::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let no_command = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if no_command || !error.use_stderr() {
-        let printed = error.print().and_then(|()| io::stdout().flush()).map_err(Failure::Report);
+        let printed = error.print().and_then(|()| io::stdout().flush()).map_err(Error::Report);
         return match printed {
             // A reader that has seen enough of the help is not an error.
             Err(failure) if !failure.is_broken_pipe() => {

@@ -380,7 +380,7 @@ impl Document {
         self.sets.iter().map(|set| (&set.given, set.key.join(".")))
     }
 
-    /// The place of a parameter's key: of the value that counts.
+    /// The place of a parameter's key, as `core.mhz` or `stage[2].takes`: of the value that counts.
     #[must_use]
     pub fn find(&self, parameter: &str) -> Option<Location> {
         let is_set = |set: &&Set| set.key.join(".") == parameter;
@@ -390,9 +390,17 @@ impl Document {
         let all = self.file().ok()?;
         let mut table = &all;
         let mut path = parameter.split('.').peekable();
-        while let Some(name) = path.next() {
+        while let Some(part) = path.next() {
+            let (name, index) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
+                Some((name, index)) => (name, index.parse::<usize>().ok()),
+                None => (part, None),
+            };
             let (key, value) = table.get_key_value(name)?;
-            match (path.peek(), value.get_ref()) {
+            let value = match (value.get_ref(), index) {
+                (DeValue::Array(items), Some(index)) => items.get(index)?.get_ref(),
+                (value, _) => value,
+            };
+            match (path.peek(), value) {
                 (None, _) => return Some(self.place_at(key.span().start)),
                 (Some(_), DeValue::Table(next)) => table = next,
                 _ => return None,
@@ -820,5 +828,53 @@ mod tests {
         assert!(
             schema::<Whole>().as_value().pointer("/properties/core/properties/count").is_some()
         );
+    }
+
+    #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+    #[serde(default, deny_unknown_fields)]
+    struct Lines {
+        /// The lines.
+        #[garde(dive)]
+        line: Vec<Line>,
+    }
+
+    #[test]
+    fn tables_of_a_list_are_checked_where_they_stand() {
+        let lines = |text: &str| {
+            let document = Document::of_text("x.toml", text).expect("TOML");
+            document.config::<Lines>().map_err(|error| error.to_string())
+        };
+        let two = lines("[[line]]\nrate = \"1G\"\n[[line]]\nmerge = true\n").expect("lines");
+        assert_eq!((two.line.len(), two.line[0].rate), (2, Maybe::from(Rate::giga(1))));
+        assert!(two.line[1].merge.0 && two.line[1].rate == Maybe::NONE);
+        let refused = [
+            (
+                "[[line]]\n[[line]]\nfoo = 1\n",
+                "x.toml:3: `foo = 1`: unknown key `line[].foo`: known are ",
+            ),
+            (
+                "[[line]]\n[[line]]\nrate = 1\n",
+                "x.toml:3: `rate = 1`: 1 is out of range: choose 1K to 10T",
+            ),
+            (
+                "[[line]]\nsize = [1, 0]\n",
+                "x.toml:2: `size = [1, 0]`: 0 is out of range: choose 1 to ",
+            ),
+            (
+                "[line]\nrate = \"1G\"\n",
+                "x.toml:1: `[line]`: line is a list of tables: write [[line]]",
+            ),
+            ("line = [1]\n", "x.toml:1: `line = [1]`: line is a list of tables: write [[line]]"),
+        ];
+        for (text, start) in refused {
+            let error = lines(text).expect_err("refused");
+            assert!(error.starts_with(start), "{error}");
+        }
+        let names: Vec<&str> =
+            parameters::<Lines>().iter().map(|known| known.name.as_str()).collect();
+        assert_eq!(names, ["line[].rate", "line[].size", "line[].wait", "line[].merge"]);
+        let document = Document::of_text("x.toml", "[[line]]\n[[line]]\nwait = \"1ms\"\n");
+        let error = document.expect("TOML").refuse("line[1].wait", "no").to_string();
+        assert_eq!(error, "x.toml:3: `wait = \"1ms\"`: no");
     }
 }

@@ -56,7 +56,6 @@ mod walk;
 pub use choice::{Absent, Maybe, OneOrMany, Parsed, Switch};
 pub use document::{Document, Origin};
 pub use error::{ConfigError, Location, Problem};
-pub use node::{ReadError, read};
 pub use parameter::{Config, Parameter, check, parameters, schema};
 pub use per_type::per_type;
 pub use rules::power_of_two;

@@ -10,7 +10,6 @@ use serde::de::{
     SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
-use serde_spanned::de::{SpannedDeserializer, is_spanned};
 use std::fmt;
 use std::ops::Range;
 use std::slice;
@@ -20,24 +19,11 @@ use toml::map;
 
 /// Why a text cannot be read as a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadError {
+pub(crate) struct ReadError {
     /// What is wrong.
-    pub message: String,
+    pub(crate) message: String,
     /// The first byte of what it is about, if that is known.
-    pub at: Option<usize>,
-}
-
-/// Reads a text in TOML as a type.
-///
-/// # Errors
-///
-/// A text that is not TOML, or that the type does not take.
-pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let at = error.span().map(|span| span.start);
-        ReadError { message: error.message().to_owned(), at }
-    })?;
-    of_table(table.into_inner(), 0..text.len())
+    pub(crate) at: Option<usize>,
 }
 
 /// Reads a table as a type; `span` is where it stands.
@@ -176,13 +162,10 @@ impl<'de> Deserializer<'de> for Node<'_> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        name: &'static str,
+        _: &'static str,
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        if is_spanned(name) {
-            return visitor.visit_map(SpannedDeserializer::new(self, self.0.span()));
-        }
         self.deserialize_map(visitor)
     }
 
@@ -298,6 +281,14 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map(|span| span.start);
+            ReadError { message: error.message().to_owned(), at }
+        })?;
+        of_table(table.into_inner(), 0..text.len())
+    }
     use serde::Deserialize;
     use std::collections::BTreeMap;
 
@@ -326,7 +317,7 @@ mod tests {
         list: Vec<Choice>,
         #[serde(default)]
         absent: Option<u64>,
-        present: Option<Spanned<u64>>,
+        present: Option<u64>,
         table: BTreeMap<String, serde_json::Value>,
     }
 
@@ -349,8 +340,6 @@ table = { a = [1, 'b'], c.d = false }
         let ours: All = read(ALL).expect("all");
         let theirs: All = toml::from_str(ALL).expect("all");
         assert_eq!(ours, theirs);
-        let span = ours.present.map(|present| present.span());
-        assert_eq!(span.map(|span| &ALL[span]), Some("12"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl<T> Config for T where
 /// One parameter, as its field defines it. `Display` gives documentation, range and default in one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
-    /// Its path: section and name, as `npu.cores`.
+    /// Its path: section and name, as `npu.cores`; in a list of tables, as `stage[].takes`.
     pub name: String,
     /// What it means: the first paragraph of its documentation.
     pub doc: String,
@@ -145,10 +145,14 @@ pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
     let range = found.find(|(other, what)| *other == name && is_range(what));
     let what = range.map_or(first, |(_, what)| what);
     let values = serde_json::to_value(config).unwrap_or_default();
-    // In a list, it is an element that is wrong.
-    let bare = name.split('[').next().unwrap_or_default().to_owned();
     let value = pointer(&values, &name);
-    let known = parameters::<C>().iter().find(|parameter| parameter.name == bare);
+    // In a list, it is an element that is wrong.
+    let bare = match name.rsplit_once('[') {
+        Some((list, rest)) if !rest.contains('.') => list.to_owned(),
+        _ => name,
+    };
+    let of = in_any_table(&bare);
+    let known = parameters::<C>().iter().find(|parameter| parameter.name == of);
     let problem = match known {
         Some(parameter) if is_range(&what) => parameter.range_problem(value.unwrap_or_default()),
         _ => Problem::Invalid(what),
@@ -157,6 +161,16 @@ pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
 }
 
 /// Whether garde refused a value for its range.
+/// The name of a parameter in a list of tables: `stage[].takes` of `stage[2].takes`.
+fn in_any_table(path: &str) -> String {
+    let mut name = String::new();
+    for part in path.split_inclusive(['[', ']']) {
+        let is_index = part.strip_suffix(']').is_some_and(|index| index.parse::<usize>().is_ok());
+        name += if is_index { "]" } else { part };
+    }
+    name
+}
+
 fn is_range(what: &str) -> bool {
     what.starts_with("lower than ") || what.starts_with("greater than ")
 }
@@ -309,8 +323,13 @@ fn collect(path: &str, schema: &Value, defaults: &Value, found: &mut Vec<Paramet
     for (name, field) in fields {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let default = defaults.get(name).unwrap_or(&Value::Null);
+        let default =
+            if default.is_null() { field.get("default").unwrap_or(default) } else { default };
+        let items = field.get("items").filter(|items| items.get("properties").is_some());
         if field.get("properties").is_some() {
             collect(&path, field, default, found);
+        } else if let Some(items) = items {
+            collect(&format!("{path}[]"), items, &Value::Null, found);
         } else if let Some(field) = field.as_object() {
             let mut parameter = parameter(path, field, default.clone());
             if is_flagged && parameter.argument.is_none() {

@@ -72,6 +72,15 @@ impl Walk<'_> {
                     None => continue,
                 }
             }
+            let each = format!("{name}[]");
+            if self.known.iter().any(|known| known.name.starts_with(&each)) {
+                let DeValue::Array(tables) = value.get_ref() else {
+                    let what = format!("{name} is a list of tables: write [[{name}]]");
+                    return refuse(Problem::Invalid(what));
+                };
+                self.tables(&each, tables)?;
+                continue;
+            }
             let inside = format!("{name}.");
             let Some(first) = self.known.iter().find(|known| known.name.starts_with(&inside))
             else {
@@ -88,13 +97,26 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Checks each table of a list.
+    fn tables(&self, path: &str, tables: &[Spanned<DeValue<'_>>]) -> Result<(), ConfigError> {
+        let name = path.trim_end_matches("[]");
+        tables.iter().try_for_each(|table| match table.get_ref() {
+            DeValue::Table(values) => self.section(path, values),
+            _ => {
+                let location = self.document.place_at(table.span().start);
+                let what = format!("{name} is a list of tables: write [[{name}]]");
+                Err(ConfigError::new(location, Some(name.to_owned()), Problem::Invalid(what)))
+            }
+        })
+    }
+
     /// The parameters and sections of a section.
     fn names(&self, path: &str) -> Vec<String> {
         let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
         let mut names: Vec<String> = Vec::new();
         for known in self.known {
             let Some(rest) = known.name.strip_prefix(&prefix) else { continue };
-            let first = rest.split('.').next().unwrap_or_default();
+            let first = rest.split(['.', '[']).next().unwrap_or_default();
             let name = format!("{prefix}{first}");
             if names.last() != Some(&name) {
                 names.push(name);

@@ -86,6 +86,23 @@ pub enum GraphError {
     Overflow(String),
 }
 
+impl GraphError {
+    /// The stage that it is about: of an edge the one that takes.
+    #[must_use]
+    pub fn stage(&self) -> Option<&str> {
+        match self {
+            Self::Duplicate(name)
+            | Self::Cycle(name)
+            | Self::Unconnected(name)
+            | Self::Overflow(name)
+            | Self::ZeroRate { to: name, .. }
+            | Self::Token { to: name, .. }
+            | Self::Inconsistent { to: name, .. } => Some(name),
+            Self::Empty | Self::TooLarge { .. } | Self::Unknown(_) => None,
+        }
+    }
+}
+
 /// An acyclic, connected, consistent graph of stages.
 ///
 /// ```

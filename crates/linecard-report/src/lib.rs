@@ -36,7 +36,7 @@ mod verdict;
 
 pub use axis::Axis;
 pub use chart::{Chart, Effects, Histograms, Ledger, Spread, TimeSeries};
-pub use named::Named;
+pub use named::{Item, Named};
 pub use origin::Origin;
 pub use outcome::{Outcome, report_of, section_of};
 pub use page::Page;

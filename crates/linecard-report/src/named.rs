@@ -8,6 +8,23 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
+/// An item of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Item<T> {
+    /// What it is of.
+    pub label: String,
+    /// A value, or a struct of values.
+    pub value: T,
+}
+
+impl<T> Named<T> {
+    /// The value of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
+    }
+}
+
 impl<T: Serialize> Serialize for Named<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))

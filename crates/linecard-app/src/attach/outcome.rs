@@ -8,7 +8,7 @@ use linecard::offload::coalesce::{Counters as Merges, Flush, Refusal};
 use linecard::offload::resequence::{self, Pass, Release};
 use linecard::stats::Histogram;
 use linecard_io::attach::{AttachStats, MergeStats, Settings};
-use linecard_report::{BitRate, ByteCount, Nanoseconds, Reasons, Seconds, Value};
+use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Reasons, Seconds, Value};
 use linecard_tun::Counters;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
@@ -97,13 +97,7 @@ pub struct PortOutcome {
 pub struct Events(pub Counters);
 
 /// A worker, where there are several.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct WorkerOutcome {
-    /// Its name.
-    pub label: String,
-    /// Its packets.
-    pub value: WorkerPackets,
-}
+pub type WorkerOutcome = Item<WorkerPackets>;
 
 /// Packets of a worker, from the near port to the far one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]

@@ -9,7 +9,7 @@ use linecard_transfer_net::stages::{Line, LineError, LineSettings, Stage};
 use std::time::Duration;
 
 /// Data bytes of packets that are measured.
-pub const PAYLOADS: [u32; 3] = [1_408, 4_096, 8_896];
+pub(crate) const PAYLOADS: [u32; 3] = [1_408, 4_096, 8_896];
 /// Repair codes that are measured, none first.
 pub(crate) const CODES: [&str; 3] = ["none", "xor:10", "rs:28,4"];
 /// Packets in a call that are measured.

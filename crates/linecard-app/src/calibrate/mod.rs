@@ -2,12 +2,14 @@
 
 pub(crate) mod lines;
 
-use crate::{Context, Error};
+use crate::{Context, Error, Job};
+use garde::Validate;
 use linecard_io::calibrate::{
     Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, raise_priority,
 };
-use linecard_report::{Report, Section, Value};
-use serde::Serialize;
+use linecard_report::{Named, Nanoseconds, Outcome, Share};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::env;
 use std::fs;
 use std::io::{self, Write};
@@ -19,79 +21,153 @@ const FULL: (u64, Duration) = (9, Duration::from_millis(4));
 const QUICK: (u64, Duration) = (3, Duration::from_millis(1));
 
 /// Which stages are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Only {
-    /// Those of large sends and receives.
+    /// Of large sends and receives
     Offload,
-    /// Those of transfers over lanes.
+    /// Of transfers over lanes
     Transfer,
 }
 
 /// The parameters.
-#[derive(Debug, Clone, Serialize)]
-pub struct Settings {
-    /// File to write; without one, `linecard/calibration.json` among the user's state.
-    pub file: Option<PathBuf>,
-    /// Core to measure on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-flags" = true))]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// file to write
+    #[schemars(extend(
+        "x-value" = "FILE",
+        "x-default" = "linecard/calibration.json in `$XDG_STATE_HOME` or `~/.local/state`"
+    ))]
+    pub file: Option<String>,
+    /// core to measure on
     pub core: usize,
-    /// A second core, for what it costs to hand packets over: without one, a core beside the first.
+    /// a second core, for what it costs to hand packets over
+    #[schemars(extend("x-value" = "N", "x-default" = "the one after or before"))]
     pub other_core: Option<usize>,
-    /// Stages to measure: the file keeps what it has of the others. Without this, all.
+    /// measure stages of offloads, or of transfers, and keep what the file has of the others
+    #[schemars(extend("x-value" = "WHAT", "enum" = ["offload", "transfer"]))]
     pub only: Option<Only>,
-    /// Measure for a second or two, and no repair codes.
+    /// measure for a second or two instead of some more, and no repair codes
     pub quick: bool,
 }
 
-/// Measures stages, and writes what they cost.
-///
-/// # Errors
-///
-/// Cores that cannot be used, a file that cannot be written, stages that do not run, and cancellation.
-pub fn calibrate(settings: &Settings, context: &Context<'_>) -> Result<Report, Error> {
-    let path = settings.file.clone().map_or_else(default_file, Ok)?;
-    let cores = cores(settings.core, settings.other_core)?;
-    let keeps = settings.only.is_some() && path.exists();
-    let known = if keeps { Some(load(&path)?.0) } else { None };
-    let mut calibration = known.unwrap_or_else(Calibration::bare);
-    let (mut alone, mut missing) = (Ok(()), None);
-    if settings.only != Some(Only::Transfer) {
-        let found;
-        (found, alone) = offload(settings, cores, context)?;
-        calibration = Calibration { stages: joined(&calibration, found.stages), ..found };
+/// The job: measures stages, and writes what they cost.
+#[derive(Debug)]
+pub struct Calibrate;
+
+/// What stages cost.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CalibrateOutcome {
+    /// Measured on
+    pub machine: MeasuredOn,
+    /// Cost of a call: fixed + each firing; p50, p99 of calls to their mean; how far off the fit is
+    pub stages: Named<Costs>,
+    /// More for a packet that goes to another core
+    pub crossings: Named<Crossing>,
+    #[serde(skip)]
+    notes: Vec<String>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MeasuredOn {
+    /// processor
+    pub model: String,
+    /// microcode
+    pub microcode: String,
+    /// cores
+    pub cores: usize,
+    /// kernel
+    pub kernel: String,
+    /// governor
+    pub governor: String,
+    /// a cycle, besides its stages
+    pub cycle_ns: Nanoseconds,
+}
+
+/// What a stage costs.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Costs {
+    /// Of a call, however many firings it has.
+    pub fixed_ns: Nanoseconds,
+    /// Of each firing.
+    pub each_ns: Nanoseconds,
+    /// What a firing handles.
+    pub unit: String,
+    /// Median of calls to their mean.
+    pub p50: f64,
+    /// Of a hundred calls, the second longest to their mean.
+    pub p99: f64,
+    /// How far off the fit is.
+    pub residual: Share,
+}
+
+/// What it costs to hand a packet over.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Crossing {
+    /// At the giving core.
+    pub giving_ns: Nanoseconds,
+    /// At the taking core.
+    pub taking_ns: Nanoseconds,
+}
+
+impl Job for Calibrate {
+    const NAME: &'static str = "calibrate";
+    type Config = Config;
+    type Outcome = CalibrateOutcome;
+
+    fn title(_: &Config) -> String {
+        "What stages cost on this machine".to_owned()
     }
-    if settings.only != Some(Only::Offload) {
-        // What was found so far stays, whatever comes of this.
-        save(&path, &calibration)?;
-        match transfer(settings, context) {
-            Ok((found, undisturbed)) => {
-                alone = alone.and(undisturbed);
-                calibration.stages = joined(&calibration, found);
-            }
-            Err(error) if settings.only.is_none() => missing = Some(error.to_string()),
-            Err(error) => return Err(error),
+
+    fn run(config: &Config, context: &Context<'_>) -> Result<CalibrateOutcome, Error> {
+        let file = config.file.as_deref().map(|file| context.path_of("file", file));
+        let path = file.map_or_else(default_file, Ok)?;
+        let cores = cores(config.core, config.other_core)?;
+        let keeps = config.only.is_some() && path.exists();
+        let known = if keeps { Some(load(&path)?.0) } else { None };
+        let mut calibration = known.unwrap_or_else(Calibration::bare);
+        let (mut alone, mut missing) = (Ok(()), None);
+        if config.only != Some(Only::Transfer) {
+            let found;
+            (found, alone) = offload(config, cores, context)?;
+            calibration = Calibration { stages: joined(&calibration, found.stages), ..found };
         }
+        if config.only != Some(Only::Offload) {
+            // What was found so far stays, whatever comes of this.
+            save(&path, &calibration)?;
+            match transfer(config, context) {
+                Ok((found, undisturbed)) => {
+                    alone = alone.and(undisturbed);
+                    calibration.stages = joined(&calibration, found);
+                }
+                Err(error) if config.only.is_none() => missing = Some(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        save(&path, &calibration)?;
+        let missing = missing.map(|why| format!("Stages of transfers were not measured: {why}"));
+        let notes = missing.into_iter().chain(disturbed(alone));
+        let notes = notes.chain([format!("Kept in {}.", path.display())]).collect();
+        Ok(CalibrateOutcome::new(&calibration, notes))
     }
-    save(&path, &calibration)?;
-    let mut report = report(&calibration);
-    report.add_config(settings);
-    if let Some(why) = missing {
-        report.note(format!("Stages of transfers were not measured: {why}"));
-    }
-    if let Err(why) = alone {
-        report.note(format!("Other programs may have disturbed this: {why}"));
-    }
-    report.note(format!("Kept in {}.", path.display()));
-    Ok(report)
+}
+
+/// What other programs may have done, if they could not be kept away.
+pub(crate) fn disturbed(alone: Result<(), String>) -> Option<String> {
+    alone.err().map(|why| format!("Other programs may have disturbed this: {why}"))
 }
 
 /// Stages of the offloads, and what a cycle and another core cost.
 fn offload(
-    settings: &Settings,
+    config: &Config,
     cores: Option<[usize; 2]>,
     context: &Context<'_>,
 ) -> Result<(Calibration, Result<(), String>), Error> {
-    let (rounds, visit) = if settings.quick { QUICK } else { FULL };
+    let (rounds, visit) = if config.quick { QUICK } else { FULL };
     let mut survey = Survey::new(cores);
     context.progress.expect(rounds as usize);
     let mut alone = Ok(());
@@ -99,7 +175,7 @@ fn offload(
         context.go_on()?;
         context.progress.reach(round as usize);
         let measure = || survey.round(visit).map_err(thread);
-        ((), alone) = undisturbed(Some(settings.core), measure)?;
+        ((), alone) = undisturbed(Some(config.core), measure)?;
     }
     let calibration = survey.calibration().map_err(|error| thread(SurveyError::from(error)))?;
     Ok((calibration, alone))
@@ -107,11 +183,11 @@ fn offload(
 
 /// Stages of transfers, one kind of packets after the other, as each needs some memory.
 fn transfer(
-    settings: &Settings,
+    config: &Config,
     context: &Context<'_>,
 ) -> Result<(Vec<StageCost>, Result<(), String>), Error> {
-    let (rounds, visit) = if settings.quick { QUICK } else { FULL };
-    let kinds: Vec<_> = lines::kinds(if settings.quick { 1 } else { lines::CODES.len() })?;
+    let (rounds, visit) = if config.quick { QUICK } else { FULL };
+    let kinds: Vec<_> = lines::kinds(if config.quick { 1 } else { lines::CODES.len() })?;
     let mut series = Series::new(Vec::new());
     context.progress.expect(kinds.len());
     let mut alone = Ok(());
@@ -126,7 +202,7 @@ fn transfer(
                 // A chunk takes some milliseconds.
                 batches.try_for_each(|batch| line.visit(&mut series, batch, 5 * visit))
             };
-            ((), alone) = undisturbed(Some(settings.core), &mut measure)?;
+            ((), alone) = undisturbed(Some(config.core), &mut measure)?;
         }
     }
     let found = series.results().map_err(|error| thread(SurveyError::from(error)))?;
@@ -240,55 +316,69 @@ fn save(path: &Path, calibration: &Calibration) -> Result<(), Error> {
     written.inspect_err(|_| drop(fs::remove_file(&half))).map_err(failed)
 }
 
-fn report(calibration: &Calibration) -> Report {
-    let mut report = Report::new("calibrate");
-    let mut machine = Section::new("machine", "Measured on");
-    let Identity { model, microcode, cores, kernel, governor } = &calibration.identity;
-    let known = |text: &Option<String>| Value::Text(text.clone().unwrap_or("not said".into()));
-    machine.add("model", "processor", Value::Text(model.clone()));
-    machine.add("microcode", "microcode", known(microcode));
-    machine.add("cores", "cores", Value::Count(*cores as u64));
-    machine.add("kernel", "kernel", Value::Text(kernel.clone()));
-    machine.add("governor", "governor", known(governor));
-    machine.add("cycle_ns", "a cycle, besides its stages", Value::Ns(calibration.cycle_ns));
-    report.push(machine);
-    let mut stages = Section::new(
-        "stages",
-        "Cost of a call: fixed + each firing; p50, p99 of calls to their mean; how far off the fit is",
-    );
-    for stage in &calibration.stages {
-        let cost = &stage.cost;
-        let [p50, p99] = [0.5, 0.99].map(|q| cost.spread.quantile(q));
-        let text = format!(
-            "{:>8.1} ns + {:>7.1} ns a {:<6}  p50 {p50:>4.2}  p99 {p99:>4.2}  off {:>4.1} %",
-            cost.fixed_ns,
-            cost.each_ns,
-            stage.unit,
-            stage.residual * 100.0
-        );
-        let fields = vec![
-            ("fixed_ns", Value::Ns(cost.fixed_ns)),
-            ("each_ns", Value::Ns(cost.each_ns)),
-            ("unit", Value::Text(stage.unit.clone())),
-            ("p50", Value::Number(p50)),
-            ("p99", Value::Number(p99)),
-            ("residual", Value::Share(stage.residual)),
-        ];
-        stages.add(stage.name.clone(), stage.name.clone(), Value::Fields(text, fields));
+impl CalibrateOutcome {
+    fn new(calibration: &Calibration, notes: Vec<String>) -> Self {
+        let Identity { model, microcode, cores, kernel, governor } = &calibration.identity;
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not said".to_owned());
+        let machine = MeasuredOn {
+            model: model.clone(),
+            microcode: known(microcode),
+            cores: *cores,
+            kernel: kernel.clone(),
+            governor: known(governor),
+            cycle_ns: Nanoseconds(calibration.cycle_ns),
+        };
+        let stages = calibration.stages.iter().map(|stage| {
+            let cost = &stage.cost;
+            let [p50, p99] = [0.5, 0.99].map(|q| cost.spread.quantile(q));
+            let costs = Costs {
+                fixed_ns: Nanoseconds(cost.fixed_ns),
+                each_ns: Nanoseconds(cost.each_ns),
+                unit: stage.unit.clone(),
+                p50,
+                p99,
+                residual: Share(stage.residual),
+            };
+            (stage.name.clone(), costs)
+        });
+        let crossings = calibration.crossings.iter().map(|crossing| {
+            let giving_ns = Nanoseconds(crossing.giving_ns);
+            let taking_ns = Nanoseconds(crossing.taking_ns);
+            (crossing.packet.to_string(), Crossing { giving_ns, taking_ns })
+        });
+        let (stages, crossings) = (Named(stages.collect()), Named(crossings.collect()));
+        Self { machine, stages, crossings, notes }
     }
-    report.push(stages);
-    let mut crossings = Section::new("crossings", "More for a packet that goes to another core");
-    for crossing in &calibration.crossings {
-        let text =
-            format!("giving {:.0} ns, taking {:.0} ns", crossing.giving_ns, crossing.taking_ns);
-        let fields = vec![
-            ("giving_ns", Value::Ns(crossing.giving_ns)),
-            ("taking_ns", Value::Ns(crossing.taking_ns)),
-        ];
-        let name = crossing.packet.to_string();
-        let label = format!("packets of {name} bytes");
-        crossings.add(name, label, Value::Fields(text, fields));
+}
+
+impl Outcome for CalibrateOutcome {
+    fn label(&self, section: &str, key: &str) -> Option<String> {
+        (section == "crossings").then(|| format!("packets of {key} bytes"))
     }
-    report.push(crossings);
-    report
+
+    fn text(&self, section: &str, key: &str) -> Option<String> {
+        match section {
+            "stages" => self.stages.get(key).map(Costs::text),
+            "crossings" => self.crossings.get(key).map(|Crossing { giving_ns, taking_ns }| {
+                format!("giving {:.0} ns, taking {:.0} ns", giving_ns.0, taking_ns.0)
+            }),
+            _ => None,
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+impl Costs {
+    fn text(&self) -> String {
+        let Self { fixed_ns, each_ns, unit, p50, p99, residual } = self;
+        format!(
+            "{:>8.1} ns + {:>7.1} ns a {unit:<6}  p50 {p50:>4.2}  p99 {p99:>4.2}  off {:>4.1} %",
+            fixed_ns.0,
+            each_ns.0,
+            residual.0 * 100.0
+        )
+    }
 }

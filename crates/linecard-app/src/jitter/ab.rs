@@ -16,7 +16,7 @@ use linecard_jitter::linux::sink::SinkMode;
 use linecard_jitter::linux::toggle::{self, SinkChange, Target, Toggle, ToggleError};
 use linecard_jitter::stats::effect::Effect;
 use linecard_jitter::verdict::Analysis;
-use linecard_report::{Axis, Effects, Named, Page, Unit};
+use linecard_report::{Axis, Effects, Item, Named, Page, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -75,13 +75,7 @@ pub struct AbOutcome {
 }
 
 /// The effect of a toggle on one figure.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct ToggleEffect {
-    /// The toggle.
-    pub label: String,
-    /// What it did.
-    pub value: EffectFigures,
-}
+pub type ToggleEffect = Item<EffectFigures>;
 
 /// An effect.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -1,23 +1,50 @@
 //! What outcomes of models share.
 
 use crate::Error;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// From this share of the time on, a resource is said to limit.
 const LIMITS_FROM: f64 = 0.9;
 
-/// Refuses an outcome in which things were lost without being counted.
-pub(super) fn conserved(
-    [came, went, dropped, held]: [u64; 4],
-    is_intact: bool,
-) -> Result<(), Error> {
-    if came == went + dropped + held && is_intact {
-        return Ok(());
+/// What came into a model: it went out, was dropped, or is held at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Conserved {
+    /// packets, in
+    #[serde(rename = "in")]
+    pub came: u64,
+    /// packets, out
+    #[serde(rename = "out")]
+    pub went: u64,
+    /// packets, dropped
+    pub dropped: u64,
+    /// packets, held at the end
+    pub held: u64,
+}
+
+impl Conserved {
+    /// Refuses an outcome in which things were lost without being counted.
+    pub(super) fn check(self, is_intact: bool) -> Result<(), Error> {
+        let Self { came, went, dropped, held } = self;
+        if came == went + dropped + held && is_intact {
+            return Ok(());
+        }
+        Err(Error::Wrong(format!(
+            "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or bytes that are not \
+             those that were sent"
+        )))
     }
-    Err(Error::Wrong(format!(
-        "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or bytes that are not those that \
-         were sent"
-    )))
+
+    /// Labels where packets are frames, in the section `account`.
+    pub(super) fn frames(section: &str, key: &str) -> Option<String> {
+        let label = match key {
+            _ if section != "account" => return None,
+            "in" | "out" | "dropped" => format!("frames, {key}"),
+            "held" => "frames, held at the end".to_owned(),
+            _ => return None,
+        };
+        Some(label)
+    }
 }
 
 /// The resource that limits, among shares of the time for which each was busy.

@@ -1,7 +1,7 @@
 //! An adapter whose device fetches payload from host memory, or one that stores it first:
 //! [`linecard_model::adapter`].
 
-use super::account::{conserved, limit, ratio, word};
+use super::account::{Conserved, limit, ratio, word};
 use crate::{Context, Error, Job};
 use linecard_config::{ConfigError, Rate};
 use linecard_model::adapter::{AdapterError, Config, HEADERS, Outcome, segments, simulate};
@@ -34,16 +34,9 @@ pub struct AdapterOutcome {
 /// Frames: in is out, dropped and held together; and bytes by where they went.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Account {
-    /// frames, in
-    #[serde(rename = "in")]
-    pub expected: u64,
-    /// frames, out
-    #[serde(rename = "out")]
-    pub sent: u64,
-    /// frames, dropped
-    pub dropped: u64,
-    /// frames, held at the end
-    pub held: u64,
+    /// In, out, dropped and held.
+    #[serde(flatten)]
+    pub conserved: Conserved,
     /// accesses outside both windows
     pub faults: u64,
     /// payload, out
@@ -119,14 +112,17 @@ impl Job for AdapterModel {
     }
 
     fn check(outcome: &AdapterOutcome) -> Result<(), Error> {
-        let Account { expected, sent, dropped, held, .. } = outcome.account;
-        conserved([expected, sent, dropped, held], outcome.is_part)
+        outcome.account.conserved.check(outcome.is_part)
     }
 }
 
 impl linecard_report::Outcome for AdapterOutcome {
     fn title(&self, section: &str) -> Option<String> {
         (section == "account").then(|| self.title.clone())
+    }
+
+    fn label(&self, section: &str, key: &str) -> Option<String> {
+        Conserved::frames(section, key)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -147,10 +143,7 @@ impl Account {
         // A message that cannot be fetched is one drop, of all its frames.
         let dropped = if outcome.dropped > 0 { expected.saturating_sub(sent) } else { 0 };
         Self {
-            expected,
-            sent,
-            dropped,
-            held: 0,
+            conserved: Conserved { came: expected, went: sent, dropped, held: 0 },
             faults: outcome.faults,
             payload_out: ByteCount(outcome.payload_bytes),
             host_bus_bytes: ByteCount(outcome.host_bus_bytes),

@@ -10,7 +10,7 @@ use linecard_model::solve::{
     SolveInput, Traffic, measure,
 };
 use linecard_model::transmit::{Design, Kind, TransmitError};
-use linecard_report::{BitRate, Outcome, report_of};
+use linecard_report::{BitRate, Item, Outcome, report_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -66,13 +66,7 @@ pub struct LadderOutcome {
 }
 
 /// A step with its number.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Numbered {
-    /// From 1.
-    pub label: String,
-    /// The step.
-    pub value: Carried,
-}
+pub type Numbered = Item<Carried>;
 
 /// A design and what it carries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -17,6 +17,7 @@ pub mod trace;
 pub mod transfer;
 pub mod transmit;
 
+pub use account::Conserved;
 pub use scenario::Scenario;
 
 use super::{AnyJob, Context, Error, Finished, Job, finished};

@@ -1,6 +1,6 @@
 //! Receive offload on a network processor: [`linecard_model::npu`].
 
-use super::account::{conserved, limit, ratio};
+use super::account::{Conserved, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::npu::{self, Config, Outcome, run_with_progress};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Share};
@@ -38,16 +38,9 @@ pub struct NpuOutcome {
 /// Packets and their payload: in is out, dropped and held together.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Account {
-    /// packets, in
-    #[serde(rename = "in")]
-    pub sent: u64,
-    /// packets, out
-    #[serde(rename = "out")]
-    pub delivered: u64,
-    /// packets, dropped
-    pub dropped: u64,
-    /// packets, held at the end
-    pub held: u64,
+    /// In, out, dropped and held.
+    #[serde(flatten)]
+    pub conserved: Conserved,
     /// payload, in
     pub bytes_in: ByteCount,
     /// payload, out
@@ -173,8 +166,7 @@ impl Job for NpuModel {
     }
 
     fn check(outcome: &NpuOutcome) -> Result<(), Error> {
-        let Account { sent, delivered, dropped, held, .. } = outcome.account;
-        conserved([sent, delivered, dropped, held], outcome.is_conserved)
+        outcome.account.conserved.check(outcome.is_conserved)
     }
 }
 
@@ -227,10 +219,12 @@ impl Account {
     fn new(whole: &Outcome) -> Self {
         let dropped = whole.dropped.total();
         Self {
-            sent: whole.sent.packets,
-            delivered: whole.delivered.packets,
-            dropped: dropped.packets,
-            held: whole.held.packets,
+            conserved: Conserved {
+                came: whole.sent.packets,
+                went: whole.delivered.packets,
+                dropped: dropped.packets,
+                held: whole.held.packets,
+            },
             bytes_in: ByteCount(whole.sent.bytes),
             bytes_out: ByteCount(whole.delivered.bytes),
             bytes_dropped: ByteCount(dropped.bytes),

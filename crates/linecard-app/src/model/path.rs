@@ -1,6 +1,6 @@
 //! From the wire to the application, with the jitter of each stage: [`linecard_model::path`].
 
-use super::account::{conserved, limit, ratio};
+use super::account::{Conserved, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
 use linecard_model::path::{Config, Spread, Stream, Times, simulate};
@@ -34,16 +34,9 @@ pub struct PathOutcome {
 /// Packets: in is out, dropped and held together.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Account {
-    /// packets, in
-    #[serde(rename = "in")]
-    pub sent: u64,
-    /// packets, out
-    #[serde(rename = "out")]
-    pub delivered: u64,
-    /// packets, dropped
-    pub dropped: u64,
-    /// packets, held at the end
-    pub held: u64,
+    /// In, out, dropped and held.
+    #[serde(flatten)]
+    pub conserved: Conserved,
     /// interrupts
     pub interrupts: u64,
     /// virtual time
@@ -108,8 +101,7 @@ impl Job for PathModel {
     }
 
     fn check(outcome: &PathOutcome) -> Result<(), Error> {
-        let Account { sent, delivered, dropped, held, .. } = outcome.account;
-        conserved([sent, delivered, dropped, held], outcome.is_in_order)
+        outcome.account.conserved.check(outcome.is_in_order)
     }
 }
 
@@ -135,10 +127,7 @@ impl PathOutcome {
         let (came, interrupts) = (times.packets.len() as u64, times.interrupts.len() as u64);
         Self {
             account: Account {
-                sent: packets as u64,
-                delivered: came,
-                dropped: 0,
-                held: 0,
+                conserved: Conserved { came: packets as u64, went: came, dropped: 0, held: 0 },
                 interrupts,
                 ns: Nanoseconds(ended.0 as f64 / 1e3),
             },

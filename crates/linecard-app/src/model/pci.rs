@@ -1,6 +1,6 @@
 //! A gigabit adapter on PCI and the server behind it: [`linecard_model::pci`].
 
-use super::account::{conserved, limit, ratio};
+use super::account::{Conserved, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
 use linecard_model::pci::{Config, Outcome, efficiency, simulate_with_progress};
@@ -37,16 +37,9 @@ pub struct PciOutcome {
 /// Frames: in is out, dropped and held together.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Account {
-    /// frames, in
-    #[serde(rename = "in")]
-    pub received: u64,
-    /// frames, out
-    #[serde(rename = "out")]
-    pub delivered: u64,
-    /// frames, dropped
-    pub dropped: u64,
-    /// frames, held at the end
-    pub held: u64,
+    /// In, out, dropped and held.
+    #[serde(flatten)]
+    pub conserved: Conserved,
     /// measured
     pub ns: Nanoseconds,
 }
@@ -152,14 +145,17 @@ impl Job for PciModel {
     }
 
     fn check(outcome: &PciOutcome) -> Result<(), Error> {
-        let Account { received, delivered, dropped, held, .. } = outcome.account;
-        conserved([received, delivered, dropped, held], true)
+        outcome.account.conserved.check(true)
     }
 }
 
 impl linecard_report::Outcome for PciOutcome {
     fn title(&self, section: &str) -> Option<String> {
         (section == "account").then(|| self.title.clone())
+    }
+
+    fn label(&self, section: &str, key: &str) -> Option<String> {
+        Conserved::frames(section, key)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -172,10 +168,12 @@ impl Account {
     fn new(outcome: &Outcome) -> Self {
         let frames = &outcome.frames;
         Self {
-            received: frames.received,
-            delivered: frames.delivered,
-            dropped: frames.dropped,
-            held: frames.held,
+            conserved: Conserved {
+                came: frames.received,
+                went: frames.delivered,
+                dropped: frames.dropped,
+                held: frames.held,
+            },
             ns: Nanoseconds(outcome.duration.0 as f64 / 1e3),
         }
     }

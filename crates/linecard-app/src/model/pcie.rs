@@ -10,7 +10,7 @@ use linecard_model::pcie::{
     Config, Generation, Link, Nic, Reads, ethernet_needs_bps, fewest_lanes, reads_in_flight,
     simulate_reads,
 };
-use linecard_report::{BitRate, Nanoseconds, Share};
+use linecard_report::{BitRate, Item, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -69,13 +69,7 @@ pub struct Bandwidth {
 }
 
 /// An interface by its name.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Interface {
-    /// Its name.
-    pub label: String,
-    /// What it carries.
-    pub value: Carried,
-}
+pub type Interface = Item<Carried>;
 
 /// What an interface carries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -104,13 +98,7 @@ pub struct ReadRates {
 }
 
 /// An Ethernet by its rate.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Fewest {
-    /// Its rate.
-    pub label: String,
-    /// The fewest lanes that carry it.
-    pub value: Lanes,
-}
+pub type Fewest = Item<Lanes>;
 
 /// The fewest lanes of each generation; none where 32 are too few.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -165,9 +153,9 @@ impl Job for PcieModel {
         let frame = config.load.frame;
         Ok(PcieOutcome {
             bandwidth: Bandwidth::new(config, &link),
-            interfaces: Nic::ALL.map(|nic| Interface::new(nic, &link, frame)).into(),
+            interfaces: Nic::ALL.map(|nic| interface(nic, &link, frame)).into(),
             reads: ReadRates::new(&config.reads, &link),
-            fewest_lanes: ETHERNETS.map(|of| Fewest::new(of, config.nic.kind, frame)).into(),
+            fewest_lanes: ETHERNETS.map(|of| fewest(of, config.nic.kind, frame)).into(),
             busy: Busy::new(config, &link),
             title: format!(
                 "{:?} x{}, MPS {}, MRRS {}, frames of {frame} bytes",
@@ -230,14 +218,12 @@ impl Bandwidth {
     }
 }
 
-impl Interface {
-    fn new(nic: Nic, link: &Link, frame: u64) -> Self {
-        let bps = nic.bps(link, frame - CRC);
-        let fills = |(ethernet, _): &&(u64, &str)| bps >= ethernet_needs_bps(*ethernet, frame);
-        let ethernet = ETHERNETS.iter().rev().find(fills).map_or("none", |(_, name)| *name);
-        let value = Carried { bits_per_second: BitRate(bps), ethernet: ethernet.to_owned() };
-        Self { label: word(nic), value }
-    }
+fn interface(nic: Nic, link: &Link, frame: u64) -> Interface {
+    let bps = nic.bps(link, frame - CRC);
+    let fills = |(ethernet, _): &&(u64, &str)| bps >= ethernet_needs_bps(*ethernet, frame);
+    let ethernet = ETHERNETS.iter().rev().find(fills).map_or("none", |(_, name)| *name);
+    let value = Carried { bits_per_second: BitRate(bps), ethernet: ethernet.to_owned() };
+    Interface { label: word(nic), value }
 }
 
 impl ReadRates {
@@ -260,13 +246,11 @@ impl ReadRates {
     }
 }
 
-impl Fewest {
-    /// With sizes of packets as published.
-    fn new((bps, name): (u64, &str), nic: Nic, frame: u64) -> Self {
-        let lanes = Generation::ALL.map(|generation| fewest_lanes(generation, nic, bps, frame));
-        let [gen1, gen2, gen3, gen4, gen5, gen6] = lanes;
-        Self { label: name.to_owned(), value: Lanes { gen1, gen2, gen3, gen4, gen5, gen6 } }
-    }
+/// With sizes of packets as published.
+fn fewest((bps, name): (u64, &str), nic: Nic, frame: u64) -> Fewest {
+    let lanes = Generation::ALL.map(|generation| fewest_lanes(generation, nic, bps, frame));
+    let [gen1, gen2, gen3, gen4, gen5, gen6] = lanes;
+    Fewest { label: name.to_owned(), value: Lanes { gen1, gen2, gen3, gen4, gen5, gen6 } }
 }
 
 impl Lanes {

@@ -7,7 +7,6 @@ mod outcome;
 pub use config::{Bus, Cam, Config, Core, Dma, Firmware, Host, Line};
 pub use outcome::{Account, Busy, Class, ClassCycles, Rates, ReceiveOutcome};
 
-use super::account::conserved;
 use super::transmit::firmware;
 use crate::{Context, Error, Job};
 use linecard_config::ConfigError;
@@ -61,8 +60,7 @@ impl Job for ReceiveModel {
     }
 
     fn check(outcome: &ReceiveOutcome) -> Result<(), Error> {
-        let Account { arrived, delivered, dropped, held, .. } = outcome.account;
-        conserved([arrived, delivered, dropped, held], outcome.is_right)
+        outcome.account.conserved.check(outcome.is_right)
     }
 }
 

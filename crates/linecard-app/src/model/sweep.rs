@@ -232,7 +232,7 @@ impl fmt::Debug for Sweep<'_> {
 }
 
 impl Tally {
-    fn take(&mut self, result: &Result<rows::Found, String>) {
+    fn take(&mut self, result: &Result<rows::PointResult, String>) {
         match result {
             Ok(found) => self.wrong += u64::from(!found.is_right),
             Err(why) => {

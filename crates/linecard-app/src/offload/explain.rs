@@ -4,8 +4,7 @@ use linecard::offload::coalesce::{Exit, Flush, Verdict};
 use linecard::packet::{FiveTuple, Packet};
 use linecard_config::ConfigError;
 use linecard_io::convert::Numbered;
-use schemars::JsonSchema;
-use serde::Serialize;
+use linecard_report::Item;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
@@ -22,13 +21,7 @@ const PARAMETER: &str = "explain_flow";
 type Ends = (SocketAddr, SocketAddr);
 
 /// A packet of a flow, or what was let go of the flow.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Line {
-    /// The packet's number in the capture, as `#1`.
-    pub label: String,
-    /// What became of it.
-    pub value: String,
-}
+pub type Line = Item<String>;
 
 /// Collects what happens to one flow, one direction of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Plans held against the engine: the same stages on real cores, predicted and measured side by side.
 
-use super::report::{KEPT, NEAR, offer};
-use super::settings::Query;
-use crate::calibrate::{self, thread, undisturbed};
+use super::input::Query;
+use super::outcome::{Compared, KEPT, NEAR, Observed, Offer, PlanOutcome, Verified};
+use crate::calibrate::{self, disturbed, thread, undisturbed};
 use crate::{Context, Error};
-use linecard_io::calibrate::deployed::{Deployment, Observed, Stages, run};
+use linecard_io::calibrate::deployed::{self, Deployment, Stages, run};
 use linecard_io::calibrate::offload::{PACKETS, group, payload};
 use linecard_io::calibrate::{Calibration, Identity, Survey, measure_halves, median, predict};
 use linecard_plan::{Plan, PlanInput, StageSpec};
-use linecard_report::{Report, Section, Value};
+use linecard_report::{BitRate, Item, Share};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -33,48 +33,46 @@ const KNOWN: [(Stages, &[&str]); 3] = [
 ];
 
 /// Runs a scenario's stages and puts what was seen beside what was predicted.
-pub(super) fn add(report: &mut Report, asked: &Query, plan: Option<&Plan>) -> Result<(), Error> {
-    let deployment = deployment(asked, plan)?;
-    let demand = &asked.question.demand;
+pub(super) fn add(
+    outcome: &mut PlanOutcome,
+    query: &Query,
+    plan: Option<&Plan>,
+) -> Result<(), Error> {
+    let deployment = deployment(query, plan)?;
+    let demand = &query.input.demand;
     let offered = demand.packets_per_second();
     let (saturated, alone) = seen(&deployment)?;
     let (kept, _) = seen(&Deployment { offered: Some(offered), ..deployment })?;
-    let mut section = Section::new("measured", "Measured on the engine");
-    section.add("cores", "cores", Value::Count(deployment.used_cores as u64));
-    if let Some(plan) = plan {
-        let goodput = saturated * 8.0 * demand.payload;
-        section.add(
-            "predicted",
-            "goodput at most, predicted",
-            Value::BitRate(plan.most_goodput_bps),
-        );
-        section.add("most_goodput", "goodput at most, measured", Value::BitRate(goodput));
-        let off = Value::Share(goodput / plan.most_goodput_bps - 1.0);
-        section.add("difference", "difference", off);
-    }
+    let goodput = saturated * 8.0 * demand.payload;
+    let predicted = plan.map(|plan| plan.most_goodput_bps);
     let share = kept / offered;
-    section.add("offered", "packets offered a second", Value::Count(offered as u64));
-    section.add("achieved", "packets done a second", Value::Count(kept as u64));
-    section.add("achieved_share", "share done", Value::Share(share));
-    section.add("misses", "misses what is offered", Value::Flag(share < KEPT));
-    report.push(section);
-    disturbed(report, alone);
+    outcome.measured = Some(Observed {
+        cores: deployment.used_cores,
+        predicted: predicted.map(BitRate),
+        most_goodput: predicted.map(|_| BitRate(goodput)),
+        difference: predicted.map(|predicted| Share(goodput / predicted - 1.0)),
+        offered: offered as u64,
+        achieved: kept as u64,
+        achieved_share: Share(share),
+        misses: share < KEPT,
+    });
+    outcome.notes.extend(disturbed(alone));
     Ok(())
 }
 
 /// The deployment that a scenario's stages stand for, on as many cores as are planned.
-fn deployment(asked: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
-    let PlanInput { stages, machine, .. } = &asked.question;
+fn deployment(query: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
+    let PlanInput { stages, machine, .. } = &query.input;
     let refuse = |what: String| Err(Error::Usage(format!("--measure: {what}")));
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
     let Some((known, _)) = KNOWN.iter().find(|(_, known)| *known == names) else {
         let known: Vec<String> = KNOWN.iter().map(|(_, names)| names.join(", ")).collect();
         return refuse(format!("the engine can run these stages: {}", known.join("; or ")));
     };
-    if !PACKETS.contains(&asked.packet) {
-        return refuse(format!("packets of {} bytes: choose 576, 1500 or 9000", asked.packet));
+    if !PACKETS.contains(&query.packet) {
+        return refuse(format!("packets of {} bytes: choose 576, 1500 or 9000", query.packet));
     }
-    check_groups(asked)?;
+    check_groups(query)?;
     let there = Identity::of_this_host().cores.min(2);
     let used_cores = plan.map_or(machine.cores.min(there), |plan| plan.cores.len());
     if used_cores > there {
@@ -95,7 +93,7 @@ fn deployment(asked: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
     let batch = stages.iter().filter(of_packets).map(|stage| stage.batch[1]).min();
     Ok(Deployment {
         stages: *known,
-        packet: asked.packet,
+        packet: query.packet,
         batch: batch.unwrap_or(64).min(64),
         cores: [0, 1],
         used_cores,
@@ -105,18 +103,18 @@ fn deployment(asked: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
 }
 
 /// Rates of the scenario have to be those of the engine.
-fn check_groups(asked: &Query) -> Result<(), Error> {
-    let (question, size) = (&asked.question, group(asked.packet));
-    for (number, stage) in question.stages.iter().enumerate() {
+fn check_groups(query: &Query) -> Result<(), Error> {
+    let (input, size) = (&query.input, group(query.packet));
+    for (number, stage) in input.stages.iter().enumerate() {
         let is_group = ["application", "release", "verify"].contains(&stage.name.as_str());
         let expected = if is_group { 1.0 / f64::from(size) } else { 1.0 };
-        let firings = question.firings(number) / question.demand.on_wire();
-        let firings = if stage.on_wire { firings } else { question.firings(number) };
+        let firings = input.firings(number) / input.demand.on_wire();
+        let firings = if stage.on_wire { firings } else { input.firings(number) };
         if (firings / expected - 1.0).abs() > 1e-6 {
             let what = format!(
                 "--measure: stage {} fires {firings} times for a packet, and in the engine \
                  {expected}: it has {size} packets of {} bytes in a large one",
-                stage.name, asked.packet
+                stage.name, query.packet
             );
             return Err(Error::Usage(what));
         }
@@ -138,18 +136,13 @@ fn seen(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
 }
 
 fn once(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
-    let (seen, alone): (Observed, _) = undisturbed(None, || run(deployment).map_err(thread))?;
+    let (seen, alone): (deployed::Observed, _) =
+        undisturbed(None, || run(deployment).map_err(thread))?;
     if seen.wrong > 0 {
         let what = format!("{} packets failed verification: {deployment:?}", seen.wrong);
         return Err(Error::Wrong(what));
     }
     Ok((seen.packets_per_second, alone))
-}
-
-fn disturbed(report: &mut Report, alone: Result<(), String>) {
-    if let Err(why) = alone {
-        report.note(format!("Other programs may have disturbed this: {why}"));
-    }
 }
 
 /// A deployment of the table, and what was seen of it.
@@ -158,18 +151,6 @@ struct Row {
     /// Of each run, and the time of a packet in both halves just before it, where it has halves: what
     /// another core costs changes from second to second where a hypervisor moves cores.
     runs: Vec<(f64, Option<[f64; 2]>)>,
-}
-
-/// What a row comes to: medians over its runs.
-#[derive(Debug, Clone, Copy)]
-struct Outcome {
-    /// Packets per second.
-    predicted: f64,
-    measured: f64,
-    /// Of runs to what was predicted for each.
-    difference: f64,
-    /// From the least to the greatest, as a share.
-    spread: f64,
 }
 
 impl Row {
@@ -198,7 +179,8 @@ impl Row {
         predict(now.as_ref().unwrap_or(calibration), &self.deployment).unwrap_or(f64::NAN)
     }
 
-    fn outcome(&self, calibration: &Calibration) -> Outcome {
+    /// Medians over its runs.
+    fn compared(&self, calibration: &Calibration) -> Compared {
         let run = |(rate, halves): &(f64, Option<[f64; 2]>)| {
             (*rate, self.predicted(calibration, *halves))
         };
@@ -209,17 +191,19 @@ impl Row {
         let measured = middle(|run| run.0);
         let rates = || all.iter().map(|run| run.0);
         let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
-        Outcome {
-            predicted: middle(|run| run.1),
-            measured,
-            difference: middle(|run| run.0 / run.1) - 1.0,
-            spread: (high - low) / measured,
+        let bits = 8.0 * payload(self.deployment.packet) as f64;
+        Compared {
+            predicted: BitRate(middle(|run| run.1) * bits),
+            measured: BitRate(measured * bits),
+            difference: Share(middle(|run| run.0 / run.1) - 1.0),
+            spread: Share((high - low) / measured),
+            transfer: None,
         }
     }
 }
 
 /// The table of all deployments: `--verify`.
-pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Report, Error> {
+pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Verified, Error> {
     let cores = calibrate::cores(0, None)?;
     let mut rows = deployments(if cores.is_some() { 2 } else { 1 });
     let mut survey = Survey::new(cores);
@@ -235,18 +219,20 @@ pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Report, Error
     }
     let calibration = survey.calibration();
     let calibration = calibration.map_err(|error| Error::Thread(error.to_string()))?;
-    let mut report = Report::new("plan verify");
-    report.push(table(&calibration, &rows));
-    report.push(offers(&calibration, &rows, rounds, context)?);
-    let near = rows.iter().filter(|row| row.outcome(&calibration).difference.abs() <= NEAR).count();
-    report.note(format!(
+    let compared = rows
+        .iter()
+        .map(|row| Item { label: label(&row.deployment), value: row.compared(&calibration) });
+    let configurations: Vec<Item<Compared>> = compared.collect();
+    let offered = offers(&calibration, &rows, rounds, context)?;
+    let near = configurations.iter().filter(|row| row.value.difference.0.abs() <= NEAR).count();
+    let note = format!(
         "{near} of {} configurations are within {:.0} % of what was predicted; {rounds} rounds of \
          calibration and measurement in turn, medians.",
         rows.len(),
         NEAR * 100.0
-    ));
-    disturbed(&mut report, all);
-    Ok(report)
+    );
+    let notes = [note].into_iter().chain(disturbed(all)).collect();
+    Ok(Verified { configurations, offered, notes, ..Verified::default() })
 }
 
 fn deployments(most_cores: usize) -> Vec<Row> {
@@ -284,40 +270,14 @@ fn label(deployment: &Deployment) -> String {
     format!("{name}, {packet} bytes, batch {batch}, {used_cores} core{s}")
 }
 
-fn table(calibration: &Calibration, rows: &[Row]) -> Section {
-    let title = "Goodput at most: predicted, measured, difference, spread of the runs";
-    let mut section = Section::list("configurations", title);
-    for row in rows {
-        let bits = 8.0 * payload(row.deployment.packet) as f64;
-        let Outcome { predicted, measured, difference, spread } = row.outcome(calibration);
-        let (predicted, measured) = (predicted * bits, measured * bits);
-        let text = format!(
-            "{:>11}  {:>11}  {:>+6.1} %  ± {:.0} %",
-            Value::BitRate(predicted).to_string(),
-            Value::BitRate(measured).to_string(),
-            difference * 100.0,
-            spread * 50.0
-        );
-        let fields = vec![
-            ("predicted", Value::BitRate(predicted)),
-            ("measured", Value::BitRate(measured)),
-            ("difference", Value::Share(difference)),
-            ("spread", Value::Share(spread)),
-        ];
-        section.add("", label(&row.deployment), Value::Fields(text, fields));
-    }
-    section
-}
-
 /// What of an offered rate is done, below and above what was predicted, with batches of 8.
 fn offers(
     calibration: &Calibration,
     rows: &[Row],
     rounds: u64,
     context: &Context<'_>,
-) -> Result<Section, Error> {
-    let title = "Offered below and above what was predicted: share offered, share of it done";
-    let mut section = Section::list("offered", title);
+) -> Result<Vec<Item<Offer>>, Error> {
+    let mut offers = Vec::new();
     for (step, share) in OFFERED.into_iter().enumerate() {
         context.go_on()?;
         context.progress.reach(rounds as usize + step);
@@ -325,8 +285,9 @@ fn offers(
             let offered = share * row.predicted(calibration, row.halves_now()?);
             let deployment = Deployment { offered: Some(offered), ..row.deployment };
             let (rate, _) = seen(&deployment)?;
-            section.add("", label(&deployment), offer(share, rate / offered));
+            let value = Offer::new(share, rate / offered);
+            offers.push(Item { label: label(&deployment), value });
         }
     }
-    Ok(section)
+    Ok(offers)
 }

@@ -1,13 +1,13 @@
 //! Plans held against transfers: real files over loopback, predicted and measured side by side.
 
 use super::lanes::{BATCH, Transfer};
-use super::report::{NEAR, offer};
+use super::outcome::{Compared, Disturbed, NEAR, Offer, Verified};
 use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, name};
 use crate::{Context, Error};
 use linecard::rng::Rng;
 use linecard_io::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_plan::{PlanInput, plan};
-use linecard_report::{Report, Section, Value};
+use linecard_report::{BitRate, Item, Share};
 use linecard_transfer::control::{LaneKind, Mode};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::wire::OVERHEAD_BYTES;
@@ -68,7 +68,7 @@ pub(super) fn verify(
     rounds: u64,
     only: Option<u32>,
     context: &Context<'_>,
-) -> Result<Report, Error> {
+) -> Result<Verified, Error> {
     let most_cores = Identity::of_this_host().cores.min(2);
     let mut rows = transfers(most_cores)?;
     rows.retain(|row| only.is_none_or(|payload| payload == row.transfer.payload));
@@ -82,25 +82,28 @@ pub(super) fn verify(
             kind.iter_mut().try_for_each(|row| row.run(&file, &mut lines))?;
         }
     }
-    let mut report = Report::new("plan verify transfer");
-    report.push(table(&rows));
-    report.push(offers(&rows));
     let near = rows.iter().filter(|row| row.difference().abs() <= NEAR).count();
-    report.note(format!(
+    let mut notes = vec![format!(
         "{near} of {} transfers are within {:.0} % of what was predicted; {rounds} rounds of \
          calibration and measurement in turn, medians.",
         rows.len(),
         NEAR * 100.0
-    ));
+    )];
     let disturbed = |row: &&Row| row.runs[1].iter().all(|run| run.others > OTHERS);
     let disturbed = rows.iter().filter(disturbed).count();
     if disturbed > 0 {
-        report.note(format!(
+        notes.push(format!(
             "Other programs had more than {:.0} % of the cores in every run of {disturbed} of them.",
             OTHERS * 100.0
         ));
     }
-    Ok(report)
+    let transfers = rows.iter().map(|row| Item { label: row.label(), value: row.compared() });
+    let offered = OFFERED.into_iter().enumerate().flat_map(|(at, share)| {
+        let done = move |row: &Row| row.middle(at, |run| run.measured / run.offered);
+        rows.iter().map(move |row| Item { label: row.label(), value: Offer::new(share, done(row)) })
+    });
+    let (transfers, offered) = (transfers.collect(), offered.collect());
+    Ok(Verified { transfers, offered, notes, ..Verified::default() })
 }
 
 fn transfers(most_cores: usize) -> Result<Vec<Row>, Error> {
@@ -248,6 +251,20 @@ impl Row {
         let rates = || self.runs[1].iter().map(|run| run.measured);
         let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
         (high - low) / self.middle(1, |run| run.measured)
+    }
+
+    fn compared(&self) -> Compared {
+        let middle = |value: fn(&Run) -> f64| self.middle(1, value);
+        Compared {
+            predicted: BitRate(middle(|run| run.predicted)),
+            measured: BitRate(middle(|run| run.measured)),
+            difference: Share(self.difference()),
+            spread: Share(self.spread()),
+            transfer: Some(Disturbed {
+                resent: Share(middle(|run| run.resent)),
+                others: Share(middle(|run| run.others)),
+            }),
+        }
     }
 
     fn label(&self) -> String {
@@ -412,47 +429,4 @@ fn steady(seen: &[(Duration, u64)]) -> Option<f64> {
     let last = if last.1 > first.1 { last } else { inside.last()? };
     let seconds = last.0.checked_sub(first.0)?.as_secs_f64();
     (last.1 > first.1).then(|| (last.1 - first.1) as f64 * 8.0 / seconds)
-}
-
-fn table(rows: &[Row]) -> Section {
-    let title = "Goodput at most: predicted, measured, difference, spread of the runs; packets sent again; \
-                 what other programs had of the cores";
-    let mut section = Section::list("transfers", title);
-    for row in rows {
-        let (predicted, measured) =
-            (row.middle(1, |run| run.predicted), row.middle(1, |run| run.measured));
-        let (resent, others) = (row.middle(1, |run| run.resent), row.middle(1, |run| run.others));
-        let text = format!(
-            "{:>11}  {:>11}  {:>+6.1} %  ± {:.0} %  {:>4.1} %  {:>4.1} %",
-            Value::BitRate(predicted).to_string(),
-            Value::BitRate(measured).to_string(),
-            row.difference() * 100.0,
-            row.spread() * 50.0,
-            resent * 100.0,
-            others * 100.0
-        );
-        let fields = vec![
-            ("predicted", Value::BitRate(predicted)),
-            ("measured", Value::BitRate(measured)),
-            ("difference", Value::Share(row.difference())),
-            ("spread", Value::Share(row.spread())),
-            ("resent", Value::Share(resent)),
-            ("others", Value::Share(others)),
-        ];
-        section.add("", row.label(), Value::Fields(text, fields));
-    }
-    section
-}
-
-/// What of an offered rate is done, below and above what was predicted.
-fn offers(rows: &[Row]) -> Section {
-    let title = "Lanes paced below and above what was predicted: share offered, share of it done";
-    let mut section = Section::list("offered", title);
-    for (at, share) in OFFERED.into_iter().enumerate() {
-        for row in rows {
-            let done = row.middle(at, |run| run.measured / run.offered);
-            section.add("", row.label(), offer(share, done));
-        }
-    }
-    section
 }

@@ -34,7 +34,7 @@ pub struct Config {
 
 /// The keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Outcome {
+pub struct KeysOutcome {
     /// This host
     pub own: Own,
     /// Others
@@ -64,16 +64,16 @@ pub struct Others {
 impl Job for KeysJob {
     const NAME: &'static str = "keys";
     type Config = Config;
-    type Outcome = Outcome;
+    type Outcome = KeysOutcome;
 
-    fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
+    fn run(config: &Config, context: &Context<'_>) -> Result<KeysOutcome, Error> {
         let given = config.identity.as_deref();
         let given = given.map(|path| access::file_of(context, "identity", path));
         let path = access::file(given.as_deref(), "identity", "--identity")?;
         let identity = access::identity(Some(&path))?;
         let list = access::file(None, "authorized", "--authorized")?;
         let known = access::file(None, "known_peers", "--known-peers")?;
-        Ok(Outcome {
+        Ok(KeysOutcome {
             own: Own {
                 fingerprint: identity.fingerprint().to_string(),
                 identity: path.display().to_string(),
@@ -91,7 +91,7 @@ impl Job for KeysJob {
     }
 }
 
-impl linecard_report::Outcome for Outcome {
+impl linecard_report::Outcome for KeysOutcome {
     fn notes(&self) -> Vec<String> {
         let fingerprint = &self.own.fingerprint;
         vec![format!(

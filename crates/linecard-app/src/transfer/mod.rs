@@ -10,7 +10,7 @@ mod rejected;
 pub mod send;
 
 pub use access::Access;
-pub use outcome::{Item, MAX_LISTED, Transferred};
+pub use outcome::{MAX_LISTED, Transferred};
 pub use peer::{DEFAULT_PORT, Listen, Peer};
 
 use crate::Error;

@@ -1,7 +1,7 @@
 //! What the outcomes of both ends have in common.
 
 use crate::Error;
-use linecard_report::{BitRate, ByteCount, Nanoseconds, Seconds};
+use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Seconds};
 use linecard_transfer_net::file::Failures;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -31,15 +31,6 @@ pub struct Transferred {
     pub unchanged: Option<u64>,
     /// not transferred
     pub failed: Option<u64>,
-}
-
-/// A line of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Item {
-    /// Of what.
-    pub label: String,
-    /// What.
-    pub value: String,
 }
 
 impl Transferred {
@@ -88,7 +79,7 @@ impl Transferred {
     }
 
     /// A line for each of the first files that are missing.
-    pub(super) fn missing(&self, failures: &[Item]) -> Vec<String> {
+    pub(super) fn missing(&self, failures: &[Item<String>]) -> Vec<String> {
         let lines = failures.iter().map(|item| format!("not transferred: {}", item.value));
         let failed = self.failed.unwrap_or(0) as usize;
         listed(lines, failed, |more| format!("and {more} more were not transferred"))
@@ -105,7 +96,7 @@ pub(super) fn listed(
     lines.take(MAX_LISTED).chain((rest > 0).then(|| more(rest))).collect()
 }
 
-pub(super) fn failures(failures: &Failures) -> Vec<Item> {
+pub(super) fn failures(failures: &Failures) -> Vec<Item<String>> {
     let item = |why: &String| Item { label: "file".to_owned(), value: why.clone() };
     failures.first().iter().map(item).collect()
 }

@@ -1,10 +1,10 @@
 //! `linecard jitter audit`.
 
 use crate::account;
-use crate::failure::Failure;
 use crate::flags::Flags;
 use crate::say;
 use clap::Args;
+use linecard_app::Error;
 use linecard_app::jitter::audit::{self, Teller};
 use linecard_report::Report;
 
@@ -19,7 +19,7 @@ pub(crate) struct AuditArguments {
 }
 
 /// Runs the command.
-pub(super) fn command(AuditArguments { flags, json }: &AuditArguments) -> Result<(), Failure> {
+pub(super) fn command(AuditArguments { flags, json }: &AuditArguments) -> Result<(), Error> {
     flags.until_signal(|config, context| {
         audit::run(config, *json, context, &mut Terminal { is_json: *json })
     })
@@ -30,7 +30,7 @@ struct Terminal {
 }
 
 impl Teller for Terminal {
-    fn show(&mut self, report: &Report) -> Result<(), Failure> {
+    fn show(&mut self, report: &Report) -> Result<(), Error> {
         account::print(report, self.is_json, None)
     }
 

@@ -1,7 +1,6 @@
 //! Experiments and streams on this host, and pages of kept results.
 
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::page::{self, PageArguments, PageFile};
 use crate::signals;
@@ -9,6 +8,7 @@ use clap::Args;
 use linecard_app::Context;
 use linecard_app::jitter::record::{self, Record};
 use linecard_app::jitter::{lab, trace};
+use linecard_app::{EXIT_CODES, Error};
 use linecard_report::{Report, Target};
 use std::path::PathBuf;
 
@@ -52,12 +52,12 @@ struct ShownArguments {
 
 impl ShownArguments {
     /// Prints for people only.
-    fn print(&self, text: &str) -> Result<(), Failure> {
+    fn print(&self, text: &str) -> Result<(), Error> {
         if self.json { Ok(()) } else { account::print_text(text) }
     }
 
     /// JSON, page and verdict.
-    fn finish(&self, title: &str, records: &[Record], page: &PageFile) -> Result<(), Failure> {
+    fn finish(&self, title: &str, records: &[Record], page: &PageFile) -> Result<(), Error> {
         if self.json {
             account::print_json(&records)?;
         }
@@ -70,7 +70,7 @@ impl ShownArguments {
 }
 
 /// Runs `linecard jitter run`: results are printed one by one.
-pub(crate) fn run(RunArguments { flags, shown }: &RunArguments) -> Result<(), Failure> {
+pub(crate) fn run(RunArguments { flags, shown }: &RunArguments) -> Result<(), Error> {
     let page = shown.page.check(&[])?;
     let mut between = "";
     let results = flags.until_signal(|config, context| {
@@ -87,7 +87,7 @@ pub(crate) fn run(RunArguments { flags, shown }: &RunArguments) -> Result<(), Fa
 }
 
 /// Runs `linecard jitter trace`.
-pub(crate) fn trace(TraceArguments { flags, shown }: &TraceArguments) -> Result<(), Failure> {
+pub(crate) fn trace(TraceArguments { flags, shown }: &TraceArguments) -> Result<(), Error> {
     let page = shown.page.check(&[])?;
     flags.until_signal(|config, context| {
         if config.cost.0 {
@@ -100,7 +100,7 @@ pub(crate) fn trace(TraceArguments { flags, shown }: &TraceArguments) -> Result<
 }
 
 /// Runs `linecard jitter`, without a word: this host as it is.
-pub(crate) fn first_look(is_json: bool) -> Result<(), Failure> {
+pub(crate) fn first_look(is_json: bool) -> Result<(), Error> {
     let Some(record) = lab::first_look(&Context::new(&signals::progress()?))? else {
         return lab::verdict(&[]);
     };
@@ -124,10 +124,10 @@ pub(crate) fn reproduce(report: &mut Report, context: &Context<'_>) {
 }
 
 /// Runs `linecard jitter report`.
-pub(crate) fn report(arguments: &ReportArguments, is_json: bool) -> Result<(), Failure> {
+pub(crate) fn report(arguments: &ReportArguments, is_json: bool) -> Result<(), Error> {
     let records = lab::kept(&arguments.folder)?;
     let path = arguments.report.clone().unwrap_or_else(|| arguments.folder.join("report.html"));
-    let target = Target::new(&path).map_err(|error| Failure::Usage(error.to_string()))?;
+    let target = Target::new(&path).map_err(|error| Error::Usage(error.to_string()))?;
     target.write(record::page("Jitter of this host", &records).origin(page::origin()))?;
     if is_json {
         return account::print_json(&records);

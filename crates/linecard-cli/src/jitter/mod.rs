@@ -5,7 +5,6 @@ mod audit;
 #[cfg(target_os = "linux")]
 mod lab;
 
-use crate::failure::{EXIT_CODES, Failure};
 use crate::job::JobArguments;
 #[cfg(target_os = "linux")]
 use crate::page::{PageArguments, PageFile};
@@ -15,6 +14,7 @@ use clap::{Args, Subcommand};
 use linecard_app::jitter::analyze::Analyze;
 #[cfg(target_os = "linux")]
 use linecard_app::jitter::{self, ab::Ab, dummy::Dummy, send::Send, sink::Sink};
+use linecard_app::{EXIT_CODES, Error};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
@@ -109,7 +109,7 @@ pub(crate) enum JitterCommand {
 }
 
 /// Runs the command. What an earlier one has left behind is put back first.
-pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     jitter::recover().iter().for_each(|line| say(line));
     let Some(command) = &arguments.command else { return first_look(arguments.json) };
@@ -140,8 +140,8 @@ use lab::first_look;
 pub(crate) use lab::reproduce;
 
 #[cfg(not(target_os = "linux"))]
-fn first_look(_json: bool) -> Result<(), Failure> {
-    Err(Failure::Usage(
+fn first_look(_json: bool) -> Result<(), Error> {
+    Err(Error::Usage(
         "only captures can be looked at on this system: linecard jitter analyze".into(),
     ))
 }

@@ -1,7 +1,7 @@
 //! Parameters of models, for `--help`.
 
-use crate::failure::EXIT_CODES;
 use linecard_app::AnyJob;
+use linecard_app::EXIT_CODES;
 use linecard_app::model::MODELS;
 use std::fmt::Write as _;
 

@@ -1,14 +1,14 @@
 //! `linecard model ladder`.
 
 use super::ScenarioArguments;
-use crate::failure::{EXIT_CODES, Failure};
+use crate::account;
 use crate::flags::Flags;
-use crate::found;
 use crate::page::PageFile;
 use clap::Args;
 use linecard_app::Context;
 use linecard_app::model::ladder::{self, Options};
 use linecard_app::model::transmit::TransmitModel;
+use linecard_app::{EXIT_CODES, Error};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
@@ -24,9 +24,9 @@ pub(crate) struct LadderArguments {
 }
 
 /// Climbs.
-pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Error> {
     let options = arguments.options.document()?.config()?;
     let document = arguments.from.read()?.only::<TransmitModel>()?;
     let context = Context { progress: &Arc::default(), document: Some(&document) };
-    found::show(ladder::finish(&options, &context)?, arguments.json, None, &PageFile::default())
+    account::show(ladder::finish(&options, &context)?, arguments.json, None, &PageFile::default())
 }

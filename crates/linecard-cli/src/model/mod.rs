@@ -7,9 +7,9 @@ mod solve;
 mod sweep;
 mod trace;
 
-use crate::failure::Failure;
 use crate::{interrupt, say};
 use clap::{Args, Subcommand};
+use linecard_app::Error;
 use linecard_app::model::Scenario;
 use linecard_app::model::transmit::TransmitModel;
 use linecard_config::Document;
@@ -61,12 +61,12 @@ pub(crate) struct ScenarioArguments {
 }
 
 impl ScenarioArguments {
-    fn read(&self) -> Result<Scenario, Failure> {
+    fn read(&self) -> Result<Scenario, Error> {
         Scenario::read(&self.scenario, &self.sets)
     }
 
     /// The document of a scenario of the sending side, for jobs whose output has no place for warnings.
-    fn transmit(&self) -> Result<Document, Failure> {
+    fn transmit(&self) -> Result<Document, Error> {
         let scenario = self.read()?;
         let warnings = scenario.former_names();
         let document = scenario.only::<TransmitModel>()?;
@@ -76,7 +76,7 @@ impl ScenarioArguments {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &ModelArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &ModelArguments) -> Result<(), Error> {
     interrupt::remove_incomplete_output()?;
     match &arguments.command {
         ModelCommand::Run(arguments) => run::command(arguments),

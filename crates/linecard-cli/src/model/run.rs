@@ -1,12 +1,12 @@
 //! `linecard model run`.
 
 use super::{ScenarioArguments, help};
-use crate::failure::Failure;
+use crate::account;
 use crate::flags::Flags;
-use crate::found;
 use crate::page::PageArguments;
 use crate::units;
 use clap::Args;
+use linecard_app::Error;
 use linecard_app::model::{self, transmit};
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ pub(crate) struct RunArguments {
 }
 
 /// Runs a scenario of any model.
-pub(crate) fn command(arguments: &RunArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &RunArguments) -> Result<(), Error> {
     let RunArguments { scenario, options, page, json } = arguments;
     let capture = options.value("capture").map(|path| units::output(path.into()));
     let others = [Some(scenario.scenario.as_path()), capture.as_deref()];
     let page = page.check(&others.into_iter().flatten().collect::<Vec<_>>())?;
     let found = model::run(&scenario.read()?, &options.document()?, &Arc::default())?;
-    found::show(found, *json, capture.as_deref(), &page)
+    account::show(found, *json, capture.as_deref(), &page)
 }

@@ -1,12 +1,12 @@
 //! `linecard model solve`.
 
-use crate::failure::{EXIT_CODES, Failure};
+use crate::account;
 use crate::flags::Flags;
-use crate::found;
 use crate::page::PageArguments;
 use clap::Args;
 use linecard_app::Context;
 use linecard_app::model::solve::{self, Config};
+use linecard_app::{EXIT_CODES, Error};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
@@ -22,9 +22,9 @@ pub(crate) struct SolveArguments {
 }
 
 /// Looks for what is not given.
-pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Error> {
     let page = arguments.page.check(&[])?;
     let document = arguments.options.document()?;
     let context = Context { progress: &Arc::default(), document: Some(&document) };
-    found::show(solve::run(&context.config()?, &context)?, arguments.json, None, &page)
+    account::show(solve::run(&context.config()?, &context)?, arguments.json, None, &page)
 }

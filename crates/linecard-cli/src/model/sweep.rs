@@ -1,11 +1,11 @@
 //! `linecard model sweep`.
 
 use super::{ScenarioArguments, help};
-use crate::failure::Failure;
 use crate::progress;
 use crate::say;
 use crate::units;
 use clap::Args;
+use linecard_app::Error;
 use linecard_app::model::parallel;
 use linecard_app::model::sweep::{Format, Options, Sweep};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(crate) struct SweepArguments {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Error> {
     let document = arguments.scenario.transmit()?;
     let options = Options {
         vary: arguments.vary.clone(),
@@ -73,7 +73,7 @@ impl SweepArguments {
 }
 
 /// Refuses to write something else under the name of a Parquet file.
-fn check_ending(output: &Path, format: Format) -> Result<(), Failure> {
+fn check_ending(output: &Path, format: Format) -> Result<(), Error> {
     let (name, what) = match format {
         #[cfg(feature = "parquet")]
         Format::Parquet => return Ok(()),
@@ -84,7 +84,7 @@ fn check_ending(output: &Path, format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     let output = output.display();
-    Err(Failure::Usage(format!("--output {output}: this would be {name}: call it so, or {what}")))
+    Err(Error::Usage(format!("--output {output}: this would be {name}: call it so, or {what}")))
 }
 
 /// How Parquet is written.

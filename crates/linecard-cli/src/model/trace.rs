@@ -1,11 +1,11 @@
 //! `linecard model trace`.
 
 use super::{ScenarioArguments, help};
-use crate::failure::Failure;
 use crate::flags::Flags;
 use crate::units;
 use clap::Args;
 use linecard_app::Context;
+use linecard_app::Error;
 use linecard_app::model::trace::{self, Options};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct TraceArguments {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &TraceArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &TraceArguments) -> Result<(), Error> {
     let options = arguments.options.document()?.config()?;
     let document = arguments.scenario.transmit()?;
     let output = units::output(arguments.output.clone());

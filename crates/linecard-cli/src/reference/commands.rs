@@ -2,8 +2,8 @@
 
 use super::{code, compare, table};
 use crate::args::Arguments;
-use crate::failure::EXIT_CODES;
 use clap::{Command, CommandFactory};
+use linecard_app::EXIT_CODES;
 
 /// Columns of a page.
 const WIDTH: usize = 100;

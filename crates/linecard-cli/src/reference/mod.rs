@@ -3,7 +3,6 @@
 //! `LINECARD_WRITE=1 cargo test -p linecard-cli --lib reference` writes its pages anew.
 
 mod commands;
-mod fields;
 mod metrics;
 mod python;
 mod reasons;

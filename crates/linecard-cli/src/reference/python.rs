@@ -45,7 +45,7 @@ fn function(function: &Function) -> String {
     match function.scenario {
         Takes::No => {}
         Takes::May => text += "    scenario: File | None = None,\n",
-        Takes::Must | Takes::WithValues => text += "    scenario: File,\n",
+        Takes::WithValues => text += "    scenario: File,\n",
     }
     // A value that is not given leaves that of the scenario.
     let is_optional = function.scenario != Takes::No;

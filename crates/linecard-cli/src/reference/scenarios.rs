@@ -1,12 +1,11 @@
 //! Keys of scenarios.
 
-use super::fields::{Section, sections, sections_of};
 use super::{code, compare, default_of, root, table};
 use linecard_app::model::MODELS;
-use linecard_app::run;
+use linecard_app::{plan, run};
+use linecard_config::{Config, Parameter, parameters};
 use std::fmt::Write as _;
 
-const PLAN: &str = include_str!("../../../linecard-app/src/plan/scenario.rs");
 const HEAD: [&str; 3] = ["key", "meaning and range", "default"];
 
 #[test]
@@ -17,30 +16,16 @@ fn scenarios_have_the_keys_of_the_code() {
                     them as they are here. Files of `linecard reproduce` are in `papers/`: their jobs have the keys \
                     of models.\n\n"
         .to_owned();
-    let mut write = |title: &str, intro: &str, sections: &[Section]| {
-        // Writing to a text cannot fail.
-        let _ = write!(text, "## {title}\n\n{intro}\n\n");
-        for section in sections {
-            let rows = section
-                .keys
-                .iter()
-                .map(|key| vec![code(&key.name), key.what.clone(), shown(&key.default)]);
-            let _ = write!(text, "`{}`\n\n{}", section.name, table(&HEAD, rows));
-        }
-    };
-    write("linecard run", "`scenarios/run.toml` has all of them.", &sections_of::<run::Config>());
-    let intro = "Costs that are not given come from `linecard calibrate`. [Plans](../design/plan.md) has \
+    text += "## linecard run\n\n`scenarios/run.toml` has all of them.\n\n";
+    text += &sections::<run::Config>();
+    text += "## linecard plan\n\nCosts that are not given come from `linecard calibrate`. [Plans](../design/plan.md) has \
                  the terms; `scenarios/plan-offload.toml`, `plan-transfer.toml` and `plan-lanes.toml` are \
-                 examples.";
-    write("linecard plan", intro, &sections(PLAN));
+                 examples.\n\n";
+    text += &sections::<plan::Config>();
     text += "## linecard model\n\n`model = \"…\"` says which. [The hardware model](../design/model.md) has what \
              each is.\n\n";
     for model in MODELS {
-        let rows = model.parameters().iter().map(|parameter| {
-            let what = parameter.to_string();
-            let (what, default) = default_of(&what);
-            vec![code(&parameter.name), what.to_owned(), shown(&default)]
-        });
+        let rows = model.parameters().iter().map(|parameter| row(&parameter.name, parameter));
         let _ = write!(text, "### model = \"{}\"\n\n{}", model.name, table(&HEAD, rows));
         let example = if model.name == "transmit" { "lso" } else { model.name };
         let path = format!("scenarios/model-{example}.toml");
@@ -48,6 +33,36 @@ fn scenarios_have_the_keys_of_the_code() {
         let _ = write!(text, "Example: `{path}`.\n\n");
     }
     compare("scenarios.md", "Scenario files", &text);
+}
+
+/// A table for each section of a configuration.
+fn sections<C: Config>() -> String {
+    let section = |parameter: &Parameter| match parameter.name.rsplit_once('.') {
+        Some((section, _)) => section.to_owned(),
+        None => String::new(),
+    };
+    let all = parameters::<C>().chunk_by(|one, next| section(one) == section(next));
+    let tables = all.map(|known| {
+        let title = match section(&known[0]) {
+            section if section.is_empty() => "Before all sections".to_owned(),
+            section => match section.strip_suffix("[]") {
+                Some(list) => format!("`[[{list}]]`"),
+                None => format!("`[{section}]`"),
+            },
+        };
+        let rows = known
+            .iter()
+            .map(|parameter| row(parameter.name.rsplit('.').next().unwrap_or_default(), parameter));
+        format!("{title}\n\n{}", table(&HEAD, rows))
+    });
+    tables.collect()
+}
+
+/// A key, its meaning and its default.
+fn row(name: &str, parameter: &Parameter) -> Vec<String> {
+    let what = parameter.to_string();
+    let (what, default) = default_of(&what);
+    vec![code(name), what.to_owned(), shown(&default)]
 }
 
 /// A default: a value, words or none.

@@ -1,6 +1,6 @@
 //! `--lanes`: how many, and of which kind.
 
-use crate::failure::Failure;
+use linecard_app::Error;
 use linecard_config::Document;
 
 /// What one `--lanes` says: `8`, `sim` or `sim:8`.
@@ -37,18 +37,18 @@ fn number(text: &str) -> Result<u64, String> {
 
 impl Lanes {
     /// Puts them together: the kind and the number may be said apart, each once.
-    pub(super) fn of(values: &[LanesValue]) -> Result<Self, Failure> {
+    pub(super) fn of(values: &[LanesValue]) -> Result<Self, Error> {
         let kinds = values.iter().filter(|value| value.is_simulated).count();
         let counts: Vec<u64> = values.iter().filter_map(|value| value.count).collect();
         if kinds > 1 || counts.len() > 1 {
             let what = "--lanes: given more than once: give one number, and sim where it is meant";
-            return Err(Failure::Usage(what.to_owned()));
+            return Err(Error::Usage(what.to_owned()));
         }
         Ok(Self { are_simulated: kinds == 1, count: counts.first().copied() })
     }
 
     /// Sets how many, if that is said.
-    pub(super) fn set(&self, document: &mut Document) -> Result<(), Failure> {
+    pub(super) fn set(&self, document: &mut Document) -> Result<(), Error> {
         match self.count {
             Some(count) => Ok(document.set_by("lanes", "lanes.count", &count.to_string())?),
             None => Ok(()),

@@ -1,11 +1,11 @@
 //! `linecard keys`: the key of this host, shared keys, and who may send.
 
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use clap::{Args, Subcommand};
 use linecard_app::finish;
 use linecard_app::transfer::keys::{Config, Fingerprint, KeysJob, authorize, create_shared};
+use linecard_app::{EXIT_CODES, Error};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ enum Command {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &KeysArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &KeysArguments) -> Result<(), Error> {
     match &arguments.command {
         None => {
             let document = arguments.flags.document()?;

@@ -2,16 +2,16 @@
 
 use super::bar::Bar;
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::say;
 use crate::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard_app::transfer::receive::{Config, Outcome, ReceiveJob, Receiver};
+use linecard_app::transfer::receive::{Config, ReceiveJob, ReceiveOutcome, Receiver};
 use linecard_app::transfer::{Failed, Log};
 use linecard_app::{Context, Job, finished_with};
+use linecard_app::{EXIT_CODES, Error};
 use linecard_report::Report;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,18 +34,18 @@ pub(crate) struct RecvArguments {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
     let document = arguments.flags.document()?;
     let config = Config { folder: arguments.folder.clone(), ..document.config()? };
     if arguments.keep && config.is_pipe() {
-        return Err(Failure::Usage("--keep is for a folder: stdout takes one file or pipe".into()));
+        return Err(Error::Usage("--keep is for a folder: stdout takes one file or pipe".into()));
     }
     let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);
     let log: Log = Arc::new(move |line| above.say(line));
-    let report = |outcome: &Outcome| {
+    let report = |outcome: &ReceiveOutcome| {
         finished_with::<ReceiveJob>(ReceiveJob::COMMAND, &config, &context, outcome).report
     };
     let receiver =
@@ -58,10 +58,10 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
         bar.done();
         match result {
             Ok(outcome) => match arguments.received(&outcome, &report(&outcome)) {
-                Err(failure @ Failure::Partial(_)) if arguments.keep => say(&failure.to_string()),
+                Err(failure @ Error::Partial(_)) if arguments.keep => say(&failure.to_string()),
                 result => result?,
             },
-            Err(Failed { error: Failure::Stopped(_), outcome: None }) if arguments.keep => {
+            Err(Failed { error: Error::Stopped(_), outcome: None }) if arguments.keep => {
                 return Ok(());
             }
             Err(failed) => arguments.failed(failed, report)?,
@@ -73,7 +73,7 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Failure> {
 }
 
 impl RecvArguments {
-    fn received(&self, outcome: &Outcome, report: &Report) -> Result<(), Failure> {
+    fn received(&self, outcome: &ReceiveOutcome, report: &Report) -> Result<(), Error> {
         self.print(report)?;
         outcome.missing().iter().for_each(|line| say(line));
         ReceiveJob::check(outcome)
@@ -82,13 +82,13 @@ impl RecvArguments {
     /// A transfer has ended early; the next may come if there is to be one.
     fn failed(
         &self,
-        Failed { error, outcome }: Failed<Outcome>,
-        report: impl Fn(&Outcome) -> Report,
-    ) -> Result<(), Failure> {
+        Failed { error, outcome }: Failed<ReceiveOutcome>,
+        report: impl Fn(&ReceiveOutcome) -> Report,
+    ) -> Result<(), Error> {
         if let Some(outcome) = outcome.filter(|_| self.json) {
             self.print(&report(&outcome))?;
         }
-        if !self.keep || matches!(error, Failure::Stopped(_)) {
+        if !self.keep || matches!(error, Error::Stopped(_)) {
             return Err(error);
         }
         say(&error.to_string());
@@ -96,7 +96,7 @@ impl RecvArguments {
     }
 
     /// Beside the data, if that goes to stdout.
-    fn print(&self, report: &Report) -> Result<(), Failure> {
+    fn print(&self, report: &Report) -> Result<(), Error> {
         let output = (self.folder == Path::new("-")).then_some(&*self.folder);
         account::print(report, self.json, output)
     }

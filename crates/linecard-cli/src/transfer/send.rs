@@ -2,16 +2,16 @@
 
 use super::bar::Bar;
 use crate::account;
-use crate::failure::{EXIT_CODES, Failure};
 use crate::flags::Flags;
 use crate::say;
 use crate::signals;
 use clap::Args;
 use linecard::progress::Progress;
 use linecard_app::transfer::keys::Fingerprint;
-use linecard_app::transfer::send::{Config, Observer, Outcome, SendJob, send};
+use linecard_app::transfer::send::{Config, Observer, SendJob, SendOutcome, send};
 use linecard_app::transfer::{Failed, Peer};
 use linecard_app::{Context, Job, finished_with};
+use linecard_app::{EXIT_CODES, Error};
 use linecard_config::Parsed;
 use linecard_transfer_net::send::SendProgress;
 use std::io::{BufRead, IsTerminal, Write};
@@ -41,7 +41,7 @@ pub(crate) struct SendArguments {
 }
 
 /// Runs the command.
-pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
+pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
     let document = arguments.flags.document()?;
     let (input, peer) = (arguments.input.clone(), Parsed(arguments.peer.clone()));
     let config = Config { input, peer, ..document.config()? };
@@ -50,7 +50,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Failure> {
     let mut shown = Shown::new(Arc::clone(&progress), config.input == Path::new("-"));
     let result = send(&config, &context, &mut shown);
     shown.bar.done();
-    let print = |outcome: &Outcome| {
+    let print = |outcome: &SendOutcome| {
         let finished = finished_with::<SendJob>(SendJob::COMMAND, &config, &context, outcome);
         account::print(&finished.report, arguments.json, None)
     };
@@ -88,7 +88,7 @@ impl Shown {
             while !has_begun.load(Ordering::Relaxed) {
                 if stop.is_stopped() {
                     say("stopped before anything was sent");
-                    std::process::exit(Failure::STOPPED.into());
+                    std::process::exit(Error::STOPPED.into());
                 }
                 std::thread::sleep(LOOK);
             }

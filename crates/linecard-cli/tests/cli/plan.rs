@@ -38,7 +38,10 @@ fn a_plan_has_the_figures_of_the_formulae() {
     assert!(slots.is_power_of_two());
     assert!(number(&json, &["prediction", "most_goodput"]) >= 10e9);
     let config = &json["config"];
-    assert_eq!((&config["demand"]["goodput"], &config["measure"]), (&"10G".into(), &false.into()));
+    assert_eq!(
+        (&config["demand"]["goodput"], &config["measure"]),
+        (&10_000_000_000_u64.into(), &false.into())
+    );
     assert_eq!(config["stage"][1]["fixed"], "500ns", "{config}");
 }
 
@@ -51,6 +54,10 @@ fn what_does_not_fit_says_why_and_what_helps() {
     assert_eq!(outcome.code, Some(13), "{outcome:?}");
     one_line(&outcome.stderr, &["need", "cores", "what helps", "at most", "Gbit/s", "3 cores"]);
     assert!(outcome.stdout.contains("Infeasible"), "{outcome:?}");
+    // Values that are set take precedence, also where the scenario has none.
+    let set = ["plan", "s.toml", "--set", "demand.goodput=10G", "--set", "machine.cores=2"];
+    assert!(folder.succeeds(&set).contains("To be expected"));
+    folder.refuses(2, &["plan", "s.toml", "--set", "stage.takes=2"], &["--set stage.takes=2"]);
     // The first advice is true.
     let most = outcome.stderr.split("at most ").nth(1).unwrap();
     let most: f64 = most.split(' ').next().unwrap().parse().unwrap();
@@ -70,7 +77,11 @@ fn a_page_is_written_for_what_does_not_fit_too() {
 
 /// The scenario's end, the line and what else the refusal must have.
 const WRONG: [(&str, &str, &[&str]); 17] = [
-    ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nfoo = 1\n", ":17:", &["`foo = 1`", "unknown field"]),
+    (
+        "[[stage]]\nname = \"x\"\neach = \"1ns\"\nfoo = 1\n",
+        ":17:",
+        &["`foo = 1`", "unknown key `stage[].foo`"],
+    ),
     ("[[stage]]\nname = \"x\"\neach = \"5\"\n", ":16:", &["50us, 1ms or 2s"]),
     (
         "[[stage]]\nname = \"x\"\neach = \"1ns\"\ntakes = 0\n",
@@ -80,12 +91,12 @@ const WRONG: [(&str, &str, &[&str]); 17] = [
     (
         "[[stage]]\nname = \"x\"\neach = \"1ns\"\nunit = \"byte\"\n",
         ":17:",
-        &["is not a token", "\"chunk\""],
+        &["\"byte\" is not a choice", "\"chunk\""],
     ),
     (
         "[[stage]]\nname = \"x\"\neach = \"1ns\"\nstate = \"some\"\n",
         ":17:",
-        &["is not a state", "\"lane\""],
+        &["\"some\" is not a choice", "\"lane\""],
     ),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = [\"y\"]\n", ":17:", &["no stage \"y\""]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nbeside = [\"y\"]\n", ":17:", &["no stage \"y\""]),
@@ -111,7 +122,7 @@ fn a_wrong_scenario_is_refused_where_it_is_wrong() {
     let changed = [
         ("goodput = \"10G\"", "", &["goodput, or packets"][..]),
         ("goodput = \"10G\"", "goodput = \"much\"", &[":2:", "not a rate"]),
-        ("goodput = \"10G\"", "goodput = 0", &[":2:", "choose above 0"]),
+        ("goodput = \"10G\"", "goodput = 0", &[":2:", "choose 1 to"]),
         ("payload = 1000", "payload = 0", &[":3:", "choose 1 to"]),
         ("payload = 1000", "payload = 1000\nloss = 1", &["loss is 0 to less than 1"]),
         ("payload = 1000", "payload = 1000\nfec = [0, 3]", &[":4:", "choose 1 to 256"]),

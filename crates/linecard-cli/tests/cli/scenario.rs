@@ -90,7 +90,10 @@ fn schemas_require_what_documents_need() {
     let run = schema("run");
     assert_eq!((&run["title"], run.get("required")), (&"linecard run".into(), None));
     assert_eq!(run["properties"]["load"]["properties"]["flows"]["minimum"], 1);
-    Folder::new().refuses(2, &["schema", "plan"], &["'plan'", "run"]);
+    let plan = schema("plan");
+    assert_eq!(plan["title"], "linecard plan");
+    assert_eq!(plan["properties"]["stage"]["items"]["properties"]["takes"]["minimum"], 1);
+    Folder::new().refuses(2, &["schema", "lanes"], &["'lanes'", "run"]);
 }
 
 /// Texts, and whether a parser takes them.

@@ -26,7 +26,7 @@ pub use measure::{
 };
 use predict::halves;
 
-use linecard_plan::{Cost, Token};
+use linecard_plan::Cost;
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -98,12 +98,6 @@ impl Calibration {
         let nearest = self.crossings.iter().min_by_key(|crossing| crossing.packet.abs_diff(packet));
         nearest.map_or([0.0; 2], |crossing| [crossing.giving_ns, crossing.taking_ns])
     }
-}
-
-/// The kind of token with this name.
-#[must_use]
-pub fn token(name: &str) -> Option<Token> {
-    [Token::Packet, Token::Group, Token::Chunk].into_iter().find(|token| token.to_string() == name)
 }
 
 /// Pins the calling thread to a core.

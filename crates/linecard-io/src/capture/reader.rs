@@ -25,11 +25,11 @@ const COMPRESSED: [(&[u8], &str); 5] = [
 #[derive(Debug)]
 pub struct Reader<R> {
     input: Input<R>,
-    body: Body,
+    body: Contents,
 }
 
 #[derive(Debug)]
-enum Body {
+enum Contents {
     Pcap(Pcap),
     PcapNg(Section),
 }
@@ -43,9 +43,9 @@ impl<R: Read> Reader<R> {
             return Err(refusal(input.bytes()));
         };
         let body = if let Some((endianness, nanoseconds)) = PcapHeader::kind(start) {
-            Body::Pcap(Pcap::open(&mut input, endianness, nanoseconds)?)
+            Contents::Pcap(Pcap::open(&mut input, endianness, nanoseconds)?)
         } else if start == *b"\n\r\r\n" {
-            Body::PcapNg(Section::open(&mut input)?)
+            Contents::PcapNg(Section::open(&mut input)?)
         } else {
             return Err(refusal(&start));
         };
@@ -59,8 +59,8 @@ impl<R: Read> Reader<R> {
     #[inline]
     pub fn read(&mut self, record: &mut Record) -> Result<bool, CaptureError> {
         match &mut self.body {
-            Body::Pcap(pcap) => pcap.read(&mut self.input, record),
-            Body::PcapNg(section) => section.read(&mut self.input, record),
+            Contents::Pcap(pcap) => pcap.read(&mut self.input, record),
+            Contents::PcapNg(section) => section.read(&mut self.input, record),
         }
     }
 
@@ -69,8 +69,8 @@ impl<R: Read> Reader<R> {
     pub fn holds_entry(&self) -> bool {
         let bytes = self.input.bytes();
         match &self.body {
-            Body::Pcap(pcap) => pcap.holds_packet(bytes),
-            Body::PcapNg(section) => {
+            Contents::Pcap(pcap) => pcap.holds_packet(bytes),
+            Contents::PcapNg(section) => {
                 let length = section.endianness().u32_at(bytes, 4);
                 length.is_some_and(|length| bytes.len() >= length as usize)
             }
@@ -80,8 +80,8 @@ impl<R: Read> Reader<R> {
     /// The format found.
     pub fn format(&self) -> Format {
         match self.body {
-            Body::Pcap(_) => Format::Pcap,
-            Body::PcapNg(_) => Format::PcapNg,
+            Contents::Pcap(_) => Format::Pcap,
+            Contents::PcapNg(_) => Format::PcapNg,
         }
     }
 
@@ -89,8 +89,8 @@ impl<R: Read> Reader<R> {
     /// interface 0.
     pub fn link_type(&self, interface: u32) -> Option<u32> {
         match &self.body {
-            Body::Pcap(pcap) => (interface == 0).then(|| pcap.link_type().into()),
-            Body::PcapNg(section) => {
+            Contents::Pcap(pcap) => (interface == 0).then(|| pcap.link_type().into()),
+            Contents::PcapNg(section) => {
                 section.interfaces().get(interface).ok().map(|known| known.link_type.into())
             }
         }
@@ -99,8 +99,8 @@ impl<R: Read> Reader<R> {
     /// Interfaces described so far in the current section; 1 for pcap.
     pub fn interface_count(&self) -> usize {
         match &self.body {
-            Body::Pcap(_) => 1,
-            Body::PcapNg(section) => section.interfaces().count(),
+            Contents::Pcap(_) => 1,
+            Contents::PcapNg(section) => section.interfaces().count(),
         }
     }
 
@@ -112,16 +112,16 @@ impl<R: Read> Reader<R> {
     /// The byte order of the current section.
     pub fn endianness(&self) -> Endianness {
         match &self.body {
-            Body::Pcap(pcap) => pcap.endianness(),
-            Body::PcapNg(section) => section.endianness(),
+            Contents::Pcap(pcap) => pcap.endianness(),
+            Contents::PcapNg(section) => section.endianness(),
         }
     }
 
     /// What a [`Writer`](super::Writer) needs to know of this capture.
     pub fn source(&self) -> Source {
         match &self.body {
-            Body::Pcap(pcap) => pcap.source(),
-            Body::PcapNg(section) => Source::pcapng(section.endianness()),
+            Contents::Pcap(pcap) => pcap.source(),
+            Contents::PcapNg(section) => Source::pcapng(section.endianness()),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Entry {
 }
 
 #[derive(Debug)]
-enum Place {
+enum SlotState {
     /// Not decided: still held.
     Waiting,
     /// Merged into an earlier one.
@@ -33,7 +33,7 @@ enum Place {
 /// The place of an entry, the bytes that it keeps in memory, and why a packet was let go.
 #[derive(Debug)]
 struct Slot {
-    place: Place,
+    place: SlotState,
     bytes: usize,
     exit: Option<Exit>,
 }
@@ -51,7 +51,7 @@ impl Order {
     /// Reserves the place of the next entry of the input; returns its number, from 1.
     pub(super) fn reserve(&mut self, bytes: usize) -> u64 {
         self.next = self.next.max(1);
-        self.places.push_back(Slot { place: Place::Waiting, bytes, exit: None });
+        self.places.push_back(Slot { place: SlotState::Waiting, bytes, exit: None });
         self.bytes += bytes;
         self.next + self.places.len() as u64 - 1
     }
@@ -66,9 +66,9 @@ impl Order {
             return self.settle_parts(packet);
         }
         for piece in packet.chain() {
-            self.set(piece.buffer().number, Place::Gone, None);
+            self.set(piece.buffer().number, SlotState::Gone, None);
         }
-        self.set(packet.buffer().number, Place::Ready(Entry::Packet(packet)), Some(exit));
+        self.set(packet.buffer().number, SlotState::Ready(Entry::Packet(packet)), Some(exit));
     }
 
     /// Of a capture that is cut short every packet stays as it was: what merged is not there.
@@ -82,23 +82,23 @@ impl Order {
     }
 
     pub(super) fn settle_block(&mut self, number: u64, record: Record) {
-        self.set(number, Place::Ready(Entry::Block(record)), None);
+        self.set(number, SlotState::Ready(Entry::Block(record)), None);
     }
 
     /// The next entry of the output, once it is decided, and why a packet was let go.
     pub(super) fn pop(&mut self) -> Option<(Entry, Option<Exit>)> {
-        while !matches!(self.places.front()?.place, Place::Waiting) {
+        while !matches!(self.places.front()?.place, SlotState::Waiting) {
             self.next += 1;
             let Slot { place, bytes, exit } = self.places.pop_front()?;
             self.bytes -= bytes;
-            if let Place::Ready(entry) = place {
+            if let SlotState::Ready(entry) = place {
                 return Some((entry, exit));
             }
         }
         None
     }
 
-    fn set(&mut self, number: u64, place: Place, exit: Option<Exit>) {
+    fn set(&mut self, number: u64, place: SlotState, exit: Option<Exit>) {
         let index = number.wrapping_sub(self.next) as usize;
         if let Some(slot) = self.places.get_mut(index) {
             (slot.place, slot.exit) = (place, exit);

@@ -31,7 +31,8 @@ const DEFAULT_PACKETS: u64 = 3_000_000;
 
 /// The seeds of a run: those kept from former failures and `count` more. `LINECARD_SEED` replays
 /// one alone; `LINECARD_LONG=1` multiplies the number by 20, and `LINECARD_LONG=10M` makes it as
-/// many as it takes for ten million random packets. `LINECARD_PART` divides it.
+/// many as it takes for ten million random packets. `LINECARD_PART` divides it. `LINECARD_START=n` leaves out the first
+/// n of them, so that a long run can be done in parts.
 pub fn seeds(kept: &[u64], start: u64, count: u64) -> Vec<u64> {
     if let Some(seed) = std::env::var("LINECARD_SEED").ok().and_then(|text| text.parse().ok()) {
         return vec![seed];
@@ -41,6 +42,9 @@ pub fn seeds(kept: &[u64], start: u64, count: u64) -> Vec<u64> {
         Ok(None) => count * 20,
         Ok(Some(millions)) => (count * millions * 1_000_000).div_ceil(DEFAULT_PACKETS),
     };
+    let skipped =
+        std::env::var("LINECARD_START").map(|text| text.parse::<u64>().expect("a number of seeds"));
+    let start = start + skipped.unwrap_or(0);
     kept.iter().copied().chain(start..start + count.div_ceil(crate::part() as u64)).collect()
 }
 

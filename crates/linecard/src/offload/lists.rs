@@ -86,6 +86,14 @@ impl Lists {
         (next != NONE).then_some(next)
     }
 
+    /// The members from the last to the first.
+    pub(super) fn members_backwards(&self, list: usize) -> impl Iterator<Item = u32> {
+        let head = self.first(list);
+        let previous = |member: u32| self.links[member as usize].previous;
+        let before = move |member: &u32| (Some(*member) != head).then(|| previous(*member));
+        core::iter::successors(head.map(previous), before)
+    }
+
     pub(super) fn members(&self, list: usize) -> impl Iterator<Item = u32> {
         core::iter::successors(self.first(list), |member| self.next(*member))
     }
@@ -113,6 +121,7 @@ mod tests {
             }
             for (list, members) in twin.iter().enumerate() {
                 assert_eq!(lists.members(list).collect::<Vec<_>>(), *members);
+                assert!(lists.members_backwards(list).eq(members.iter().rev().copied()));
                 assert!(members.iter().all(|member| lists.list_of(*member) == Some(list)));
             }
         }

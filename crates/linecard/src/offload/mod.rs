@@ -13,6 +13,7 @@ pub mod active_ack;
 pub mod burst;
 mod checksum;
 pub mod coalesce;
+mod counters;
 mod ends;
 mod flows;
 mod heaps;

@@ -69,12 +69,12 @@ impl FlowHasher {
     /// than [`MAX_HEADER_LEN`] bytes of headers.
     #[must_use]
     pub fn flow<B: AsRef<[u8]>>(&mut self, packet: &Packet<B>) -> Option<u64> {
-        self.flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
+        self.usual_flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
     }
 
-    /// [`FlowHasher::flow`] for bytes with this layout.
+    /// [`FlowHasher::flow`] for packets with other headers than most.
     #[inline]
-    pub(crate) fn flow_of(&mut self, bytes: &[u8], layout: &Layout, lane: u32) -> Option<u64> {
+    fn flow_of(&mut self, bytes: &[u8], layout: &Layout, lane: u32) -> Option<u64> {
         let Self { keys, last, shapes } = self;
         if !matches!(layout.form(), Form::Datagram | Form::Padded) {
             return None;
@@ -115,8 +115,8 @@ impl FlowHasher {
         }
     }
 
-    /// As [`FlowHasher::flow_of`], but faster for the headers of most packets, and with other hashes for
-    /// them: TCP or UDP over IP without options, extension headers, tags or tunnels.
+    /// [`FlowHasher::flow`] for bytes with this layout. It is fast for the headers of most packets: TCP or UDP over IP
+    /// without options, extension headers, tags or tunnels.
     #[inline(always)]
     pub(crate) fn usual_flow_of(
         &mut self,
@@ -125,7 +125,9 @@ impl FlowHasher {
         lane: u32,
     ) -> Option<u64> {
         const ETHERNET: u16 = 14;
-        match layout.usual_network().map(|layer| (layer.kind, layer.offset)) {
+        // Bytes behind a datagram do not make another flow of it.
+        let network = layout.usual_network().or_else(|| layout.usual_network_in(Form::Padded));
+        match network.map(|layer| (layer.kind, layer.offset)) {
             Some((LayerKind::Ipv4, ETHERNET)) => self.usual_ipv4::<14, 38>(bytes, lane),
             Some((LayerKind::Ipv6, ETHERNET)) => self.usual_ipv6::<14, 58>(bytes, lane),
             Some((LayerKind::Ipv4, 0)) => self.usual_ipv4::<0, 24>(bytes, lane),
@@ -367,7 +369,12 @@ mod tests {
         let port: u16 = [7, 8, 4789, 8472][usize::from(below(4))];
         bytes.extend([0, below(2)]);
         bytes.extend(port.to_be_bytes());
-        let rest: &[u8] = if transport == 6 { &[0, 0, 0, 9, 0, 0, 0, 0, 0x50] } else { &[0, len] };
+        // Some datagrams end before their IP packet does.
+        let rest: &[u8] = if transport == 6 {
+            &[0, 0, 0, 9, 0, 0, 0, 0, 0x50]
+        } else {
+            &[0, len - u8::from(below(4) == 0)]
+        };
         bytes.extend(rest);
         bytes.resize(bytes.len() + usize::from(len) - 4 - rest.len(), 0x66);
         (if ethernet { LinkType::Ethernet } else { LinkType::Raw }, bytes)

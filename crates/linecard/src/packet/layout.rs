@@ -308,7 +308,13 @@ impl Layout {
     /// without options or extension headers.
     #[inline(always)]
     pub(super) fn usual_network(&self) -> Option<Layer> {
-        let is_pair = self.rest() >> COUNT & 0x7F == 2 | (Form::Datagram as u64) << (FORM - COUNT);
+        self.usual_network_in(Form::Datagram)
+    }
+
+    /// The same, of a packet of this form.
+    #[inline(always)]
+    pub(super) fn usual_network_in(&self, form: Form) -> Option<Layer> {
+        let is_pair = self.rest() >> COUNT & 0x7F == 2 | (form as u64) << (FORM - COUNT);
         let network = Layer::unpack(self.outer).filter(|_| is_pair)?;
         let len = match network.kind {
             LayerKind::Ipv4 => header::Ipv4::LEN,

@@ -13,7 +13,7 @@ use linecard_jitter::stats::CONFIDENCE;
 use linecard_jitter::stats::quantile::{self, Quantile};
 use linecard_jitter::stats::rate::Rate;
 use linecard_jitter::stats::sorted::Sorted;
-use linecard_report::{Nanoseconds, Value};
+use linecard_report::{Item, Nanoseconds, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::sync::Arc;
@@ -53,13 +53,7 @@ pub struct AnalyzeOutcome {
 }
 
 /// A flow of the capture.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ListedFlow {
-    /// Its number, as the parameter `flow` takes it.
-    pub label: String,
-    /// Its ends, what it carries, and how many packets.
-    pub value: String,
-}
+pub type ListedFlow = Item<String>;
 
 /// The stream: what it is, and what is missing of it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

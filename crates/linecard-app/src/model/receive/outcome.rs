@@ -1,11 +1,11 @@
 //! The outcome of a run of the receiving side.
 
-use super::super::account::{limit, ratio};
+use super::super::account::{Conserved, limit, ratio};
 use super::{Config, ReceiveModel};
 use crate::Job;
 use linecard_model::receive::{Design, Outcome};
 use linecard_model::transmit::Cells;
-use linecard_report::{BitRate, Nanoseconds, Share};
+use linecard_report::{BitRate, Item, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -30,16 +30,9 @@ pub struct ReceiveOutcome {
 /// Packets: in is out, dropped and held together; and the lists that they became.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Account {
-    /// packets, in
-    #[serde(rename = "in")]
-    pub arrived: u64,
-    /// packets, out
-    #[serde(rename = "out")]
-    pub delivered: u64,
-    /// packets, dropped
-    pub dropped: u64,
-    /// packets, held at the end
-    pub held: u64,
+    /// In, out, dropped and held.
+    #[serde(flatten)]
+    pub conserved: Conserved,
     /// dropped: no sound IPv4, or too long
     pub refused: u64,
     /// dropped: no room in the receive buffer
@@ -65,13 +58,7 @@ pub struct Account {
 }
 
 /// Packets of a class.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Class {
-    /// SSM, BOM, COM or EOM.
-    pub label: String,
-    /// Their cycles.
-    pub value: ClassCycles,
-}
+pub type Class = Item<ClassCycles>;
 
 /// Cycles of a class.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -149,7 +136,7 @@ impl ReceiveOutcome {
         ];
         Self {
             account: Account::new(outcome),
-            classes: classes.into_iter().filter_map(Class::new).collect(),
+            classes: classes.into_iter().filter_map(class).collect(),
             rates: Rates::new(design, outcome),
             busy: Busy::new(design, outcome),
             title,
@@ -162,10 +149,12 @@ impl Account {
     fn new(outcome: &Outcome) -> Self {
         let Outcome { line, unit, .. } = outcome;
         Self {
-            arrived: line.arrived,
-            delivered: outcome.delivered,
-            dropped: line.refused + line.overflowed + unit.given_up,
-            held: outcome.held,
+            conserved: Conserved {
+                came: line.arrived,
+                went: outcome.delivered,
+                dropped: line.refused + line.overflowed + unit.given_up,
+                held: outcome.held,
+            },
             refused: line.refused,
             overflowed: line.overflowed,
             given_up: unit.given_up,
@@ -181,15 +170,13 @@ impl Account {
     }
 }
 
-impl Class {
-    fn new((name, cells): (&str, &Cells)) -> Option<Self> {
-        let Cells { packets, idle, range, .. } = *cells;
-        let (total_least, total_most) = range?;
-        let idle_mean = ratio(idle as f64, packets as f64);
-        let total_mean = cells.mean();
-        let value = ClassCycles { packets, total_least, total_mean, total_most, idle_mean };
-        Some(Self { label: name.to_owned(), value })
-    }
+fn class((name, cells): (&str, &Cells)) -> Option<Class> {
+    let Cells { packets, idle, range, .. } = *cells;
+    let (total_least, total_most) = range?;
+    let idle_mean = ratio(idle as f64, packets as f64);
+    let total_mean = cells.mean();
+    let value = ClassCycles { packets, total_least, total_mean, total_most, idle_mean };
+    Some(Class { label: name.to_owned(), value })
 }
 
 impl Rates {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Names of what runs come to: those of `linecard model run --json` where it has them.
-pub(super) const FOUND: [&str; 16] = [
+pub(super) const FIGURES: [&str; 16] = [
     "packets_right",
     "packets_wrong",
     "payload_out",
@@ -27,12 +27,12 @@ pub(super) const FOUND: [&str; 16] = [
 ];
 
 /// What a point came to.
-pub(super) struct Found {
+pub(super) struct PointResult {
     pub(super) values: Vec<Value>,
     pub(super) is_right: bool,
 }
 
-/// What a run came to, in the order of [`FOUND`].
+/// What a run came to, in the order of [`FIGURES`].
 pub(super) fn values(run: &Figures) -> Vec<Value> {
     let [busy, stalled, bubbles] = run.core_shares();
     let com = run.class(Class::Com);
@@ -65,7 +65,7 @@ pub(super) fn names(varied: &[String], found: &[&str]) -> Vec<String> {
 /// A point's row, of its values: null where there is nothing to say.
 pub(super) fn row(
     mut row: Vec<Value>,
-    result: &Result<Found, String>,
+    result: &Result<PointResult, String>,
     columns: usize,
 ) -> Vec<Value> {
     match result {

@@ -3,7 +3,7 @@
 use super::super::transmit::figures::simulate;
 use super::super::transmit::{Config, firmware, refused_run};
 use super::predicted;
-use super::rows::{self, Found};
+use super::rows::{self, PointResult};
 use crate::erased::{AtPoints, Row};
 use crate::{Context, Error};
 use linecard::progress::Progress;
@@ -39,7 +39,7 @@ impl TransmitAtPoints {
 
     /// Names of what points come to.
     pub(super) fn names(&self) -> &'static [&'static str] {
-        if self.predict { &predicted::NAMES } else { &rows::FOUND }
+        if self.predict { &predicted::NAMES } else { &rows::FIGURES }
     }
 
     /// What a point came to, or why it could not be run.
@@ -47,7 +47,7 @@ impl TransmitAtPoints {
         &self,
         values: &[Value],
         progress: &Arc<Progress>,
-    ) -> Result<Found, String> {
+    ) -> Result<PointResult, String> {
         let found = self.varied.at(values).map_err(Error::from).and_then(|(config, document)| {
             let context = Context { progress, document: Some(&document) };
             self.found(&config, &context).map_err(|error| context.placed(error))
@@ -55,17 +55,17 @@ impl TransmitAtPoints {
         found.map_err(|error| error.to_string())
     }
 
-    fn found(&self, config: &Config, context: &Context<'_>) -> Result<Found, Error> {
+    fn found(&self, config: &Config, context: &Context<'_>) -> Result<PointResult, Error> {
         let design = config.design(0)?;
         let firmware = self.firmware(config, context)?;
         let failure = |error| refused_run(config, &error);
         if self.predict {
             let values = predicted::values(config, design, firmware.image())?;
-            return Ok(Found { values, is_right: true });
+            return Ok(PointResult { values, is_right: true });
         }
         let figures = simulate((config, &design), firmware.image(), context, |_| ());
         let figures = figures.map_err(failure)?;
-        Ok(Found { values: rows::values(&figures), is_right: figures.is_right() })
+        Ok(PointResult { values: rows::values(&figures), is_right: figures.is_right() })
     }
 
     /// Loads firmware that points will name, so that it is refused before.

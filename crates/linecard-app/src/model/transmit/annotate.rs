@@ -7,18 +7,13 @@ use crate::{Context, Error};
 use linecard_model::elf::SourceLine;
 use linecard_model::rv32::Counts;
 use linecard_model::transmit::Transmit;
+use linecard_report::Item;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A line of the firmware's source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Line {
-    /// Its file and number.
-    pub label: String,
-    /// Its cycles.
-    pub value: LineCycles,
-}
+pub type Line = Item<LineCycles>;
 
 /// Cycles of all cores in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

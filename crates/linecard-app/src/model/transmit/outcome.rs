@@ -4,7 +4,7 @@ use super::Config;
 use super::annotate::Line;
 use super::figures::{ClassFigures, Figures};
 use linecard_model::transmit::BusPolicy;
-use linecard_report::{BitRate, ByteCount, Nanoseconds, Outcome, Share, Value};
+use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Outcome, Share, Value};
 use schemars::JsonSchema;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::collections::BTreeMap;
@@ -101,13 +101,7 @@ pub struct Busy {
 }
 
 /// A figure over all phases.
-#[derive(Debug, Clone, serde::Serialize, JsonSchema)]
-pub struct OverPhases {
-    /// Its name.
-    pub label: String,
-    /// Its values.
-    pub value: Phases,
-}
+pub type OverPhases = Item<Phases>;
 
 /// Least, typical and most of a figure.
 #[derive(Debug, Clone, serde::Serialize, JsonSchema)]

@@ -4,7 +4,7 @@ mod config;
 mod outcome;
 
 pub use config::Config;
-pub use outcome::{Lane, LaneOutcome, Outcome, Transfer};
+pub use outcome::{Lane, LaneOutcome, ReceiveOutcome, Transfer};
 
 use super::access::{allowed, file, file_of};
 use super::error::of_receive;
@@ -26,9 +26,9 @@ pub struct ReceiveJob;
 impl Job for ReceiveJob {
     const NAME: &'static str = "recv";
     type Config = Config;
-    type Outcome = Outcome;
+    type Outcome = ReceiveOutcome;
 
-    fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
+    fn run(config: &Config, context: &Context<'_>) -> Result<ReceiveOutcome, Error> {
         let log: Log = Arc::new(|_| {});
         let receiver = Receiver::listen(config, context, &log)?;
         receiver.receive(&mut |_| {}).map_err(|failed| failed.error)
@@ -38,7 +38,7 @@ impl Job for ReceiveJob {
         format!("Received into {}", config.folder.display())
     }
 
-    fn check(outcome: &Outcome) -> Result<(), Error> {
+    fn check(outcome: &ReceiveOutcome) -> Result<(), Error> {
         outcome.transfer.transferred.check()
     }
 }
@@ -82,7 +82,7 @@ impl<'a> Receiver<'a> {
     pub fn receive(
         &self,
         observer: &mut dyn FnMut(&ReceiveProgress),
-    ) -> Result<Outcome, Failed<Outcome>> {
+    ) -> Result<ReceiveOutcome, Failed<ReceiveOutcome>> {
         let mut last = None;
         let result = self.acceptor.receive(&mut |progress| {
             let watch = self.context.progress;
@@ -93,14 +93,14 @@ impl<'a> Receiver<'a> {
             observer(progress);
             last = Some(progress.clone());
         });
-        result.map(|got| Outcome::new(&got)).map_err(|error| {
+        result.map(|got| ReceiveOutcome::new(&got)).map_err(|error| {
             let error = match (error, &last) {
                 (ReceiveError::Stopped, None) => {
                     Error::Stopped("stopped before anything came".to_owned())
                 }
                 (error, _) => of_receive(error),
             };
-            let outcome = last.map(|progress| Box::new(Outcome::part(&progress, &error)));
+            let outcome = last.map(|progress| Box::new(ReceiveOutcome::part(&progress, &error)));
             Failed { error, outcome }
         })
     }

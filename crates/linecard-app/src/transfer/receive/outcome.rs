@@ -1,8 +1,8 @@
 //! What was received.
 
 use crate::Error;
-use crate::transfer::outcome::{Item, Transferred, failures, nanoseconds};
-use linecard_report::{Nanoseconds, Value};
+use crate::transfer::outcome::{Transferred, failures, nanoseconds};
+use linecard_report::{Item, Nanoseconds, Value};
 use linecard_transfer_net::end::SocketCounters;
 use linecard_transfer_net::receive::{ReceiveProgress, Received};
 use schemars::JsonSchema;
@@ -10,13 +10,13 @@ use serde::Serialize;
 
 /// The outcome of receiving.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Outcome {
+pub struct ReceiveOutcome {
     /// Transfer
     pub transfer: Transfer,
     /// Lanes
     pub lanes: Vec<Lane>,
     /// Not transferred
-    pub failures: Vec<Item>,
+    pub failures: Vec<Item<String>>,
 }
 
 /// What was received.
@@ -40,13 +40,7 @@ pub struct Transfer {
 }
 
 /// A lane: its kind, own end and peer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Lane {
-    /// Its name.
-    pub label: String,
-    /// What came.
-    pub value: LaneOutcome,
-}
+pub type Lane = Item<LaneOutcome>;
 
 /// What came over a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -57,7 +51,7 @@ pub struct LaneOutcome {
     pub dropped: u64,
 }
 
-impl linecard_report::Outcome for Outcome {
+impl linecard_report::Outcome for ReceiveOutcome {
     fn item(&self, section: &str, index: usize) -> Option<String> {
         (section == "lanes").then(|| {
             let LaneOutcome { packets, dropped } = self.lanes[index].value;
@@ -66,7 +60,7 @@ impl linecard_report::Outcome for Outcome {
     }
 }
 
-impl Outcome {
+impl ReceiveOutcome {
     /// All was received that could be.
     pub(super) fn new(got: &Received) -> Self {
         let transferred = Transferred::of_bytes(got.bytes, got.had_bytes, got.elapsed);

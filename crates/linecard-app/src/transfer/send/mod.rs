@@ -4,7 +4,7 @@ mod config;
 mod outcome;
 
 pub use config::Config;
-pub use outcome::{Bound, Lane, LaneOutcome, Latency, Outcome, Transfer};
+pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 
 use super::access::{file, file_of};
 use super::error::{of_key, of_send};
@@ -48,9 +48,9 @@ impl Observer for () {}
 impl Job for SendJob {
     const NAME: &'static str = "send";
     type Config = Config;
-    type Outcome = Outcome;
+    type Outcome = SendOutcome;
 
-    fn run(config: &Config, context: &Context<'_>) -> Result<Outcome, Error> {
+    fn run(config: &Config, context: &Context<'_>) -> Result<SendOutcome, Error> {
         send(config, context, &mut ()).map_err(|failed| failed.error)
     }
 
@@ -58,7 +58,7 @@ impl Job for SendJob {
         format!("{} to {}", config.input.display(), config.peer.0)
     }
 
-    fn check(outcome: &Outcome) -> Result<(), Error> {
+    fn check(outcome: &SendOutcome) -> Result<(), Error> {
         outcome.transfer.transferred.check()
     }
 }
@@ -72,7 +72,7 @@ pub fn send(
     config: &Config,
     context: &Context<'_>,
     observer: &mut dyn Observer,
-) -> Result<Outcome, Failed<Outcome>> {
+) -> Result<SendOutcome, Failed<SendOutcome>> {
     // Before a name is looked up, which may take long.
     input(&config.input).map_err(Error::from)?;
     let addresses = config.peer.0.addresses()?;
@@ -90,10 +90,10 @@ pub fn send(
     }
     let failed = |error| {
         let error = config.explain(error);
-        Failed { outcome: Some(Box::new(Outcome::part(&run.progress, &error))), error }
+        Failed { outcome: Some(Box::new(SendOutcome::part(&run.progress, &error))), error }
     };
     let (sent, address) = result.map_err(failed)?;
-    Ok(Outcome::new(&sent, config, address.is_ipv6()))
+    Ok(SendOutcome::new(&sent, config, address.is_ipv6()))
 }
 
 /// What is seen of a transfer.

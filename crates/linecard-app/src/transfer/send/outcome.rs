@@ -2,8 +2,8 @@
 
 use super::Config;
 use crate::Error;
-use crate::transfer::outcome::{Item, Transferred, bits_per_second, failures, listed, nanoseconds};
-use linecard_report::{BitRate, ByteCount, Nanoseconds, Share, Value};
+use crate::transfer::outcome::{Transferred, bits_per_second, failures, listed, nanoseconds};
+use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Share, Value};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
@@ -17,7 +17,7 @@ const IPV6_MORE_BYTES: f64 = 20.0;
 
 /// The outcome of sending.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Outcome {
+pub struct SendOutcome {
     /// Transfer
     pub transfer: Transfer,
     /// From a chunk's first packet until it is whole
@@ -27,11 +27,11 @@ pub struct Outcome {
     /// Lanes
     pub lanes: Vec<Lane>,
     /// What is wrong with lanes
-    pub lane_notes: Vec<Item>,
+    pub lane_notes: Vec<Item<String>>,
     /// Not transferred
-    pub failures: Vec<Item>,
+    pub failures: Vec<Item<String>>,
     /// Not sent
-    pub skipped: Vec<Item>,
+    pub skipped: Vec<Item<String>>,
 }
 
 /// What was sent.
@@ -77,13 +77,7 @@ pub struct Bound {
 }
 
 /// A lane: its kind, own end and peer.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Lane {
-    /// Its name.
-    pub label: String,
-    /// What it did.
-    pub value: LaneOutcome,
-}
+pub type Lane = Item<LaneOutcome>;
 
 /// What a lane did.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -107,13 +101,13 @@ pub struct LaneOutcome {
     pub rtt_ns: Option<Nanoseconds>,
 }
 
-impl linecard_report::Outcome for Outcome {
+impl linecard_report::Outcome for SendOutcome {
     fn item(&self, section: &str, index: usize) -> Option<String> {
         (section == "lanes").then(|| self.lanes[index].value.to_string())
     }
 }
 
-impl Outcome {
+impl SendOutcome {
     /// All was sent that could be.
     pub(super) fn new(sent: &Sent, config: &Config, is_ipv6: bool) -> Self {
         let moved = Transferred::of_bytes(sent.bytes, sent.had_bytes, sent.elapsed);
@@ -135,7 +129,7 @@ impl Outcome {
                 let overhead = 1.0 - bits_per_second(moved, sent.elapsed) / bound_bps;
                 Bound::new(bound_bps, overhead, &sent.lanes, sent.elapsed)
             }),
-            lanes: sent.lanes.iter().map(Lane::of).collect(),
+            lanes: sent.lanes.iter().map(lane).collect(),
             lane_notes: lane_notes(&sent.notes),
             failures: failures(&sent.failures),
             skipped: skipped.collect(),
@@ -154,7 +148,7 @@ impl Outcome {
             },
             chunk_latency: None,
             bound: None,
-            lanes: progress.lanes.iter().map(Lane::of).collect(),
+            lanes: progress.lanes.iter().map(lane).collect(),
             lane_notes: lane_notes(&progress.notes),
             failures: Vec::new(),
             skipped: Vec::new(),
@@ -237,20 +231,18 @@ impl Bound {
     }
 }
 
-impl Lane {
-    fn of(lane: &LaneView) -> Self {
-        let value = LaneOutcome {
-            state: state(lane.state),
-            packets: lane.counters.packets,
-            line_bytes: ByteCount(lane.counters.line_bytes),
-            lost: lane.counters.lost,
-            late: lane.counters.late,
-            deaths: lane.counters.deaths,
-            silent_ns: nanoseconds(lane.silent),
-            rtt_ns: lane.rtt_ns.map(|rtt_ns| Nanoseconds(rtt_ns as f64)),
-        };
-        Self { label: lane.name.clone(), value }
-    }
+fn lane(lane: &LaneView) -> Lane {
+    let value = LaneOutcome {
+        state: state(lane.state),
+        packets: lane.counters.packets,
+        line_bytes: ByteCount(lane.counters.line_bytes),
+        lost: lane.counters.lost,
+        late: lane.counters.late,
+        deaths: lane.counters.deaths,
+        silent_ns: nanoseconds(lane.silent),
+        rtt_ns: lane.rtt_ns.map(|rtt_ns| Nanoseconds(rtt_ns as f64)),
+    };
+    Lane { label: lane.name.clone(), value }
 }
 
 impl std::fmt::Display for LaneOutcome {
@@ -265,7 +257,7 @@ impl std::fmt::Display for LaneOutcome {
 }
 
 /// What was said about lanes that carried nothing, stopped answering, or shared a link.
-fn lane_notes(notes: &[String]) -> Vec<Item> {
+fn lane_notes(notes: &[String]) -> Vec<Item<String>> {
     let split = |note: &String| {
         let (label, value) = note.split_once(": ").unwrap_or(("lane", note));
         Item { label: label.to_owned(), value: value.to_owned() }
@@ -288,7 +280,7 @@ mod tests {
     use linecard_transfer::lane::LaneCounters;
     use linecard_transfer_net::end::SocketCounters;
 
-    fn lane(state: LaneState, deaths: u64, silent_ms: u64) -> LaneView {
+    fn view(state: LaneState, deaths: u64, silent_ms: u64) -> LaneView {
         LaneView {
             name: format!("lane {deaths}"),
             state,
@@ -303,20 +295,20 @@ mod tests {
     #[test]
     fn the_overhead_is_not_that_of_lanes_that_were_down() {
         let of = |lanes: &[LaneView]| Bound::new(1e9, 0.25, lanes, Duration::from_secs(20));
-        let alive = || lane(LaneState::Alive, 0, 40);
+        let alive = || view(LaneState::Alive, 0, 40);
         let found = of(&[alive(), alive()]);
         assert_eq!((found.management_overhead, &found.lanes_down), (Some(Share(0.25)), &None));
         for (down, named) in [
-            (lane(LaneState::Alive, 1, 12_340), "lane 1 for 12.34 s"),
-            (lane(LaneState::Suspect, 2, 100), "lane 2 for 100 ms"),
-            (lane(LaneState::Validating, 0, 5_000), "lane 0 for 5.00 s"),
+            (view(LaneState::Alive, 1, 12_340), "lane 1 for 12.34 s"),
+            (view(LaneState::Suspect, 2, 100), "lane 2 for 100 ms"),
+            (view(LaneState::Validating, 0, 5_000), "lane 0 for 5.00 s"),
         ] {
             let found = of(&[alive(), down]);
             assert!(found.management_overhead.is_none(), "{found:?}");
             assert!(found.no_overhead.unwrap().ends_with(named), "{named}");
         }
         // A moment is not a reason to give nothing.
-        let found = of(&[lane(LaneState::Alive, 1, 16), alive()]);
+        let found = of(&[view(LaneState::Alive, 1, 16), alive()]);
         assert_eq!(found.management_overhead, Some(Share(0.25)));
         assert_eq!(found.lanes_down.as_deref(), Some("lane 1 for 16.00 ms"));
     }
@@ -324,12 +316,12 @@ mod tests {
     /// The first guess of 100 ms was shown for a lane that nobody had answered on.
     #[test]
     fn a_round_trip_that_was_not_measured_is_not_shown() {
-        let never = Lane::of(&lane(LaneState::Validating, 0, 5_000)).value;
+        let never = lane(&view(LaneState::Validating, 0, 5_000)).value;
         let json = serde_json::to_value(&never).unwrap();
         assert_eq!(json["state"], "not reached");
         assert!(json.get("rtt_ns").is_none(), "{json}");
         assert!(!never.to_string().contains("RTT"), "{never}");
-        let alive = Lane::of(&lane(LaneState::Alive, 0, 40)).value;
+        let alive = lane(&view(LaneState::Alive, 0, 40)).value;
         assert!(alive.to_string().contains("RTT 1.00 ms"), "{alive}");
     }
 
@@ -347,7 +339,7 @@ mod tests {
     #[test]
     fn the_report_has_the_values_that_there_are() {
         let progress = SendProgress { done_bytes: 2_000, ..SendProgress::default() };
-        let outcome = Outcome::part(&progress, &Error::cancelled());
+        let outcome = SendOutcome::part(&progress, &Error::cancelled());
         let report = serde_json::to_value(linecard_report::report_of("send", &outcome)).unwrap();
         let expected = serde_json::json!({
             "job": "send",

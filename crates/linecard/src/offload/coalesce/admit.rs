@@ -22,8 +22,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         known: Known,
         out: &mut F,
     ) -> Verdict {
-        let flow = || self.hasher.flow(self.held.landed()?);
-        let Some(hash) = known.hash.or_else(flow) else {
+        let Some(hash) = known.hash.or_else(|| self.flow_of_landed()) else {
             return self.pass(Refusal::Malformed, out);
         };
         let Some(flow) = self.flow_of((hash, known.flow), candidate, out) else {
@@ -39,6 +38,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 self.displace(slot, candidate, (refusal.unwrap_or(Refusal::Envelope), out))
             }
         }
+    }
+
+    /// The hash of the flow of the packet that has landed.
+    fn flow_of_landed(&mut self) -> Option<u64> {
+        let packet = self.held.landed()?;
+        self.hasher.usual_flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
     }
 
     /// Whether the headers of the packet equal those of the data held at `slot`.

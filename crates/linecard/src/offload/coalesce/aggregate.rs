@@ -8,7 +8,7 @@ use crate::offload::virtio::Device;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, Tcp, Udp, protocol, tcp_flags};
 use crate::packet::{ChecksumState, Layer, LayerKind, Layout, Meta, Packet, is_tunnel, pseudo_sum};
-use crate::time::Instant;
+use crate::time::{Instant, ns};
 
 /// Held packets of one flow that will leave as one packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -16,6 +16,8 @@ pub(super) struct Aggregate {
     pub(super) flow: FlowId,
     /// Its index among those opened in this batch, plus 1; see [`super::fresh`].
     pub(super) fresh: u16,
+    /// Whether it is listed by its addresses.
+    pub(super) listed: bool,
     /// Offset of the ports if the next packet can be predicted; else 0.
     pub(super) ports: u16,
     /// Headers that have a checksum over payload.
@@ -33,6 +35,10 @@ pub(super) struct Aggregate {
     pub(super) ipv4_fields: u16,
     pub(super) grown: Grown,
     pub(super) opened: Instant,
+    /// When its hold budget is used up.
+    pub(super) spent: Instant,
+    /// The deadline that its timer is set to; never if it is not set, because the budget ends before.
+    pub(super) armed: Instant,
     /// Bytes of frames held.
     pub(super) bytes: usize,
     /// Sums of the derived fields of the headers around the innermost transport; see [`Grown`].
@@ -155,6 +161,7 @@ impl Aggregate {
         Self {
             flow,
             fresh: 0,
+            listed: false,
             ports: ports(candidate, packet),
             summed: candidate.derived.summed,
             checksum: candidate.checksum,
@@ -169,6 +176,8 @@ impl Aggregate {
             }),
             grown,
             opened: now,
+            spent: now.plus_ns(ns(config.hold_budget)),
+            armed: Instant::NEVER,
             bytes: bytes.len(),
             outer: outer.map(|sum| [sum, 0]),
         }
@@ -209,6 +218,7 @@ impl Aggregate {
         Some(Self {
             flow: 0,
             fresh: 0,
+            listed: false,
             ports: transport.offset,
             summed: 1,
             checksum: ChecksumKind::Full,
@@ -220,6 +230,8 @@ impl Aggregate {
             ipv4_fields: fields,
             grown: Grown { may_fix, ids, ..grown },
             opened: Instant::ZERO,
+            spent: Instant::ZERO,
+            armed: Instant::NEVER,
             bytes: bytes.len(),
             outer: [[0; 2]; MAX_NESTED - 1],
         })

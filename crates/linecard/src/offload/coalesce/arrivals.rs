@@ -1,7 +1,9 @@
 //! Packets that arrive together: a batch of packets, or frames that have not been wrapped in
 //! packets yet.
 
-use crate::packet::{ChecksumState, FlowHasher, Layout, LinkType, Meta, Packet, Piece};
+use crate::packet::{
+    BATCH, ChecksumState, FlowHasher, Glance, Layout, LinkType, Meta, Packet, Piece,
+};
 use alloc::vec::{Drain, Vec};
 use core::ops::Range;
 
@@ -45,7 +47,7 @@ pub(super) trait Upcoming {
 
 /// Packets that the coalescer takes over.
 pub(super) trait Arrivals<B>: Upcoming<Chain = Vec<Piece<B>>> {
-    /// The hash of its flow; see [`FlowHasher::flow`].
+    /// The hash of its flow; see [`FlowHasher::usual_flow_of`].
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
 
     /// Removes the first.
@@ -85,7 +87,8 @@ impl<B: AsRef<[u8]>> Upcoming for Packets<'_, B> {
 impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
-        hasher.flow(self.0.as_slice().get(index)?)
+        let packet = self.0.as_slice().get(index)?;
+        hasher.usual_flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
     }
 
     #[inline(always)]
@@ -99,13 +102,13 @@ pub(super) struct Frames<'a, B> {
     frames: Drain<'a, B>,
     link: LinkType,
     meta: Meta,
-    /// The layout of one frame, identified by the number of frames left.
-    parsed: Option<(usize, Layout)>,
+    /// The layouts of frames parsed, with the number of frames left then, which identifies them.
+    parsed: [(usize, Layout); BATCH],
 }
 
 impl<'a, B> Frames<'a, B> {
     pub(super) fn new(frames: Drain<'a, B>, link: LinkType, meta: Meta) -> Self {
-        Self { frames, link, meta, parsed: None }
+        Self { frames, link, meta, parsed: [(0, Layout::default()); BATCH] }
     }
 }
 
@@ -138,22 +141,38 @@ impl<B: AsRef<[u8]>> Upcoming for Frames<'_, B> {
 impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
-        let bytes = self.bytes(index)?;
-        let layout = Layout::parse(self.link, bytes);
-        let flow = hasher.flow_of(bytes, &layout, self.meta.lane);
-        self.parsed = Some((self.len() - index, layout));
+        let (bytes, lane) = (self.frames.as_slice().get(index)?.as_ref(), self.meta.lane);
+        let (layout, flow) = match hasher.glance(self.link, bytes, lane) {
+            Some(Glance { layout, hash, .. }) => (layout, Some(hash)),
+            None => parse_unusual(hasher, self.link, bytes, lane),
+        };
+        let left = self.len() - index;
+        self.parsed[left % BATCH] = (left, layout);
         flow
     }
 
     #[inline(always)]
     fn take(&mut self) -> Option<Packet<B>> {
-        let parsed = self.parsed.filter(|(left, _)| *left == self.len());
+        let left = self.len();
+        let (parsed, layout) = &self.parsed[left % BATCH];
         let frame = self.frames.next()?;
-        Some(match parsed {
-            Some((_, layout)) => Packet::with_layout(frame, self.link, layout, self.meta),
-            None => Packet::new(frame, self.link, self.meta),
+        Some(if *parsed == left {
+            Packet::with_layout(frame, self.link, *layout, self.meta)
+        } else {
+            Packet::new(frame, self.link, self.meta)
         })
     }
+}
+
+#[inline(never)]
+fn parse_unusual(
+    hasher: &mut FlowHasher,
+    link: LinkType,
+    bytes: &[u8],
+    lane: u32,
+) -> (Layout, Option<u64>) {
+    let layout = Layout::parse(link, bytes);
+    (layout, hasher.usual_flow_of(bytes, &layout, lane))
 }
 
 impl Source {

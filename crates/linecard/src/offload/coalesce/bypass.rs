@@ -1,6 +1,7 @@
 //! Handles a packet that cannot merge: it passes, after all data that it must not overtake.
 
 use super::candidate::Candidate;
+use super::ids::SlotId;
 use super::reason::{Flush, Refusal};
 use super::{Coalescer, Exit, Verdict};
 use crate::packet::header::{self, Ipv4, Tcp, protocol, tcp_flags};
@@ -15,7 +16,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> Verdict {
         let Some(packet) = self.held.take_landed() else { return Verdict::Passed(refusal) };
-        match self.hasher.flow(&packet) {
+        let lane = packet.meta.lane;
+        match self.hasher.usual_flow_of(packet.bytes(), packet.layout(), lane) {
             Some(hash) if !has_ip_options(packet.bytes(), packet.layout()) => {
                 if let Some(slot) = self.table.find(hash).and_then(|flow| self.table.held(flow)) {
                     self.flush(slot, Flush::Bypass, out);
@@ -49,10 +51,29 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// whose headers differ from those of its flow.
     fn flush_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
         self.settle();
+        self.list_ends();
         while let Some(slot) = self.ends.find(&self.hasher, packet, |slot| {
             self.held.get(slot).packet.as_ref().is_some_and(|held| same_ends(held, packet))
         }) {
             self.flush(slot, Flush::Bypass, out);
+        }
+    }
+
+    /// Lists by address what has been opened since this was done last: most data is flushed before
+    /// any packet asks for it.
+    fn list_ends(&mut self) {
+        let is_listed = |slot: SlotId| self.held.get(slot).aggregate.listed;
+        let mut next = None;
+        for slot in self.ages.members_backwards(0).take_while(|slot| !is_listed(*slot)) {
+            next = Some(slot);
+        }
+        while let Some(slot) = next {
+            let held = self.held.get_mut(slot);
+            if let Some(packet) = &held.packet {
+                self.ends.enter(&self.hasher, packet, slot);
+                held.aggregate.listed = true;
+            }
+            next = self.ages.next(slot);
         }
     }
 

@@ -1,5 +1,5 @@
 //! Data opened in the current batch. Most of it is flushed before the batch ends, so only the rest
-//! is indexed by age, addresses and deadline.
+//! is indexed by age and deadline.
 
 use super::ids::SlotId;
 use super::{Coalescer, Exit};
@@ -40,7 +40,8 @@ impl Fresh {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Indexes the opened data by age, addresses and deadline.
+    /// Indexes the opened data by age, and by deadline unless it is that of the hold budget. By address it is listed
+    /// later; see [`Coalescer::list_ends`].
     #[inline(always)]
     pub(super) fn settle(&mut self) {
         if !self.fresh.slots.is_empty() {
@@ -53,12 +54,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         for place in 0.. {
             let Some(slot) = self.fresh.get(place) else { break };
             let Some(slot) = slot else { continue };
-            self.held.get_mut(slot).aggregate.fresh = 0;
+            let idle = self.idle_at(slot);
+            let aggregate = &mut self.held.get_mut(slot).aggregate;
+            aggregate.fresh = 0;
             self.ages.insert(0, slot);
-            if let Some(packet) = &self.held.get(slot).packet {
-                self.ends.enter(&self.hasher, packet, slot);
+            if idle < aggregate.spent {
+                aggregate.armed = idle;
+                self.wheel.arm(slot, idle);
             }
-            self.wheel.arm(slot, self.deadline(slot));
         }
         self.fresh.slots.clear();
     }

@@ -123,8 +123,7 @@ pub struct Coalescer<B> {
     current: Option<SlotId>,
     wheel: Wheel,
     recent: Recent,
-    /// The hold budget and the idle floor in nanoseconds.
-    budget_ns: u64,
+    /// The idle floor in nanoseconds.
     floor_ns: u64,
     /// Whether data is held between batches at all: with limits of 0, each packet is due when the
     /// next one comes.
@@ -160,7 +159,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             held_bytes: 0,
             current: None,
             recent: Recent::new(),
-            budget_ns: ns(config.hold_budget),
             floor_ns: ns(config.idle_floor),
             patient: ns(config.hold_budget.min(config.idle_floor)) > 0,
             wheel: Wheel::new(config.hold_budget, slots),
@@ -206,7 +204,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// held data.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        self.wheel.next_deadline()
+        let oldest = self.ages.first(0).map(|slot| self.held.get(slot).aggregate.spent);
+        let idle = self.wheel.next_deadline();
+        oldest.into_iter().chain(idle).min()
     }
 
     /// Processes what arrived together: a [`Batch`], a list of packets, or a list of frames that share their

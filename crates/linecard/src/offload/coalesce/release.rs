@@ -1,5 +1,6 @@
 //! Flushing held data: its deadline has passed, its room is needed, or the caller asks for it.
 
+use super::aggregate::Aggregate;
 use super::ids::SlotId;
 use super::reason::Flush;
 use super::{Coalescer, Exit};
@@ -10,16 +11,42 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Flushes what is due at `now`.
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);
-        while let Some(slot) = self.wheel.due(self.now) {
+        while let Some(slot) = self.due() {
             let deadline = self.deadline(slot);
             if deadline > self.now {
                 // Packets that arrived since have moved it.
-                self.wheel.arm(slot, deadline);
+                self.arm(slot, deadline);
                 continue;
             }
-            let opened = self.held.get(slot).aggregate.opened;
-            let spent = self.now.since(opened) >= self.config.hold_budget;
+            let spent = self.now >= self.held.get(slot).aggregate.spent;
             self.flush(slot, if spent { Flush::Budget } else { Flush::Idle }, out);
+        }
+    }
+
+    /// The data whose deadline is the first of those that have passed: that of its timer, or the end of the hold
+    /// budget, which comes in the order of opening, so that no timer is needed for it.
+    fn due(&mut self) -> Option<SlotId> {
+        let spent = |slot: &SlotId| self.held.get(*slot).aggregate.spent;
+        let oldest = self.ages.first(0).filter(|slot| spent(slot) <= self.now);
+        let idle = self.wheel.due(self.now);
+        match (oldest, idle) {
+            (Some(oldest), Some(idle)) => {
+                Some(if spent(&oldest) <= self.wheel.deadline(idle) { oldest } else { idle })
+            }
+            (oldest, idle) => oldest.or(idle),
+        }
+    }
+
+    /// Sets the timer of held data, unless the hold budget ends before.
+    #[inline]
+    fn arm(&mut self, slot: SlotId, deadline: Instant) {
+        let aggregate = &mut self.held.get_mut(slot).aggregate;
+        if deadline < aggregate.spent {
+            aggregate.armed = deadline;
+            self.wheel.arm(slot, deadline);
+        } else if aggregate.armed != Instant::NEVER {
+            aggregate.armed = Instant::NEVER;
+            self.wheel.disarm(slot);
         }
     }
 
@@ -43,21 +70,26 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// When held data is due: its flow is idle, or the budget is used up, whichever comes first.
     #[inline(always)]
     pub(super) fn deadline(&self, slot: SlotId) -> Instant {
-        let aggregate = &self.held.get(slot).aggregate;
-        let budget = aggregate.opened.plus_ns(self.budget_ns);
-        budget.min(self.table.idle_at(aggregate.flow, self.floor_ns))
+        self.held.get(slot).aggregate.spent.min(self.idle_at(slot))
+    }
+
+    /// When the flow of held data is idle.
+    #[inline(always)]
+    pub(super) fn idle_at(&self, slot: SlotId) -> Instant {
+        self.table.idle_at(self.held.get(slot).aggregate.flow, self.floor_ns)
     }
 
     /// Sets the timer after an arrival if the deadline has moved closer. If it has moved away, that
     /// is noticed when the timer fires.
     #[inline(always)]
     pub(super) fn hasten(&mut self, slot: SlotId) {
-        if self.held.get(slot).aggregate.fresh != 0 {
+        let aggregate = &self.held.get(slot).aggregate;
+        if aggregate.fresh != 0 {
             return;
         }
-        let deadline = self.deadline(slot);
-        if deadline < self.wheel.deadline(slot) {
-            self.wheel.arm(slot, deadline);
+        let idle = self.idle_at(slot);
+        if idle < aggregate.armed.min(aggregate.spent) {
+            self.arm(slot, idle);
         }
     }
 
@@ -69,11 +101,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         reason: Flush,
         out: &mut F,
     ) {
-        match self.held.get(slot).aggregate.fresh {
+        let Aggregate { fresh, armed, listed, .. } = self.held.get(slot).aggregate;
+        match fresh {
             0 => {
-                self.wheel.disarm(slot);
                 self.ages.remove(slot);
-                self.ends.leave(slot);
+                if armed != Instant::NEVER {
+                    self.wheel.disarm(slot);
+                }
+                if listed {
+                    self.ends.leave(slot);
+                }
             }
             place => self.fresh.forget(place),
         }

@@ -1,27 +1,29 @@
 //! Counters of the segmenter.
 
 use super::{Class, Written};
+use crate::offload::counters::counters;
 
-/// Counters of a segmenting stage: the paper's four packet classes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Large packets taken.
-    pub packets_in: u64,
-    /// Bytes of frames taken.
-    pub bytes_in: u64,
-    /// Bytes of frames produced.
-    pub bytes_out: u64,
-    /// Packets that came out as one (single segment message).
-    pub ssm: u64,
-    /// First segments (beginning of message).
-    pub bom: u64,
-    /// Segments in between (continuation of message).
-    pub com: u64,
-    /// Last segments (end of message).
-    pub eom: u64,
-    /// Packets that could not be segmented and passed unchanged.
-    pub refused: u64,
+counters! {
+    /// Counters of a segmenting stage: the paper's four packet classes.
+    #[derive(Copy, PartialEq, Eq)]
+    Counters {
+        /// Large packets taken.
+        packets_in: u64,
+        /// Bytes of frames taken.
+        bytes_in: u64,
+        /// Bytes of frames produced.
+        bytes_out: u64,
+        /// Packets that came out as one (single segment message).
+        ssm: u64,
+        /// First segments (beginning of message).
+        bom: u64,
+        /// Segments in between (continuation of message).
+        com: u64,
+        /// Last segments (end of message).
+        eom: u64,
+        /// Packets that could not be segmented and passed unchanged.
+        refused: u64,
+    }
 }
 
 impl Counters {
@@ -46,17 +48,5 @@ impl Counters {
             Class::Com => self.com += 1,
             Class::Eom => self.eom += 1,
         }
-    }
-
-    /// Adds the counters of `other`.
-    pub fn add(&mut self, other: &Self) {
-        self.packets_in += other.packets_in;
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
-        self.ssm += other.ssm;
-        self.bom += other.bom;
-        self.com += other.com;
-        self.eom += other.eom;
-        self.refused += other.refused;
     }
 }

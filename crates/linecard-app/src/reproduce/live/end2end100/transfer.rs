@@ -79,7 +79,7 @@ pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Error> {
     std::thread::scope(|scope| {
         let receiver =
             scope.spawn(|| lab.enter(Host::Peer, || receive(&receiving, &listener, &mut |_| {})));
-        let mut watch = Watch::new(lab, order.event);
+        let mut watch = LaneCut::new(lab, order.event);
         let sent = lab.enter(Host::Own, || send(&sending, &mut |progress| watch.look(progress)));
         let sent = sent.map_err(failed).and_then(|sent| sent.map_err(failed));
         // Nobody comes to the receiver any more, if nobody has.
@@ -94,7 +94,7 @@ pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Error> {
 }
 
 /// Cuts the lane and joins it when it is time, and sees it come back.
-struct Watch<'a> {
+struct LaneCut<'a> {
     lab: &'a Lab,
     event: Option<Event>,
     cut: bool,
@@ -103,7 +103,7 @@ struct Watch<'a> {
     before_cut: usize,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> LaneCut<'a> {
     const fn new(lab: &'a Lab, event: Option<Event>) -> Self {
         Self { lab, event, cut: false, joined: None, back_ns: 0, before_cut: 0 }
     }

@@ -1,0 +1,242 @@
+//! The parameters of a plan: what is asked, the machine, the stages.
+
+use garde::Validate;
+use linecard_config::{Bytes, Count, Duration, Frequency, Probability, Rate};
+use linecard_plan::{MAX_BATCH, MAX_CORES, Objective, State, Token};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+
+/// The most lanes, and the most chunks in flight.
+const MAX_STATES: u32 = 65_536;
+/// The most packets of a FEC group, of either kind.
+const MAX_GROUP: u32 = 256;
+/// The most payload of a packet: a whole chunk, and more.
+const MAX_PAYLOAD: Bytes = Bytes::new(1 << 30);
+
+/// What is asked, the machine, and the stages in the order of a packet's way.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// costs measured by `linecard calibrate`, for stages that have none in the scenario
+    #[schemars(extend(
+        "x-flag" = "calibration",
+        "x-value" = "FILE",
+        "x-default" = "where that command keeps them"
+    ))]
+    pub calibration: Option<String>,
+    /// run the stages on the engine too, on as many cores as planned, and put what they do beside what was predicted; stages
+    /// of the offloads only
+    #[schemars(extend("x-flag" = "measure"))]
+    pub measure: bool,
+    /// What is asked.
+    #[garde(dive)]
+    pub demand: Demand,
+    /// The machine.
+    #[garde(dive)]
+    pub machine: Machine,
+    /// The stages.
+    #[garde(dive)]
+    pub stage: Vec<Stage>,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Demand {
+    /// bits of payload a second, as "8G"; this or packets
+    #[garde(range(min = Rate::new(1), max = Rate::tera(1_000)))]
+    pub goodput: Option<Rate>,
+    /// packets of payload a second, as "1M"; this or goodput
+    #[garde(range(min = Count::new(1), max = Count::new(1_000_000_000_000)))]
+    pub packets: Option<Count>,
+    /// bytes of payload in a packet; has to be given
+    #[garde(range(min = Bytes::new(1), max = MAX_PAYLOAD))]
+    pub payload: Option<Bytes>,
+    /// bytes of the IP packet, by which measured costs are found
+    #[garde(range(min = Bytes::new(1), max = MAX_PAYLOAD))]
+    #[schemars(extend("x-default" = "payload + 52"))]
+    pub packet: Option<Bytes>,
+    /// name of the stage that fires once for each packet of payload
+    #[schemars(extend("x-default" = "the first whose unit is a packet"))]
+    pub stage: Option<String>,
+    /// m repair packets for k of payload, as [k, m], each 1 to 256, where no stage makes them
+    #[garde(custom(group))]
+    pub fec: Option<[u32; 2]>,
+    /// share of packets that are lost and sent again, as 0.01 or "1%", less than 1
+    pub loss: Probability,
+    /// lanes, for stages with a state for each
+    #[default(1)]
+    #[garde(range(min = 1, max = MAX_STATES))]
+    pub lanes: u32,
+    /// chunks in flight, for stages with a state for each
+    #[default(2)]
+    #[garde(range(min = 1, max = MAX_STATES))]
+    pub chunks: u32,
+}
+
+/// The machine.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Machine {
+    /// equal cores
+    #[garde(range(min = 1, max = MAX_CORES))]
+    #[schemars(extend("x-default" = "those of this machine"))]
+    pub cores: Option<usize>,
+    /// share of a core that may be used, above 0, as 0.8 or "80%"
+    #[default("80%".parse().unwrap_or_default())]
+    pub used: Probability,
+    /// what matters first
+    pub prefer: Preference,
+    /// the cores' clock in MHz, for costs in cycles
+    #[garde(range(min = Frequency::from_hz(1), max = Frequency::from_mhz(1_000_000)))]
+    pub clock_mhz: Option<Frequency>,
+    /// what a cycle of a core costs besides its stages, as "40ns"
+    #[schemars(extend("x-default" = "as measured, else 0ns"))]
+    pub cycle: Option<Duration>,
+    /// what a token costs the giving and the taking core on its way to another, as ["10ns", "60ns"]
+    #[schemars(extend("x-default" = "as measured, else nothing"))]
+    pub crossing: Option<[Duration; 2]>,
+}
+
+/// What matters first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preference {
+    /// cores are used least
+    #[default]
+    Balance,
+    /// few cores are used
+    FewCores,
+}
+
+/// A stage.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Stage {
+    /// the stage, and its cost in the calibration where none is given; has to be given
+    #[garde(length(min = 1))]
+    pub name: String,
+    /// name of its cost in the calibration
+    #[schemars(extend("x-default" = "its own"))]
+    pub cost: Option<String>,
+    /// time of a call, however many firings it has, as "100ns"
+    #[schemars(extend("x-default" = "0ns"))]
+    pub fixed: Option<Duration>,
+    /// time of each firing
+    #[schemars(extend("x-default" = "0ns"))]
+    pub each: Option<Duration>,
+    /// the time of a call in cycles, with `clock_mhz`
+    #[schemars(extend("x-default" = "0"))]
+    pub fixed_cycles: Option<f64>,
+    /// the time of each firing in cycles, with `clock_mhz`
+    #[schemars(extend("x-default" = "0"))]
+    pub each_cycles: Option<f64>,
+    /// how calls spread: pairs of their time to the mean, and how often that is so
+    #[schemars(extend("x-default" = "always the mean"))]
+    pub spread: Option<Vec<[f64; 2]>>,
+    /// what a firing handles
+    pub unit: Unit,
+    /// tokens that a firing takes from each stage before
+    #[default(1)]
+    #[garde(range(min = 1, max = u32::MAX))]
+    pub takes: u32,
+    /// what it takes
+    pub input: Unit,
+    /// tokens that a firing gives
+    #[default(1)]
+    #[garde(range(min = 1, max = u32::MAX))]
+    pub gives: u32,
+    /// what it gives
+    pub output: Unit,
+    /// names of the stages that it takes from
+    #[schemars(extend("x-default" = "the one before"))]
+    pub after: Option<Vec<String>>,
+    /// names of stages that have to be on its core
+    pub beside: Vec<String>,
+    /// what it keeps
+    pub state: Keeps,
+    /// firings of a call, as [least, most]
+    #[default([1, 64])]
+    #[garde(inner(range(min = 1, max = MAX_BATCH)))]
+    pub batch: [u32; 2],
+    /// how long a call may be put off, as "200us"
+    #[schemars(extend("x-default" = "any time"))]
+    pub deadline: Option<Duration>,
+    /// share of cycles that may be too long, up to 0.5 or "50%"
+    #[default("1%".parse().unwrap_or_default())]
+    pub miss: Probability,
+    /// whether it handles what is on the wire, repair and what is sent again too
+    #[default(true)]
+    pub wire: bool,
+}
+
+/// What flows between stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// one on the wire
+    #[default]
+    Packet,
+    /// packets that belong together
+    Group,
+    /// a piece of a file
+    Chunk,
+}
+
+/// What a stage keeps from one firing to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Keeps {
+    /// any number of replicas
+    #[default]
+    None,
+    /// one for each chunk in flight
+    Chunk,
+    /// one for each lane
+    Lane,
+    /// one in all
+    Global,
+}
+
+impl From<Unit> for Token {
+    fn from(unit: Unit) -> Self {
+        match unit {
+            Unit::Packet => Self::Packet,
+            Unit::Group => Self::Group,
+            Unit::Chunk => Self::Chunk,
+        }
+    }
+}
+
+impl From<Keeps> for State {
+    fn from(keeps: Keeps) -> Self {
+        match keeps {
+            Keeps::None => Self::None,
+            Keeps::Chunk => Self::PerChunk,
+            Keeps::Lane => Self::PerLane,
+            Keeps::Global => Self::Global,
+        }
+    }
+}
+
+impl From<Preference> for Objective {
+    fn from(preference: Preference) -> Self {
+        match preference {
+            Preference::Balance => Self::Balance,
+            Preference::FewCores => Self::FewCores,
+        }
+    }
+}
+
+fn group(fec: &Option<[u32; 2]>, (): &()) -> garde::Result {
+    let wrong = fec.iter().flatten().find(|packets| !(1..=MAX_GROUP).contains(packets));
+    wrong.map_or(Ok(()), |packets| {
+        let what = format!("{packets} is out of range: choose 1 to {MAX_GROUP}");
+        Err(garde::Error::new(what))
+    })
+}

@@ -1,0 +1,249 @@
+//! From parameters to what is planned.
+
+use super::config::{self, Config};
+use crate::{Context, Error, calibrate};
+use linecard_config::{Bytes, ConfigError, Duration, Problem, Rate, parameters};
+use linecard_io::calibrate::{Calibration, Identity};
+use linecard_plan::{
+    Cost, Demand, Edge, Graph, MAX_STAGES, Machine, PlanError, PlanInput, Port, Spread, StageSpec,
+    Token,
+};
+
+/// Headers of TCP over IPv4 with timestamps: what a packet has more than its payload.
+const HEADERS: u64 = 52;
+
+/// What is planned, and where its values come from.
+#[derive(Debug)]
+pub(super) struct Query {
+    pub(super) input: PlanInput,
+    /// Bytes of an IP packet, by which costs are found.
+    pub(super) packet: u32,
+    /// What else is different from when costs were measured.
+    pub(super) remark: Option<String>,
+}
+
+/// What a configuration asks for.
+pub(super) fn query(config: &Config, context: &Context<'_>) -> Result<Query, Error> {
+    linecard_config::check(config)?;
+    no_stage_is_set(context)?;
+    let payload = config.demand.payload.map(Bytes::get);
+    let payload = payload.ok_or_else(|| {
+        ConfigError::of_parameter("demand.payload", "give the bytes of payload in a packet")
+    })?;
+    let packet = config.demand.packet.map_or(payload + HEADERS, Bytes::get) as u32;
+    let mut reader = Reader { config, context, loaded: None, packet };
+    let count = config.stage.len();
+    if count == 0 || count > MAX_STAGES {
+        let what = format!("{count} stages: name 1 to {MAX_STAGES} as [[stage]]");
+        return Err(ConfigError::of_parameter("stage", what).into());
+    }
+    let stages = (0..count).map(|at| reader.stage(at)).collect::<Result<Vec<_>, Error>>()?;
+    let graph = reader.graph()?;
+    let demand = reader.demand(&stages, payload as f64)?;
+    let machine = reader.machine();
+    let remark = reader.loaded.and_then(|(_, remark)| remark);
+    Ok(Query { input: PlanInput { graph, stages, demand, machine }, packet, remark })
+}
+
+/// Refuses values of stages beside the file: of which stage would not be known.
+fn no_stage_is_set(context: &Context<'_>) -> Result<(), ConfigError> {
+    let Some(document) = context.document else { return Ok(()) };
+    for parameter in parameters::<Config>() {
+        let Some(name) = parameter.name.strip_prefix("stage[].") else { continue };
+        let name = format!("stage.{name}");
+        if let Some(location) = document.find(&name) {
+            let problem = Problem::Invalid("stages are a list: change them in the file".to_owned());
+            return Err(ConfigError::new(location, Some(name), problem));
+        }
+    }
+    Ok(())
+}
+
+/// Values that no plan is made for, at the stage that they are of.
+pub(super) fn refused(config: &Config, error: &PlanError) -> Error {
+    let stage = match error {
+        PlanError::Stage { stage, .. } => Some(stage.as_str()),
+        _ => None,
+    };
+    at_stage(config, stage, error.to_string()).into()
+}
+
+/// An error at the last stage of this name, or about the scenario as a whole.
+fn at_stage(config: &Config, name: Option<&str>, what: String) -> ConfigError {
+    let at = name.and_then(|name| config.stage.iter().rposition(|stage| stage.name == name));
+    match at {
+        Some(at) => ConfigError::of_parameter(&key(at, "name"), what),
+        None => ConfigError::of_parameter("demand", what),
+    }
+}
+
+/// A parameter of a stage.
+fn key(stage: usize, name: &str) -> String {
+    format!("stage[{stage}].{name}")
+}
+
+struct Reader<'a> {
+    config: &'a Config,
+    context: &'a Context<'a>,
+    loaded: Option<(Calibration, Option<String>)>,
+    packet: u32,
+}
+
+impl Reader<'_> {
+    fn stage(&mut self, at: usize) -> Result<StageSpec, Error> {
+        let stage = &self.config.stage[at];
+        Ok(StageSpec {
+            name: stage.name.clone(),
+            unit: stage.unit.into(),
+            on_wire: stage.wire,
+            batch: stage.batch,
+            state: stage.state.into(),
+            cost: self.cost(at)?,
+            deadline_ns: stage.deadline.map_or(f64::INFINITY, nanoseconds),
+            miss: stage.miss.get(),
+            beside: self.numbers(&key(at, "beside"), &stage.beside)?,
+        })
+    }
+
+    /// As given in time or cycles, else as measured.
+    fn cost(&mut self, at: usize) -> Result<Cost, Error> {
+        let stage = &self.config.stage[at];
+        let refuse = |what: String| ConfigError::of_parameter(&key(at, "name"), what);
+        let in_time = stage.fixed.is_some() || stage.each.is_some();
+        let in_cycles = stage.fixed_cycles.is_some() || stage.each_cycles.is_some();
+        if [in_time, in_cycles, stage.cost.is_some()].into_iter().filter(|given| *given).count() > 1
+        {
+            let what =
+                "give a cost in time, in cycles, or by its name in the calibration: one of them";
+            return Err(refuse(what.to_owned()).into());
+        }
+        let cost = if in_time {
+            let time = |time: Option<Duration>| time.map_or(0.0, nanoseconds);
+            Cost::new(time(stage.fixed), time(stage.each))
+        } else if in_cycles {
+            let clock = self.config.machine.clock_mhz;
+            let hz = clock.ok_or_else(|| {
+                refuse("cycles need a clock: give clock_mhz in [machine]".to_owned())
+            })?;
+            let cycles = |cycles: Option<f64>| cycles.unwrap_or(0.0);
+            let (fixed, each) = (cycles(stage.fixed_cycles), cycles(stage.each_cycles));
+            Cost::of_cycles(fixed, each, hz.hz() as f64)
+        } else {
+            return self.measured(at);
+        };
+        let cost = cost.map_err(|error| refuse(error.to_string()))?;
+        let spread = stage.spread.as_ref().map_or(Ok(Spread::default()), |points| {
+            let points: Vec<(f64, f64)> =
+                points.iter().map(|[ratio, share]| (*ratio, *share)).collect();
+            Spread::new(&points)
+        });
+        let wrong = |error: linecard_plan::CostError| {
+            ConfigError::of_parameter(&key(at, "spread"), error.to_string())
+        };
+        Ok(cost.with_spread(spread.map_err(wrong)?))
+    }
+
+    fn measured(&mut self, at: usize) -> Result<Cost, Error> {
+        let (stage, packet) = (&self.config.stage[at], self.packet);
+        let (given, name) = match &stage.cost {
+            Some(name) => ("cost", name),
+            None => ("name", &stage.name),
+        };
+        let cost = self.calibration()?.cost(name, packet).cloned();
+        cost.ok_or_else(|| {
+            let what = format!(
+                "the calibration has neither {name}@{packet} nor {name}: give fixed and each, or \
+                 another packet size in [demand], or calibrate again if it is older than the stage"
+            );
+            ConfigError::of_parameter(&key(at, given), what).into()
+        })
+    }
+
+    fn calibration(&mut self) -> Result<&Calibration, Error> {
+        let loaded = match self.loaded.take() {
+            Some(loaded) => loaded,
+            None => {
+                let file = self.config.calibration.as_deref();
+                let file = file.map(|file| self.context.path_of("calibration", file));
+                calibrate::load(&file.map_or_else(calibrate::default_file, Ok)?)?
+            }
+        };
+        Ok(&self.loaded.insert(loaded).0)
+    }
+
+    fn graph(&self) -> Result<Graph, Error> {
+        let stages = &self.config.stage;
+        let mut edges = Vec::new();
+        for (to, stage) in stages.iter().enumerate() {
+            let after = match &stage.after {
+                Some(names) => self.numbers(&key(to, "after"), names)?,
+                None => to.checked_sub(1).into_iter().collect(),
+            };
+            let takes = port(stage.input, stage.takes);
+            edges.extend(after.into_iter().map(|from| {
+                let giver = &stages[from];
+                Edge { from, gives: port(giver.output, giver.gives), to, takes }
+            }));
+        }
+        let names: Vec<&String> = stages.iter().map(|stage| &stage.name).collect();
+        let graph = Graph::new(&names, &edges);
+        Ok(graph.map_err(|error| at_stage(self.config, error.stage(), error.to_string()))?)
+    }
+
+    fn demand(&self, specs: &[StageSpec], payload: f64) -> Result<Demand, ConfigError> {
+        let demand = &self.config.demand;
+        let goodput_bps = match (demand.goodput, demand.packets) {
+            (Some(goodput), None) => Rate::bits_per_second(goodput) as f64,
+            (None, Some(packets)) => packets.get() as f64 * 8.0 * payload,
+            _ => {
+                let what = "say how much is asked for: goodput, or packets per second, not both";
+                return Err(ConfigError::of_parameter("demand", what));
+            }
+        };
+        let first = specs.iter().position(|stage| stage.unit == Token::Packet).unwrap_or(0);
+        let stage = demand.stage.as_ref().map(|name| self.number("demand.stage", name));
+        Ok(Demand {
+            goodput_bps,
+            payload,
+            payload_stage: stage.transpose()?.unwrap_or(first),
+            fec: demand.fec.map(|[k, m]| (k, m)),
+            loss: demand.loss.get(),
+            lanes: demand.lanes,
+            chunks: demand.chunks,
+        })
+    }
+
+    fn machine(&self) -> Machine {
+        let machine = &self.config.machine;
+        let measured = self.loaded.as_ref().map(|(calibration, _)| calibration);
+        let cycle = || measured.map_or(0.0, |calibration| calibration.cycle_ns);
+        let crossing = || measured.map_or([0.0; 2], |c| c.crossing_ns(self.packet));
+        Machine {
+            cores: machine.cores.unwrap_or_else(|| Identity::of_this_host().cores),
+            most_used: machine.used.get(),
+            cycle_ns: machine.cycle.map_or_else(cycle, nanoseconds),
+            crossing_ns: machine.crossing.map_or_else(crossing, |both| both.map(nanoseconds)),
+            prefer: machine.prefer.into(),
+        }
+    }
+
+    fn numbers(&self, parameter: &str, names: &[String]) -> Result<Vec<usize>, ConfigError> {
+        names.iter().map(|name| self.number(parameter, name)).collect()
+    }
+
+    /// A stage's number by its name.
+    fn number(&self, parameter: &str, name: &str) -> Result<usize, ConfigError> {
+        let at = self.config.stage.iter().position(|stage| stage.name == name);
+        let missing =
+            || ConfigError::of_parameter(parameter, format!("there is no stage \"{name}\""));
+        at.ok_or_else(missing)
+    }
+}
+
+fn port(token: config::Unit, rate: u32) -> Port {
+    Port { token: token.into(), rate }
+}
+
+fn nanoseconds(time: Duration) -> f64 {
+    time.as_ps() as f64 / 1e3
+}
