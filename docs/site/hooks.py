@@ -36,7 +36,8 @@ def on_files(files, config):
 
 def on_page_markdown(markdown, page, config, files):
     """Turns links of the repository into links of the manual."""
-    pages = {Path(file.abs_src_path).resolve(): file.src_uri for file in files.documentation_pages()}
+    # Pages, and the pictures in them.
+    pages = {Path(file.abs_src_path).resolve(): file.src_uri for file in files}
     here = Path(page.file.abs_src_path).resolve()
 
     def follow(link):

@@ -1,14 +1,16 @@
 //! `linecard reproduce`: published figures beside ours.
 
+use crate::page::PageArguments;
 use crate::{account, interrupt, say, signals};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
-use linecard_app::reproduce::reproduce;
+use linecard_app::reproduce::{Reproduced, reproduce};
 use linecard_app::{EXIT_CODES, Error};
 use serde_json::json;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
@@ -26,9 +28,14 @@ pub(crate) struct ReproduceArguments {
     /// Only the model: no real traffic, no rights.
     #[arg(long)]
     pub(crate) modelled: bool,
+    /// Write each of the paper's figures, its points over our curves, as a picture (SVG) into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) figures: Option<PathBuf>,
     /// Print the comparison as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 /// What can be reproduced.
@@ -91,10 +98,18 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
         Arc::default()
     };
     let context = Context::new(&progress);
-    let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
-        return all(arguments.json, &context);
-    };
     let own = arguments.scenario.as_deref();
+    let others: Vec<&Path> = own.into_iter().collect();
+    let page = arguments.page.check(&others)?;
+    if let Some(folder) = &arguments.figures {
+        fs::create_dir_all(folder)?;
+    }
+    let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
+        let (found, ending) = all(arguments.json, &context)?;
+        save_figures(arguments.figures.as_deref(), &found)?;
+        return page
+            .write(|| linecard_app::reproduce::page("The papers, reproduced", &found), ending);
+    };
     #[cfg(target_os = "linux")]
     if !arguments.modelled {
         live::check(&name, own)?;
@@ -111,7 +126,10 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     }
     account::print(&reproduced.report, arguments.json, None)?;
     context.go_on()?;
-    reproduced.failure().map_or(Ok(()), Err)
+    let found = std::slice::from_ref(&reproduced);
+    save_figures(arguments.figures.as_deref(), found)?;
+    let ending = reproduced.failure().map_or(Ok(()), Err);
+    page.write(|| linecard_app::reproduce::page(format!("{name}, reproduced"), found), ending)
 }
 
 #[cfg(target_os = "linux")]
@@ -119,8 +137,9 @@ const JITTER: &str = "Live figures are this host's, at this moment: no row of th
      was dedicated hardware. What is emulated is done another way; see docs/design/jitter.md.";
 
 /// All: as text one behind the other, as JSON by their names.
-fn all(json: bool, context: &Context<'_>) -> Result<(), Error> {
+fn all(json: bool, context: &Context<'_>) -> Result<(Vec<Reproduced>, Result<(), Error>), Error> {
     let mut unexplained = 0;
+    let mut all = Vec::new();
     let mut reports = serde_json::Map::new();
     for name in Reproduction::value_variants().iter().map(|one| one.name()) {
         let mut found = reproduce(&name, None, context)?;
@@ -132,9 +151,24 @@ fn all(json: bool, context: &Context<'_>) -> Result<(), Error> {
         } else {
             account::print(&found.report, false, None)?;
         }
+        all.push(found);
     }
     if json {
         account::print_json(&reports)?;
     }
-    linecard_app::reproduce::failure(unexplained).map_or(Ok(()), Err)
+    let ending = linecard_app::reproduce::failure(unexplained).map_or(Ok(()), Err);
+    Ok((all, ending))
+}
+
+/// Writes figures as files named after the reproduction and the figure.
+fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> {
+    let Some(folder) = folder else { return Ok(()) };
+    for one in all {
+        let name = one.report.job().trim_start_matches("reproduce ");
+        for figure in &one.figures {
+            let key = figure.key().trim_end_matches("_drawn").replace('_', "-");
+            fs::write(folder.join(format!("{name}-{key}.svg")), figure.svg())?;
+        }
+    }
+    Ok(())
 }

@@ -25,8 +25,11 @@ fn kinds() -> PossibleValuesParser {
     )
 }
 
+/// Makes a schema.
+type MakeSchema = fn() -> Value;
+
 /// Commands whose scenarios are of no model.
-const OTHERS: &[(&str, fn() -> Value)] = &[
+const OTHERS: &[(&str, MakeSchema)] = &[
     (MemoryRun::NAME, || linecard_config::schema::<run::Config>().to_value()),
     #[cfg(target_os = "linux")]
     (Planning::NAME, || linecard_config::schema::<plan::Config>().to_value()),

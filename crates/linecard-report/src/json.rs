@@ -1,7 +1,9 @@
 //! Figures as JSON: those that a page's script draws, and all of them for programs.
 
 use crate::axis::Axis;
-use crate::chart::{Chart, Distribution, Effects, Histograms, Ledger, Line, Spread, TimeSeries};
+use crate::chart::{
+    Chart, Curves, Distribution, Effects, Histograms, Ledger, Line, Spread, TimeSeries,
+};
 use crate::chart::{Effect, QUANTILE_KEYS, Stage};
 use crate::number::{Places, Short};
 use crate::page::{Block, Page};
@@ -147,7 +149,7 @@ pub(crate) fn whole<S: Serializer>(page: &Page, serializer: S) -> Result<S::Ok, 
 
 #[derive(Serialize)]
 struct Keyed<'k, R: Serialize> {
-    key: &'static str,
+    key: &'k str,
     title: &'k str,
     rows: R,
 }
@@ -156,7 +158,7 @@ impl Serialize for Table {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rows = self.rows.iter().map(|values| Named { columns: &self.columns, values });
         let rows: Vec<Named<'_>> = rows.collect();
-        Keyed { key: self.key, title: &self.title, rows }.serialize(serializer)
+        Keyed { key: &self.key, title: &self.title, rows }.serialize(serializer)
     }
 }
 
@@ -183,7 +185,7 @@ impl Serialize for Whole<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let heading = self.chart.heading();
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("key", heading.key)?;
+        map.serialize_entry("key", &heading.key)?;
         map.serialize_entry("title", &heading.title)?;
         map.serialize_entry("caption", &heading.caption)?;
         match self.chart {
@@ -192,6 +194,7 @@ impl Serialize for Whole<'_> {
             Chart::Spread(chart) => spread(chart, &mut map)?,
             Chart::Ledger(chart) => ledger(chart, &mut map)?,
             Chart::Effects(chart) => effects(chart, &mut map)?,
+            Chart::Curves(chart) => curves(chart, &mut map)?,
         }
         map.end()
     }
@@ -259,6 +262,13 @@ fn effects<M: SerializeMap>(chart: &Effects, map: &mut M) -> Result<(), M::Error
     map.serialize_entry("axis", &chart.axis)?;
     map.serialize_entry("level", &chart.level)?;
     map.serialize_entry("effects", &chart.effects)
+}
+
+fn curves<M: SerializeMap>(chart: &Curves, map: &mut M) -> Result<(), M::Error> {
+    map.serialize_entry("kind", "curves")?;
+    map.serialize_entry("x", &chart.x)?;
+    map.serialize_entry("y", &chart.y)?;
+    map.serialize_entry("curves", &chart.curves)
 }
 
 impl Serialize for Axis {

@@ -35,7 +35,7 @@ mod unit;
 mod verdict;
 
 pub use axis::Axis;
-pub use chart::{Chart, Effects, Histograms, Ledger, Spread, TimeSeries};
+pub use chart::{Chart, Curves, Effects, Histograms, Ledger, Spread, TimeSeries};
 pub use named::{Item, Named};
 pub use origin::Origin;
 pub use outcome::{Outcome, report_of, section_of};

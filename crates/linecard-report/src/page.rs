@@ -101,7 +101,8 @@ impl Page {
     /// The page as self-contained HTML.
     #[must_use]
     pub fn html(&self) -> String {
-        shell::page(&self.title, &self.content(), json::figures(self).as_deref())
+        let saves = self.charts().any(|chart| matches!(chart, Chart::Curves(_)));
+        shell::page(&self.title, &self.content(), json::figures(self).as_deref(), saves)
     }
 
     /// The page as JSON: every figure, reports under their own keys, and all points of charts (at
@@ -227,7 +228,9 @@ impl Serialize for Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Effects, Finding, Histograms, Ledger, Spread, TimeSeries, Unit, Verdict};
+    use crate::{
+        Axis, Curves, Effects, Finding, Histograms, Ledger, Spread, TimeSeries, Unit, Verdict,
+    };
 
     const EVIL: &str = "</script><script>alert('x')</script><!-- \" onload=alert(1) & ]]>";
 
@@ -260,6 +263,9 @@ mod tests {
             [0.0; 2],
             None,
         );
+        let mut curves = Curves::new(EVIL, EVIL, [axis(), axis()]);
+        curves.model(EVIL, vec![(1.0, 2.0), (2.0, 3.0)]);
+        curves.published(EVIL, vec![(1.5, 2.0)], Some(EVIL)).caption(EVIL);
         let mut table = Table::new("table", EVIL);
         table.columns([("a", EVIL), ("b", EVIL)]).row(vec![text(), text()]);
         let mut verdicts = Verdicts::new("verdicts", EVIL);
@@ -274,15 +280,15 @@ mod tests {
         let mut page = Page::new(EVIL);
         page.headline(EVIL).heading(EVIL).heading(EVIL).heading(EVIL).heading(EVIL).note(EVIL);
         page.summary(&report).chart(series).chart(histograms).chart(spread).chart(ledger);
-        page.chart(effects).table(table).verdicts(verdicts);
+        page.chart(effects).chart(curves).table(table).verdicts(verdicts);
         page
     }
 
     #[test]
     fn no_text_becomes_markup() {
         let html = evil().html();
-        assert_eq!(html.matches("<script").count(), 3);
-        assert_eq!(html.matches("</script>").count(), 3);
+        assert_eq!(html.matches("<script").count(), 4);
+        assert_eq!(html.matches("</script>").count(), 4);
         let mut outside = String::new();
         for part in html.split("<script") {
             outside.push_str(part.split_once("</script>").map_or(part, |(_, after)| after));
@@ -307,6 +313,7 @@ mod tests {
         assert_eq!(beside["charts"][0]["series"][1]["not_numbers"], 1);
         assert_eq!(beside["charts"][2]["stages"][0]["p50"], 2.0);
         assert_eq!(beside["charts"][3]["causes"][0]["events"], 2);
+        assert_eq!(beside["charts"][5]["curves"][1]["points"][0]["x"], 1.5);
         assert_eq!(beside["verdicts"][0]["rows"][0]["outcome"], "withheld");
         assert_eq!(beside["tables"][0]["rows"][0]["b"], EVIL);
     }

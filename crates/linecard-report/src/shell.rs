@@ -2,16 +2,19 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// A page makes no request, and runs only its own script.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+/// A page makes no request, and runs only its own script. Pictures are those that it makes of its own charts.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 const UPLOT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../assets/page.js");
-const STYLE: &str = include_str!("../assets/page.css");
+const SAVE: &str = include_str!("../assets/save.js");
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 
-/// A complete page. `figures` is JSON for the script; a page without figures has no script.
-pub(crate) fn page(title: &str, content: &Markup, figures: Option<&str>) -> String {
+/// A complete page. `figures` is JSON for the script that draws, `saves` whether charts can be saved as pictures; a page
+/// with neither has no script.
+pub(crate) fn page(title: &str, content: &Markup, figures: Option<&str>, saves: bool) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -28,6 +31,7 @@ pub(crate) fn page(title: &str, content: &Markup, figures: Option<&str>) -> Stri
                 main { (content) }
                 footer { p { "Made by linecard " (env!("CARGO_PKG_VERSION")) } }
                 @if let Some(figures) = figures { (scripts(figures)) }
+                @if saves { script { (PreEscaped(SAVE)) } }
             }
         }
     };
@@ -63,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_is_vendored_may_stand_in_a_script() {
-        for text in [UPLOT, SCRIPT, UPLOT_LICENCE] {
+        for text in [UPLOT, SCRIPT, SAVE, UPLOT_LICENCE] {
             assert!(!text.contains("</script") && !text.contains("<!--"));
         }
         assert!(

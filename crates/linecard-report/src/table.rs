@@ -12,7 +12,7 @@ const MOST_ROWS: usize = 1_000;
 /// A table: rows of values under named columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    pub(crate) key: &'static str,
+    pub(crate) key: String,
     pub(crate) title: String,
     pub(crate) columns: Vec<(&'static str, String)>,
     pub(crate) rows: Vec<Vec<Value>>,
@@ -23,10 +23,10 @@ pub struct Table {
 impl Table {
     /// An empty table with `key` in JSON.
     #[must_use]
-    pub fn new(key: &'static str, title: impl Into<String>) -> Self {
+    pub fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
         let most = MOST_ROWS;
         Self {
-            key,
+            key: key.into(),
             title: title.into(),
             columns: Vec::new(),
             rows: Vec::new(),

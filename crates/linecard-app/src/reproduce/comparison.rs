@@ -5,7 +5,7 @@
 //! beyond the limit of its reason, is marked DIFFERS and fails the command.
 
 use super::expression::Query;
-use linecard_report::{Report, Section, Value};
+use linecard_report::{Report, Section, Table, Value};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
@@ -141,7 +141,35 @@ impl Comparison {
         }
         section
     }
+
+    /// Its key in reports.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The same for a page; a long one is folded, unless something in it is wrong.
+    pub(super) fn table(&self) -> Table {
+        let mut table = Table::new(self.key.clone(), &self.title);
+        table.columns([("what", "value"), ("paper", "paper"), ("ours", "ours")]);
+        table.columns([("difference", "difference"), ("class", "class"), ("verdict", "verdict")]);
+        for row in &self.rows {
+            let [paper, ours, difference] = row.texts();
+            let class = match row.class {
+                Class::Fitted => format!("fitted: {}", row.parameter),
+                class => class.name().to_owned(),
+            };
+            let texts = [row.what.clone(), paper, ours, difference, class, row.verdict_text()];
+            table.row(texts.into_iter().map(Value::Text).collect());
+        }
+        if self.rows.len() > LONG && self.unexplained() == 0 {
+            table.folded();
+        }
+        table
+    }
 }
+
+/// Rows of a table that a page shows at once.
+const LONG: usize = 20;
 
 /// Adds all comparisons to a report, and how they came out together; gives the number of rows that
 /// differ without a reason or beyond its limit.
@@ -165,16 +193,20 @@ pub(super) fn add_all(comparisons: &[Comparison], free: &[String], report: &mut 
     unexplained
 }
 
+/// How many of the values that say something about the model agree, and how many there are.
+pub(super) fn agreed(comparisons: &[Comparison]) -> (usize, usize) {
+    let counted = || comparisons.iter().flat_map(|one| &one.rows).filter(|row| row.class.counts());
+    (counted().filter(|row| row.agrees()).count(), counted().count())
+}
+
 /// How many of the values that say something about the model agree, and what is left out.
 fn agreement(comparisons: &[Comparison], free: &[String]) -> Section {
     let rows = || comparisons.iter().flat_map(|one| &one.rows);
     let of = |class: Class| rows().filter(|row| row.class == class).count() as u64;
-    let counted = rows().filter(|row| row.class.counts());
-    let agreed = counted.clone().filter(|row| row.agrees()).count();
+    let (agreed, counted) = agreed(comparisons);
     let mut section = Section::new("agreement", "Values that the model was not given");
-    let text = format!("{agreed} of {}", counted.clone().count());
-    let fields =
-        vec![("agree", Value::Count(agreed as u64)), ("of", Value::Count(counted.count() as u64))];
+    let text = format!("{agreed} of {counted}");
+    let fields = vec![("agree", Value::Count(agreed as u64)), ("of", Value::Count(counted as u64))];
     section.add("predicted", "agree", Value::Fields(text, fields));
     for (key, label, class) in [
         ("fitted", "fitted, not counted", Class::Fitted),
@@ -502,6 +534,8 @@ mod tests {
         let text = report.to_string();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(lines[0], "A figure");
+        let page = linecard_report::Page::new("").table(rows().table()).html();
+        assert!(page.contains("19.4 µs") && page.contains("differs: a slip (explains 20 to 22)"));
         assert!(lines[1].ends_with("same") && lines[1].contains("paper    19.4 µs"), "{text}");
         assert!(lines[2].contains("ours 758.4 Mbit/s  +0.6 %  within 1 %"), "{text}");
         assert!(lines[3].ends_with("differs: a slip (explains 20 to 22)"), "{text}");

@@ -5,6 +5,7 @@
 
 mod comparison;
 mod expression;
+mod figure;
 mod jobs;
 #[cfg(target_os = "linux")]
 pub mod live;
@@ -15,11 +16,11 @@ mod paper;
 
 use crate::model::Scenario;
 use crate::{Context, Error};
-use comparison::add_all;
+use comparison::{add_all, agreed};
 use expression::{Query, fill};
 use jobs::Runs;
 use linecard_config::Document;
-use linecard_report::Report;
+use linecard_report::{Curves, Page, Report, Section, Table, Value};
 use paper::Paper;
 use serde_json::json;
 use std::path::Path;
@@ -31,9 +32,42 @@ pub struct Reproduced {
     pub report: Report,
     /// Values that differ without a reason, or beyond its limit.
     pub unexplained: usize,
+    /// The publication's figures.
+    pub figures: Vec<Curves>,
+    /// Comparisons and curves of the report as tables for a page, which has them in place of their sections.
+    tables: Vec<Table>,
+    compared: Vec<String>,
+    curves: Vec<String>,
+    /// Authors and title.
+    pub source: String,
+    /// Values that the models were not given: how many agree, and how many there are.
+    pub agreed: (usize, usize),
 }
 
 impl Reproduced {
+    /// A sentence about what agrees.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        headline(self.agreed, self.unexplained)
+    }
+
+    /// The part of a page that is about this: figures, then all values.
+    pub fn add_to(&self, page: &mut Page) {
+        page.note(&self.source);
+        self.figures.iter().for_each(|figure| _ = page.chart(figure.clone()));
+        self.tables.iter().for_each(|table| _ = page.table(table.clone()));
+        let mut rest = Report::new(self.report.job());
+        for section in self.report.sections() {
+            if self.curves.iter().any(|key| key == section.key()) {
+                page.table(folded(section));
+            } else if !self.compared.iter().any(|key| key == section.key()) {
+                rest.push(section.clone());
+            }
+        }
+        self.report.notes().iter().for_each(|note| rest.note(note));
+        page.summary(&rest);
+    }
+
     /// What is wrong, if values differ without a reason.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
@@ -46,6 +80,45 @@ impl Reproduced {
 pub fn failure(count: usize) -> Option<Error> {
     let what = format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");
     (count > 0).then_some(Error::Unexplained(what))
+}
+
+/// A page about reproductions.
+#[must_use]
+pub fn page(title: impl Into<String>, all: &[Reproduced]) -> Page {
+    let mut page = Page::new(title);
+    let sum = |of: &dyn Fn(&Reproduced) -> usize| all.iter().map(of).sum();
+    let agreed = (sum(&|one| one.agreed.0), sum(&|one| one.agreed.1));
+    page.headline(headline(agreed, sum(&|one| one.unexplained)));
+    for one in all {
+        if all.len() > 1 {
+            page.heading(one.report.job().trim_start_matches("reproduce "));
+            page.note(one.headline());
+        }
+        one.add_to(&mut page);
+    }
+    page
+}
+
+/// A section of our values as a table that is opened when it is wanted.
+fn folded(section: &Section) -> Table {
+    let mut table = Table::new(section.key(), section.title());
+    table.columns([("what", "at"), ("ours", "ours")]).folded();
+    for row in section.rows() {
+        let text = Value::Text(row.value().to_string());
+        table.row(vec![Value::Text(row.label().to_owned()), text]);
+    }
+    table
+}
+
+fn headline((agree, all): (usize, usize), unexplained: usize) -> String {
+    let differ = match unexplained {
+        0 => "each of the others has a reason with a limit".to_owned(),
+        count => format!("{count} values differ without a reason, or beyond its limit"),
+    };
+    match all {
+        0 => "No value here tests a model: all are arithmetic, or fitted.".to_owned(),
+        _ => format!("{agree} of {all} values that the models were not given agree; {differ}."),
+    }
 }
 
 /// Runs a reproduction. `own` takes precedence over what comes with the project: a file in the form of `papers/NAME.toml`, or a
@@ -74,9 +147,12 @@ pub fn reproduce(
     let lookup = |query: &Query| runs.numbers(query);
     let tables = reproduction.table.iter().map(|table| table.compare(&lookup));
     let tables = tables.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
+    let figures = reproduction.figure.iter().map(|figure| figure.draw(&lookup));
+    let figures = figures.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
     let mut report = Report::new(job);
     report.add_config(&json!({ "jobs": runs.configs }));
     let unexplained = add_all(&tables, &reproduction.free, &mut report);
+    let curve_keys = curves.iter().map(|curve| curve.key().to_owned()).collect();
     curves.into_iter().for_each(|curve| report.push(curve));
     let counts = |query: &Query| match tables.iter().find_map(|table| table.same(query)) {
         Some(counts) => Ok(counts),
@@ -87,7 +163,17 @@ pub fn reproduce(
     }
     runs.warnings.iter().for_each(|warning| report.note(warning));
     report.add_config(&json!({ "scenario": own }));
-    Ok(Reproduced { report, unexplained })
+    let agreed = agreed(&tables);
+    Ok(Reproduced {
+        report,
+        unexplained,
+        figures,
+        compared: tables.iter().map(|table| table.key().to_owned()).collect(),
+        tables: tables.iter().map(comparison::Comparison::table).collect(),
+        curves: curve_keys,
+        source: paper.source.clone(),
+        agreed,
+    })
 }
 
 /// Takes what a file says: as one more of the paper's files, or as a scenario, by the job that it is for.

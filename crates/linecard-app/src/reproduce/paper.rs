@@ -3,6 +3,7 @@
 
 use super::comparison::{Class, Comparison, Printed, Row};
 use super::expression::{Lookup, evaluate, fill};
+use super::figure::Figure;
 use crate::Error;
 use linecard_config::Document;
 use serde::Deserialize;
@@ -58,8 +59,7 @@ const PAPERS: [(&str, &str, &[&str]); 7] = [
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Paper {
     /// Authors, title, year.
-    #[serde(rename = "source")]
-    _source: String,
+    pub(super) source: String,
     /// Expressions by name.
     pub(super) value: BTreeMap<String, String>,
     /// What is run, by name.
@@ -104,6 +104,8 @@ pub(super) struct Reproduction {
     pub(super) table: Vec<Table>,
     #[serde(default)]
     pub(super) curve: Vec<Curve>,
+    #[serde(default)]
+    pub(super) figure: Vec<Figure>,
 }
 
 /// A job that scenarios of a model may be for.

@@ -3,6 +3,9 @@
 use crate::folder::Folder;
 use linecard_testkit::root;
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
 
 fn reproduce(name: &str) -> Json {
     let text = Folder::new().succeeds(&["reproduce", name, "--json"]);
@@ -82,8 +85,13 @@ fn what_the_paper_says_of_a_received_packet_is_so() {
 #[test]
 fn all_are_there_one_after_the_other() {
     let folder = Folder::new();
-    let found: Json =
-        serde_json::from_str(&folder.succeeds(&["reproduce", "--all", "--json"])).unwrap();
+    let arguments =
+        ["reproduce", "--all", "--json", "--figures", "figures", "--report", "papers.html"];
+    let found: Json = serde_json::from_str(&folder.succeeds(&arguments)).unwrap();
+    figures_are_those_of_the_manual(&folder.path("figures"));
+    let page = String::from_utf8(folder.read("papers.html")).unwrap();
+    assert_eq!(page.matches("<svg class=\"curves\"").count(), found_figures(&folder), "figures");
+    assert!(page.contains("values that the models were not given agree"), "{page}");
     let names: Vec<&String> = found.as_object().unwrap().keys().collect();
     for name in ["lso-clock", "lso-table3", "lso-receive", "gigabit-bus", "zero-copy"] {
         assert!(names.contains(&&name.to_owned()), "{names:?}");
@@ -91,6 +99,31 @@ fn all_are_there_one_after_the_other() {
     assert!(names.len() >= 9, "{names:?}");
     folder.refuses(2, &["reproduce"], &["NAME", "--help"]);
     folder.refuses(2, &["reproduce", "lso-table1", "--all"], &["--all"]);
+}
+
+fn found_figures(folder: &Folder) -> usize {
+    std::fs::read_dir(folder.path("figures")).unwrap().count()
+}
+
+/// Models give equal results everywhere, so that their pictures are the same, too. With `LINECARD_WRITE=1` they
+/// are written.
+fn figures_are_those_of_the_manual(made: &Path) {
+    let kept = root().join("docs/results/papers");
+    let read = |folder: &Path| -> BTreeMap<OsString, Vec<u8>> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect()
+    };
+    let made = read(made);
+    if std::env::var_os("LINECARD_WRITE").is_some_and(|value| value == "1") {
+        made.iter().for_each(|(name, picture)| std::fs::write(kept.join(name), picture).unwrap());
+    }
+    let kept = read(&kept);
+    let names =
+        |pictures: &BTreeMap<OsString, Vec<u8>>| pictures.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&made), names(&kept), "docs/results/papers");
+    for (name, picture) in &made {
+        assert!(*picture == kept[name], "{name:?} is not up to date: set LINECARD_WRITE=1");
+    }
 }
 
 /// Other hardware has other cells, and nothing explains them: the exit code says so.

@@ -38,9 +38,13 @@ fn stopped(folder: &Folder, signal: &str, arguments: &[&str]) -> Output {
     wait_for_partial(folder);
     let kill = format!("kill -{signal} {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    // Where signals are ignored, as in a shell's background, the input has to end for the test to fail.
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() && begun.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     drop(input);
-    output
+    child.wait_with_output().unwrap()
 }
 
 /// What can be caught ends it with its account, the documented code and a line, and removes the incomplete output.

@@ -61,7 +61,7 @@ impl Effects {
     }
 
     pub(crate) fn table(&self) -> Table {
-        let mut table = Table::new(self.heading.key, &self.heading.title);
+        let mut table = Table::new(self.heading.key.clone(), &self.heading.title);
         let percent = (self.level * 1000.0).round() / 10.0;
         let value = format!("{} and its {percent} % interval", self.axis.name);
         table.columns([

@@ -127,7 +127,7 @@ impl Histograms {
     }
 
     pub(crate) fn table(&self) -> Table {
-        let mut table = Table::new(self.heading.key, &self.heading.title);
+        let mut table = Table::new(self.heading.key.clone(), &self.heading.title);
         table.columns([
             ("name", "of"),
             ("from", "from"),

@@ -72,7 +72,7 @@ impl Ledger {
     }
 
     pub(crate) fn table(&self) -> Table {
-        let mut table = Table::new(self.heading.key, &self.heading.title);
+        let mut table = Table::new(self.heading.key.clone(), &self.heading.title);
         let value = self.axis.name.as_str();
         table.columns([
             ("cause", "cause"),

@@ -1,17 +1,20 @@
 //! Charts.
 
+mod curves;
 mod effects;
 mod histograms;
 mod ledger;
 mod spread;
 mod time_series;
 
+pub use curves::Curves;
 pub use effects::Effects;
 pub use histograms::Histograms;
 pub use ledger::Ledger;
 pub use spread::Spread;
 pub use time_series::TimeSeries;
 
+pub(crate) use curves::{Curve, Residual};
 pub(crate) use effects::Effect;
 pub(crate) use histograms::Distribution;
 pub(crate) use ledger::Cause;
@@ -33,19 +36,21 @@ pub enum Chart {
     Ledger(Ledger),
     /// Differences with their confidence intervals.
     Effects(Effects),
+    /// Published points over curves of a model.
+    Curves(Curves),
 }
 
 /// The properties that all charts have.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Heading {
-    pub(crate) key: &'static str,
+    pub(crate) key: String,
     pub(crate) title: String,
     pub(crate) caption: Option<String>,
 }
 
 impl Heading {
-    fn new(key: &'static str, title: impl Into<String>) -> Self {
-        Self { key, title: title.into(), caption: None }
+    fn new(key: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { key: key.into(), title: title.into(), caption: None }
     }
 }
 
@@ -57,6 +62,7 @@ impl Chart {
             Self::Spread(chart) => &chart.heading,
             Self::Ledger(chart) => &chart.heading,
             Self::Effects(chart) => &chart.heading,
+            Self::Curves(chart) => &chart.heading,
         }
     }
 
@@ -68,6 +74,7 @@ impl Chart {
             Self::Spread(chart) => chart.table(),
             Self::Ledger(chart) => chart.table(),
             Self::Effects(chart) => chart.table(),
+            Self::Curves(chart) => chart.table(),
         }
     }
 
@@ -98,4 +105,4 @@ macro_rules! kinds {
     };
 }
 
-kinds!(TimeSeries, Histograms, Spread, Ledger, Effects);
+kinds!(TimeSeries, Histograms, Spread, Ledger, Effects, Curves);

@@ -57,7 +57,7 @@ impl Spread {
     }
 
     pub(crate) fn table(&self) -> Table {
-        let mut table = Table::new(self.heading.key, &self.heading.title);
+        let mut table = Table::new(self.heading.key.clone(), &self.heading.title);
         let names = QUANTILE_KEYS.into_iter().zip(QUANTILES);
         table.columns([("stage", "stage"), ("samples", "samples")].into_iter().chain(names));
         for stage in &self.stages {

@@ -71,7 +71,7 @@ impl TimeSeries {
 
     /// A summary of each series.
     pub(crate) fn table(&self) -> Table {
-        let mut table = Table::new(self.heading.key, &self.heading.title);
+        let mut table = Table::new(self.heading.key.clone(), &self.heading.title);
         table.columns([
             ("series", "series"),
             ("points", "points"),

@@ -1,12 +1,13 @@
 //! Charts in a page: charts with few elements as SVG, points and steps as an area that the script
 //! draws in; below each chart, its data as a table.
 
+mod curves;
 mod effects;
 mod ledger;
 mod spread;
 mod svg;
 
-use crate::chart::{Chart, Distribution, TimeSeries};
+use crate::chart::{Chart, Curves, Distribution, TimeSeries};
 use crate::report::Value;
 use crate::thin::{MOST_POINTS, Thinned};
 use maud::{Markup, html};
@@ -16,18 +17,24 @@ pub(crate) fn figure(chart: &Chart, index: usize) -> Markup {
     let heading = chart.heading();
     let caption = caption(chart);
     html! {
-        figure.chart id={ "chart-" (index) } {
+        figure.chart id={ "chart-" (index) } data-key=(heading.key) {
             h3 { (heading.title) }
             @match chart {
                 Chart::TimeSeries(_) | Chart::Histograms(_) => { (place(&heading.title, index)) }
                 Chart::Spread(chart) => { (spread::svg(chart)) }
                 Chart::Ledger(chart) => { (ledger::svg(chart)) }
                 Chart::Effects(chart) => { (effects::svg(chart)) }
+                Chart::Curves(chart) => { (curves::figure(chart)) }
             }
             @if !caption.is_empty() { figcaption { @for line in &caption { p { (line) } } } }
             details { summary { "The same in figures" } (chart.table().markup()) }
         }
     }
+}
+
+/// A chart of curves as a picture in a file of its own.
+pub(crate) fn picture(chart: &Curves) -> String {
+    curves::standalone(chart, crate::shell::STYLE)
 }
 
 /// The area that the script draws in.

@@ -114,7 +114,7 @@ pub(super) fn px(length: f64) -> String {
 }
 
 /// Approximate width of a text of 13 pixels in the widest common font, with some reserve.
-fn width(text: &str) -> f64 {
+pub(super) fn width(text: &str) -> f64 {
     text.chars().map(char_width).sum()
 }
 
