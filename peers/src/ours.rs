@@ -5,7 +5,7 @@ use crate::check::Account;
 use crate::measure::{BURST, Receiver, Sender};
 use crate::packet::ETHERNET;
 use crate::trace::Trace;
-use linecard::offload::coalesce::{Coalescer, Config, Flush};
+use linecard::offload::coalesce::{Coalescer, Config, Flush, Input};
 use linecard::offload::segment::segment;
 use linecard::packet::{ChecksumState, Gso, LinkType, Meta, Packet, Piece};
 use linecard::time::Instant;
@@ -72,8 +72,8 @@ impl<'a> Receiver<Slot<'a>> for Coalesce<'a> {
         let Self { meta, coalescer, out, .. } = self;
         let now = Instant::from_ns(now_ns);
         let meta = Meta { timestamp: now, ..*meta };
-        let source = (LinkType::Ethernet, meta);
-        coalescer.push_frames(burst, source, now, &mut |packet, _| out.push(packet));
+        let frames = Input::Frames(burst, LinkType::Ethernet, meta);
+        coalescer.push_batch(frames, now, &mut |packet, _| out.push(packet));
     }
 
     fn settle(&mut self, _: &mut Vec<Slot<'a>>, free: &mut Vec<Slot<'a>>, account: &mut Account) {

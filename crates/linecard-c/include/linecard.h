@@ -166,7 +166,10 @@ typedef struct linecard_config {
     uint8_t trust_checksums;
     /* Not 0: TCP flows are created at their SYN, not at their first data. Default: 0. */
     uint8_t on_syn;
-    /* Not 0: every call of `linecard_coalescer_push` flushes all packets at its end. Default: 0. */
+    /* Not 0: every call of `linecard_coalescer_push` flushes all packets at its end. Packets are then examined
+     * only to join each other: one that meets no other packet of its flow in the call leaves as it came,
+     * whatever its checksum. Default: 0.
+     */
     uint8_t flush_at_end;
     /* Bytes of the virtio header that leaves with each packet: 10, 12 or 24; 0 for none. Default:
      * 0. With it, the checksum of merged packets is left to the reader of the header.
@@ -369,6 +372,8 @@ typedef struct linecard_burst_packet {
     size_t first;
     /* Number of packets in it. */
     size_t packets;
+    /* Which packets of the burst they are, in the order of their bytes: as many numbers. */
+    const size_t *numbers;
 } linecard_burst_packet;
 
 /* Takes a packet of a burst, which is valid until the function returns. It has to return, not to
@@ -591,14 +596,13 @@ uint64_t linecard_merger_reason_count(const struct linecard_merger *merger,
  * The first of the `count` slices is the virtio header, 10, 12 or 24 bytes, little endian; the
  * second begins the frame, and has all of its headers; others may follow, as in the descriptors of
  * a virtual machine's queue, whose headers have to be copied out of the machine's memory first:
- * nobody else may write to them. Segments are written to `output->buffer` as long as they fit, with
+ * nobody may write to them during the call. Segments are written to `output->buffer` as long as they fit, with
  * `front` bytes before and `back` bytes after each, which are left as they are. The callback takes
  * them; then the buffer is filled again, until all segments have left.
  *
  * The frame is checked before the first segment: an error code names the wrong field of the virtio
  * header, or says that the buffer has no room for even one segment, and the callback has not been
- * called. The checksum of a frame that is not to be segmented is completed in place, so do not cut
- * it twice.
+ * called. The frame is only read.
  */
 int32_t linecard_cut(uint8_t link,
                      const struct linecard_slice *frame,

@@ -6,8 +6,7 @@ use crate::error::Error;
 use crate::types::{self, BurstPacket, Config, Counters, Range, Run, Slice};
 use linecard::offload::burst::{self, Room, cut_pieces};
 use linecard::offload::coalesce;
-use linecard::offload::virtio::{Device, Endian, Format, Header, gso_type};
-use linecard::packet::Layout;
+use linecard::offload::virtio::{Device, Endian, Format, Header};
 
 /// Slices that one `writev` takes: `IOV_MAX` of Linux.
 const MAX_SLICES: u16 = 1_024;
@@ -21,6 +20,7 @@ pub(crate) struct Merger {
     format: Format,
     header: [u8; Format::MAX_LEN],
     slices: Vec<Slice>,
+    numbers: Vec<usize>,
 }
 
 impl Merger {
@@ -35,6 +35,7 @@ impl Merger {
             format,
             header: [0; Format::MAX_LEN],
             slices: Vec::new(),
+            numbers: Vec::new(),
         })
     }
 
@@ -50,7 +51,7 @@ impl Merger {
         }
         // An end beyond all numbers is outside of any buffer, too.
         let places = frames.iter().map(|at| at.offset..at.offset.saturating_add(at.len));
-        let Self { inner, format, header, slices } = self;
+        let Self { inner, format, header, slices, numbers } = self;
         inner.merge_burst(buffer, places, &mut |merged| {
             // A packet that the format cannot describe has not been merged.
             let written = merged.header.write(header, *format, Endian::Little);
@@ -60,12 +61,15 @@ impl Merger {
             let parts = merged.slices.iter();
             let parts = parts.map(|it| Slice { data: it.as_ptr().cast_mut(), len: it.len() });
             slices.extend(parts);
+            numbers.clear();
+            numbers.extend(merged.numbers());
             out(&BurstPacket {
                 slices: slices.as_ptr(),
                 count: slices.len(),
                 len: slices.iter().map(|slice| slice.len).sum(),
                 first: merged.first,
                 packets: merged.packets,
+                numbers: numbers.as_ptr(),
             });
         })?;
         Ok(())
@@ -94,7 +98,7 @@ impl Merger {
 pub(crate) struct Described<'f, P> {
     pub(crate) link: u8,
     pub(crate) virtio: &'f [u8],
-    pub(crate) head: &'f mut [u8],
+    pub(crate) head: &'f [u8],
     pub(crate) rest: &'f [P],
 }
 
@@ -102,12 +106,12 @@ pub(crate) struct Described<'f, P> {
 /// more fit, and after the last one. An error comes before the first call, and nothing has been
 /// changed then.
 pub(crate) fn cut<P: AsRef<[u8]>>(
-    frame: Described<'_, P>,
+    frame: &Described<'_, P>,
     room: Room,
     buffer: &mut [u8],
     out: &mut dyn FnMut(&Run),
 ) -> Result<(), Error> {
-    let Described { link, virtio, head, rest } = frame;
+    let Described { link, virtio, head, rest } = *frame;
     let link = types::link(link)?;
     let format = Format::of_len(virtio.len()).ok_or(Error::Invalid)?;
     let header = Header::read(virtio, format, Endian::Little).ok_or(Error::Invalid)?;
@@ -117,23 +121,11 @@ pub(crate) fn cut<P: AsRef<[u8]>>(
     if len == 0 || u32::try_from(len).is_err() {
         return Err(Error::Invalid);
     }
-    let around = room.front.saturating_add(room.back);
-    // The checksum of a frame that is not segmented is completed in place, once.
-    let fits = around.saturating_add(len) <= buffer.len()
-        || around <= buffer.len() && !is_whole(&header, head, &Layout::parse_head(link, head, len));
-    if !fits {
-        return Err(Error::NoRoom);
-    }
     let mut segments = cut_pieces(link, &header, head, rest)?;
+    // Too little room is found at the first segment, which is one of the longest.
     while let Some(run) = segments.write(room, buffer)? {
         let (len, size) = (run.bytes().len(), run.size());
         out(&Run { data: buffer.as_mut_ptr(), len, size, count: len.div_ceil(size) });
     }
     Ok(())
-}
-
-/// Whether the frame leaves as it is, but for its checksum, unless it is refused.
-fn is_whole(header: &Header, head: &[u8], layout: &Layout) -> bool {
-    let is_segmented = || header.check(head, layout).map_or(true, |offload| offload.gso.is_some());
-    header.gso_type == gso_type::NONE || !is_segmented()
 }

@@ -8,7 +8,7 @@ use crate::types::{
 use linecard::offload::coalesce::{self, Exit, Flush, Flushes, Refusal, Refusals};
 use linecard::offload::defer_checksum;
 use linecard::offload::virtio::{Endian, Format, Header, Identifications, Undescribable};
-use linecard::packet::{Batch, Meta, Packet};
+use linecard::packet::{Meta, Packet};
 use linecard::time::Instant;
 use std::ffi::c_void;
 
@@ -16,8 +16,8 @@ use std::ffi::c_void;
 #[derive(Debug)]
 pub(crate) struct Coalescer {
     inner: coalesce::Coalescer<Buffer>,
-    batch: Batch<Buffer>,
-    flush_at_end: bool,
+    /// Empty; kept for its memory.
+    packets: Vec<Packet<Buffer>>,
     virtio: Option<(Format, Identifications)>,
     /// The packets that left in the latest call, and the arrays that describe them to C.
     left: Vec<(Packet<Buffer>, Exit)>,
@@ -30,8 +30,7 @@ impl Coalescer {
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
         Ok(Self {
             inner: coalesce::Coalescer::new(config.checked()?),
-            batch: Batch::new(),
-            flush_at_end: config.flush_at_end != 0,
+            packets: Vec::new(),
             virtio: config.virtio()?.map(|format| (format, config.identifications())),
             left: Vec::new(),
             slices: Vec::new(),
@@ -42,21 +41,14 @@ impl Coalescer {
 
     /// Takes `frames`, all or none.
     pub(crate) fn push(&mut self, frames: &[Lent], now: Instant) -> Result<Output, Error> {
-        frames.iter().try_for_each(check)?;
+        self.packets.clear();
+        self.packets.reserve(frames.len());
+        for frame in frames {
+            self.packets.push(packet(frame)?);
+        }
         self.recycle();
-        let left = &mut self.left;
-        let mut out = |packet, exit| left.push((packet, exit));
-        self.inner.advance(now, &mut out);
-        for frames in frames.chunks(linecard::packet::BATCH) {
-            for frame in frames {
-                // The batch is empty and has room for all.
-                let _ = self.batch.push(packet(frame)?);
-            }
-            self.inner.push_batch(&mut self.batch, now, &mut out);
-        }
-        if self.flush_at_end {
-            self.inner.flush_all(Flush::BatchEnd, &mut out);
-        }
+        let Self { inner, packets, left, .. } = self;
+        inner.push_batch(packets, now, &mut |packet, exit| left.push((packet, exit)));
         Ok(self.describe())
     }
 
@@ -141,12 +133,6 @@ impl Coalescer {
         }
         Output { packets: self.merged.as_ptr(), count: self.merged.len() }
     }
-}
-
-fn check(lent: &Lent) -> Result<(), Error> {
-    types::link(lent.frame().link)?;
-    types::checksum(lent.frame().checksum)?;
-    Buffer::new(lent).map(drop)
 }
 
 fn packet(lent: &Lent) -> Result<Packet<Buffer>, Error> {

@@ -154,7 +154,9 @@ pub struct Config {
     pub trust_checksums: u8,
     /// Not 0: TCP flows are created at their SYN, not at their first data. Default: 0.
     pub on_syn: u8,
-    /// Not 0: every call of `linecard_coalescer_push` flushes all packets at its end. Default: 0.
+    /// Not 0: every call of `linecard_coalescer_push` flushes all packets at its end. Packets are then examined
+    /// only to join each other: one that meets no other packet of its flow in the call leaves as it came,
+    /// whatever its checksum. Default: 0.
     pub flush_at_end: u8,
     /// Bytes of the virtio header that leaves with each packet: 10, 12 or 24; 0 for none. Default:
     /// 0. With it, the checksum of merged packets is left to the reader of the header.
@@ -292,6 +294,8 @@ pub struct BurstPacket {
     pub first: usize,
     /// Number of packets in it.
     pub packets: usize,
+    /// Which packets of the burst they are, in the order of their bytes: as many numbers.
+    pub numbers: *const usize,
 }
 
 /// Segments one behind the other, each with the bytes before and after it, so that they can be sent
@@ -416,8 +420,7 @@ impl Config {
             creation: if self.on_syn == 0 { Creation::OnData } else { Creation::OnSyn },
             hold_budget: Duration::from_nanos(self.hold_budget_ns),
             idle_floor: Duration::from_nanos(self.idle_floor_ns),
-            // A call may consist of several batches.
-            flush_at_batch_end: false,
+            flush_at_batch_end: self.flush_at_end != 0,
             restore_order: self.as_arrived == 0,
             flush_quiet_at_batch_end: false,
             // What cannot be described leaves without a header, and can be segmented.

@@ -34,8 +34,8 @@ fn address(socket: &BatchSocket) -> SocketAddr {
 /// Adds a frame that is one datagram of `len` bytes, of which the first is `mark`: by both functions
 /// in turn.
 fn push(batcher: &mut Batcher, to: Destination<'_>, mark: u8, len: usize) -> std::io::Result<()> {
-    let mut frame = content(len - 1);
-    let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("plain");
+    let frame = content(len - 1);
+    let mut segments = cut(LinkType::Raw, &Header::default(), &frame).expect("plain");
     if mark.is_multiple_of(2) {
         let room = Room { front: 1, back: 0 };
         return batcher.push(to, &mut segments, room, |datagram| datagram[0] = mark);
@@ -154,8 +154,8 @@ fn segments_encrypted_into_other_memory_arrive_in_order() {
     let [near, far] = pair();
     let (mut batcher, mut expected) = (Batcher::new(), Vec::new());
     for (at, len) in [900, 900, 900, 20, 900, 901, 1, 30_000].into_iter().enumerate() {
-        let mut frame = content(len);
-        let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("no header");
+        let frame = content(len);
+        let mut segments = cut(LinkType::Raw, &Header::default(), &frame).expect("no header");
         let pushed = batcher.push_with(&near, &mut segments, 9, |packet, datagram| {
             assert_eq!((packet.len(), datagram.len()), (len, len + 9));
             datagram[..=len].copy_from_slice(&[&[at as u8], packet].concat());
@@ -190,8 +190,8 @@ fn an_error_of_an_earlier_datagram_loses_no_later_one() {
     assert!(linecard_tun::wait(&[client.as_fd()], PATIENCE).expect("one descriptor"));
     let peer = BatchSocket::new(UdpSocket::bind(address).expect("it is free")).expect("a socket");
     let mut batcher = Batcher::new();
-    for mut frame in [*b"line", *b"card"] {
-        let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("plain");
+    for frame in [*b"line", *b"card"] {
+        let mut segments = cut(LinkType::Raw, &Header::default(), &frame).expect("plain");
         batcher.push(&client, &mut segments, Room::default(), |_| {}).expect("it has room");
     }
     batcher.flush(&client).expect("somebody listens");
@@ -202,8 +202,8 @@ fn an_error_of_an_earlier_datagram_loses_no_later_one() {
 #[test]
 fn a_segment_that_no_datagram_can_hold_is_refused_before_it_is_taken() {
     let [client, _peer] = pair();
-    let (mut frame, mut batcher) = (content(65_500), Batcher::new());
-    let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame).expect("plain");
+    let (frame, mut batcher) = (content(65_500), Batcher::new());
+    let mut segments = cut(LinkType::Raw, &Header::default(), &frame).expect("plain");
     let room = Room { front: 8, back: usize::MAX };
     for error in [
         batcher.push(&client, &mut segments, room, |_| panic!("sealed")).expect_err("too long"),
@@ -275,12 +275,12 @@ fn segments_of_large_packets_stay_in_order_for_each_address() {
     // 40 segments each: a call ends between two packets, and in the middle of one.
     for mark in 0..6 {
         let at = usize::from(mark) % 2;
-        let (header, mut frame) = large(mark);
+        let (header, frame) = large(mark);
         let mut out = vec![0; 1 << 16];
-        let mut whole = cut(LinkType::Raw, &header, &mut frame).expect("it is consistent");
+        let mut whole = cut(LinkType::Raw, &header, &frame).expect("it is consistent");
         let mut run = whole.write(Room::default(), &mut out).expect("room").expect("segments");
         expected[at].extend(run.segments().map(|segment| segment.to_vec()));
-        let mut segments = cut(LinkType::Raw, &header, &mut frame).expect("it is consistent");
+        let mut segments = cut(LinkType::Raw, &header, &frame).expect("it is consistent");
         let to = server.to(address(&peers[at]));
         batcher.push(to, &mut segments, Room::default(), |_| {}).expect("there is room");
     }

@@ -1,7 +1,7 @@
 //! Every limit of the coalescer's configuration holds, at its exact value, and whatever time does.
 
 use core::time::Duration;
-use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Refusal};
+use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Input, Refusal};
 use linecard::offload::segment::segment;
 use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet};
 use linecard::rng::Rng;
@@ -349,14 +349,16 @@ fn packets_left_by_a_panic_do_not_enter_the_next_batch() {
     let config = Config { flush_at_batch_end: true, ..Config::default() };
     let mut coalescer = linecard::offload::coalesce::Coalescer::new(config);
     let mut frames: Vec<Vec<u8>> = (1..=3).map(|port| of(port, 0).bytes()).collect();
-    let common = (LinkType::Ethernet, Meta::default());
+    fn input(frames: &mut Vec<Vec<u8>>) -> Input<'_, Vec<u8>> {
+        Input::Frames(frames, LinkType::Ethernet, Meta::default())
+    }
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        coalescer.push_frames(&mut frames, common, Instant::ZERO, &mut |_, _| panic!("meant"));
+        coalescer.push_batch(input(&mut frames), Instant::ZERO, &mut |_, _| panic!("meant"));
     }));
     assert!(panicked.is_err());
     let mut left = 0;
     let mut frames = vec![of(4, 0).bytes()];
-    coalescer.push_frames(&mut frames, common, Instant::ZERO, &mut |_, _| left += 1);
+    coalescer.push_batch(input(&mut frames), Instant::ZERO, &mut |_, _| left += 1);
     assert_eq!(left, 1);
 }
 

@@ -3,14 +3,17 @@
 //! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks longer; see `linecard_testkit::packets::seeds`.
 
 use linecard::offload::burst::{BurstCounters, Merged, Merger, Room, cut, stride};
-use linecard::offload::coalesce::{ChecksumPolicy, Config, Refusal};
+use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Input, Refusal};
 use linecard::offload::segment::SegmentError;
 use linecard::offload::virtio::{Device, Format, Header, Identifications, flag, gso_type};
+use linecard::packet::checksum::Sum;
 use linecard::packet::{ChecksumState, LinkType, Meta};
 use linecard::rng::Rng;
-use linecard_testkit::packets::frame::{Field, Frame};
+use linecard::time::Instant;
+use linecard_testkit::packets::frame::{ACK, Field, Frame};
 use linecard_testkit::packets::traffic::{Arrival, Scenario, scenario, tunnelled};
 use linecard_testkit::packets::{between, burst, for_seeds, is_whole, pick};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const PACKETS: usize = 500;
 
@@ -87,7 +90,7 @@ fn too_little_room_says_how_much_is_needed() {
     let header = Header { flags, gso_type, gso_size, csum_start, csum_offset, ..Header::default() };
     for (front, back) in [(0, 0), (8, 16), (usize::MAX, 1)] {
         let room = Room { front, back };
-        let mut segments = cut(LinkType::Raw, &header, &mut frame).expect("described");
+        let mut segments = cut(LinkType::Raw, &header, &frame).expect("described");
         for len in [0, 10, 30, 31, 54, 55] {
             let mut out = vec![0; len];
             match segments.write(room, &mut out) {
@@ -220,12 +223,108 @@ fn merge_all(frames: &[Vec<u8>]) -> (Vec<Vec<Vec<u8>>>, BurstCounters) {
     });
     let mut left = Vec::new();
     let out = &mut |merged: Merged<'_>| {
-        let mut frame = merged.slices.concat();
-        let mut whole = cut(LinkType::Ethernet, &merged.header, &mut frame).expect("described");
+        let frame = merged.slices.concat();
+        let mut whole = cut(LinkType::Ethernet, &merged.header, &frame).expect("described");
         let mut out = vec![0; whole.count() * whole.max_len()];
         let mut run = whole.write(Room::default(), &mut out).expect("room").expect("at least one");
         left.push(run.segments().map(|segment| segment.to_vec()).collect());
     };
     merger.merge_burst(&mut buffer, ranges, out).expect("inside");
     (left, *merger.counters())
+}
+
+/// 12 packets of two flows, which leave as two merged ones and some alone.
+fn mixed() -> Vec<Vec<u8>> {
+    let data = |port: u16, index: u32| Frame {
+        ports: (port, 80),
+        sequence: 1_000 + 10 * index,
+        payload: vec![7; 10],
+        ..Frame::default()
+    };
+    let runs = [1, 2].into_iter().flat_map(|port| (0..4).map(move |index| data(port, index)));
+    runs.chain((3..7).map(|port| data(port, 0))).map(|frame| frame.bytes()).collect()
+}
+
+#[test]
+fn a_merged_packet_says_which_packets_are_in_it() {
+    let frames = mixed();
+    let mut merger = Merger::new(LinkType::Ethernet, Config::burst());
+    let (len, mut buffer) = (frames[0].len(), frames.concat());
+    let mut groups = Vec::new();
+    let out = &mut |merged: Merged<'_>| {
+        let numbers: Vec<usize> = merged.numbers().collect();
+        assert_eq!((numbers[0], numbers.len()), (merged.first, merged.packets));
+        groups.push(numbers);
+    };
+    let total = buffer.len();
+    merger.merge_burst(&mut buffer, stride(total, len), out).expect("inside");
+    groups.sort();
+    let expected: [&[usize]; 6] = [&[0, 1, 2, 3], &[4, 5, 6, 7], &[8], &[9], &[10], &[11]];
+    assert_eq!(groups, expected);
+    let counters = merger.counters();
+    assert_eq!((counters.packets_out, counters.alone, counters.merged), (6, 4, 6));
+}
+
+#[test]
+fn counters_add_up_after_the_callers_function_has_panicked() {
+    let frames = mixed();
+    let (len, whole) = (frames[0].len(), frames.concat());
+    for last in 1..=6 {
+        let mut merger = Merger::new(LinkType::Ethernet, Config::burst());
+        let (mut buffer, mut calls) = (whole.clone(), 0);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _merged = merger.merge_burst(&mut buffer, stride(whole.len(), len), &mut |_| {
+                calls += 1;
+                assert!(calls < last, "meant");
+            });
+        }));
+        assert!(panicked.is_err());
+        let counters = *merger.counters();
+        assert_eq!(counters.packets_out, last);
+        assert_eq!(counters.packets_in, counters.packets_out + counters.merged);
+        assert_eq!(counters.flushed.total() + counters.refused.total(), last);
+        // And the next burst is whole.
+        let mut buffer = whole.clone();
+        merger.merge_burst(&mut buffer, stride(whole.len(), len), &mut |_| ()).expect("inside");
+        assert_eq!(merger.counters().packets_in, counters.packets_in + 12);
+    }
+}
+
+#[test]
+fn counters_of_a_coalescer_add_up_after_a_panic() {
+    for (config, last) in [(Config::burst(), 1), (Config::burst(), 4), (Config::holding(), 1)] {
+        let mut coalescer = Coalescer::new(config);
+        let mut frames = mixed();
+        // A packet that does not merge leaves at once where packets are held, too.
+        frames.push(Frame { flags: ACK, payload: vec![], ..Frame::default() }.bytes());
+        let (mut calls, now) = (0, Instant::ZERO);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let input = Input::Frames(&mut frames, LinkType::Ethernet, Meta::default());
+            coalescer.push_batch(input, now, &mut |_, _| {
+                calls += 1;
+                assert!(calls < last, "meant");
+            });
+        }));
+        assert!(panicked.is_err());
+        let counters = coalescer.counters();
+        let left = counters.packets_out + counters.merged + coalescer.held() as u64;
+        assert_eq!(counters.packets_in, left);
+    }
+}
+
+#[test]
+fn a_frame_is_cut_again_from_the_same_bytes() {
+    let frame = Frame { payload: vec![7; 10], ..Frame::default() }.bytes();
+    let (csum_start, csum_offset) = (34, 16);
+    let header = Header { flags: flag::NEEDS_CSUM, csum_start, csum_offset, ..Header::default() };
+    let mut deferred = frame.clone();
+    // The sum of the pseudo header: addresses, protocol and length.
+    let pseudo = Sum::of(&frame[26..34]).plus(Sum::of(&[0, 6, 0, 30]));
+    deferred[50..52].copy_from_slice(&(!pseudo.checksum()).to_be_bytes());
+    for _ in 0..2 {
+        let mut out = [0; 100];
+        let mut segments = cut(LinkType::Ethernet, &header, &deferred).expect("it is described");
+        let run = segments.write(Room::default(), &mut out).expect("room").expect("a frame");
+        assert!(run.bytes() == frame, "{:02x?}", run.bytes());
+    }
 }

@@ -1,8 +1,8 @@
 //! Packets that are predicted merge just as they do the long way: with any bit of any header
 //! changed, whether they come one by one, in a batch or as frames.
 
-use linecard::offload::coalesce::{Config, Counters};
-use linecard::packet::{Batch, ChecksumState, LayerKind, LinkType, Meta};
+use linecard::offload::coalesce::{Config, Counters, Input};
+use linecard::packet::{Batch, ChecksumState, LayerKind, LinkType, Meta, Packet};
 use linecard::time::Instant;
 use linecard_testkit::packets::coalescer::Out;
 use linecard_testkit::packets::fragments::seal;
@@ -20,6 +20,7 @@ const FRAMES: usize = 6;
 enum Way {
     OneByOne,
     InABatch,
+    InAList,
     AsFrames,
 }
 
@@ -39,9 +40,13 @@ fn coalesce(frames: &[Vec<u8>], (link, meta): (LinkType, Meta), way: Way) -> (Ve
             packets.for_each(|packet| batch.push(packet).expect("fewer than 64"));
             coalescer.push_batch(&mut batch, now, &mut out);
         }
+        Way::InAList => {
+            let mut list: Vec<Packet<Buffer>> = packets.collect();
+            coalescer.push_batch(&mut list, now, &mut out);
+        }
         Way::AsFrames => {
             let mut frames: Vec<Buffer> = packets.map(|packet| packet.into_parts().0).collect();
-            coalescer.push_frames(&mut frames, (link, meta), now, &mut out);
+            coalescer.push_batch(Input::Frames(&mut frames, link, meta), now, &mut out);
         }
     }
     real.stop();
@@ -52,7 +57,7 @@ fn coalesce(frames: &[Vec<u8>], (link, meta): (LinkType, Meta), way: Way) -> (Ve
 fn same_all_ways(frames: &[Vec<u8>], link: LinkType, checksum: ChecksumState) -> usize {
     let meta = Meta { checksum, ..Meta::default() };
     let (outs, counters) = coalesce(frames, (link, meta), Way::OneByOne);
-    for way in [Way::InABatch, Way::AsFrames] {
+    for way in [Way::InABatch, Way::InAList, Way::AsFrames] {
         let (others, other) = coalesce(frames, (link, meta), way);
         assert_eq!(others, outs, "{way:?}");
         let numbers = |counters: &Counters| {

@@ -172,14 +172,13 @@ pub unsafe extern "C" fn linecard_merger_reason_count(
 /// The first of the `count` slices is the virtio header, 10, 12 or 24 bytes, little endian; the
 /// second begins the frame, and has all of its headers; others may follow, as in the descriptors of
 /// a virtual machine's queue, whose headers have to be copied out of the machine's memory first:
-/// nobody else may write to them. Segments are written to `output->buffer` as long as they fit, with
+/// nobody may write to them during the call. Segments are written to `output->buffer` as long as they fit, with
 /// `front` bytes before and `back` bytes after each, which are left as they are. The callback takes
 /// them; then the buffer is filled again, until all segments have left.
 ///
 /// The frame is checked before the first segment: an error code names the wrong field of the virtio
 /// header, or says that the buffer has no room for even one segment, and the callback has not been
-/// called. The checksum of a frame that is not to be segmented is completed in place, so do not cut
-/// it twice.
+/// called. The frame is only read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_cut(
     link: u8,
@@ -199,17 +198,17 @@ pub unsafe extern "C" fn linecard_cut(
         }
         // SAFETY: a `Piece` is a slice that has been checked.
         let rest = unsafe { array(rest.as_ptr().cast::<Piece>(), rest.len()) }?;
-        // SAFETY: the slices are readable, nobody else uses them, and those written to, the head of
-        // the frame and the buffer, overlap no other.
+        // SAFETY: the slices are readable, nobody else writes to them, and the buffer, which is written
+        // to, overlaps no other.
         let (virtio, head, buffer) = unsafe {
             let virtio = array(virtio.data.cast_const(), virtio.len)?;
             let buffer = array_mut(output.buffer.data, output.buffer.len)?;
-            (virtio, array_mut(head.data, head.len)?, buffer)
+            (virtio, array(head.data.cast_const(), head.len)?, buffer)
         };
         // SAFETY: the callback takes this context, and a run that is there while it runs.
         let mut out = |run: &_| unsafe { callback(context, ptr::from_ref(run)) };
         let room = Room { front: output.front, back: output.back };
-        burst::cut(Described { link, virtio, head, rest }, room, buffer, &mut out)
+        burst::cut(&Described { link, virtio, head, rest }, room, buffer, &mut out)
     })
 }
 

@@ -121,8 +121,10 @@ impl Plan {
             false => format!("address replace {address} brd + dev {device}\n"),
         });
         let routes = self.routes.iter();
-        let routes = routes.map(|(family, route)| {
-            format!("{family} route replace {route} dev {device}\n").replacen("-4 ", "", 1)
+        // A batch has no options: the destination says which protocol it is.
+        let routes = routes.map(|(family, route)| match (*family, route.strip_prefix("default")) {
+            ("-6", Some(way)) => format!("route replace ::/0{way} dev {device}\n"),
+            _ => format!("route replace {route} dev {device}\n"),
         });
         addresses.chain(routes).collect()
     }
@@ -220,7 +222,7 @@ mod tests {
             "address replace 192.0.2.7/24 brd + dev lc0\n\
              address replace 2001:db8::7/64 dev lc0 nodad\n\
              route replace 10.0.0.0/8 via 192.0.2.2 dev lc0\n\
-             -6 route replace default via 2001:db8::1 dev lc0\n"
+             route replace ::/0 via 2001:db8::1 dev lc0\n"
         );
         assert_eq!(
             plan.removed("eth0"),

@@ -109,8 +109,7 @@ fn cut_again(rng: &mut Rng, (left, config): (&Left, &Config), burst: &[Arrival])
     }
     let link = burst[0].link;
     let room = Room { front: rng.below(20) as usize, back: rng.below(20) as usize };
-    let mut frame = left.frame.clone();
-    let whole = cut(link, &left.header, &mut frame).expect("described");
+    let whole = cut(link, &left.header, &left.frame).expect("described");
     let longest = whole.max_len() + room.front + room.back;
     let out = &mut vec![0xEE; longest * between(rng, 1, 70) as usize];
     assert_eq!(whole.count(), left.packets.len());
@@ -130,8 +129,8 @@ fn cut_again(rng: &mut Rng, (left, config): (&Left, &Config), burst: &[Arrival])
         }
     }
     let pieces = in_pieces(rng, left);
-    let mut head = pieces[0].clone();
-    let mut scattered = cut_pieces(link, &left.header, &mut head, &pieces[1..]).expect("described");
+    let scattered = cut_pieces(link, &left.header, &pieces[0], &pieces[1..]);
+    let mut scattered = scattered.expect("described");
     let mut others = Vec::new();
     while let Some(mut run) = scattered.write(Room::default(), out).expect("room for one") {
         others.extend(run.segments().map(|segment| segment.to_vec()));

@@ -4,7 +4,7 @@ use super::coalescer::{Out, Twin};
 use super::frame::{Frame, be32};
 use super::plain;
 use super::traffic::{Arrival, Scenario};
-use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush, Refusal};
+use linecard::offload::coalesce::{Coalescer, Config, Exit, Flush, Input, Refusal};
 use linecard::offload::segment::segment;
 use linecard::packet::{Batch, Form, Layout, LinkType, Meta, Packet};
 use linecard::time::Instant;
@@ -76,10 +76,10 @@ impl Real {
         let mut out = |packet, exit| out.push((packet, exit));
         self.batches += 1;
         match common(batch) {
-            Some(common) if self.batches.is_multiple_of(2) => {
+            Some((link, meta)) if self.batches.is_multiple_of(2) => {
                 let mut frames = batch.drain().map(|packet| packet.into_parts().0).collect();
                 self.as_frames += 1;
-                self.coalescer.push_frames(&mut frames, common, now, &mut out);
+                self.coalescer.push_batch(Input::Frames(&mut frames, link, meta), now, &mut out);
             }
             _ => self.coalescer.push_batch(batch, now, &mut out),
         }

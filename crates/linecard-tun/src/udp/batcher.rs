@@ -37,8 +37,8 @@ const MAX_MOVED: usize = 16 << 10;
 /// client.socket().connect(server.local_addr()?)?;
 ///
 /// let mut batcher = Batcher::new();
-/// for mut frame in [*b"line", *b"card"] {
-///     let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame)?;
+/// for frame in [*b"line", *b"card"] {
+///     let mut segments = cut(LinkType::Raw, &Header::default(), &frame)?;
 ///     // A byte in front of each, which is filled in here; encryption would be done here, too.
 ///     let room = Room { front: 1, back: 0 };
 ///     batcher.push(&client, &mut segments, room, |datagram| datagram[0] = b'>')?;
@@ -66,8 +66,8 @@ const MAX_MOVED: usize = 16 << 10;
 /// let server = BatchSocket::new(UdpSocket::bind("127.0.0.1:0")?)?;
 ///
 /// let mut batcher = Batcher::new();
-/// for (mut frame, peer) in [(*b"1st", 0), (*b"2nd", 1), (*b"3rd", 0)] {
-///     let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame)?;
+/// for (frame, peer) in [(*b"1st", 0), (*b"2nd", 1), (*b"3rd", 0)] {
+///     let mut segments = cut(LinkType::Raw, &Header::default(), &frame)?;
 ///     let address = peers[peer].local_addr()?;
 ///     batcher.push(server.to(address), &mut segments, Room::default(), |_datagram| {})?;
 /// }
@@ -165,8 +165,8 @@ impl Batcher {
     /// # let server = UdpSocket::bind("127.0.0.1:0")?;
     /// # let client = BatchSocket::new(UdpSocket::bind("127.0.0.1:0")?)?;
     /// # client.socket().connect(server.local_addr()?)?;
-    /// # let (mut batcher, mut frame) = (Batcher::new(), *b"card");
-    /// let mut segments = cut(LinkType::Raw, &Header::default(), &mut frame)?;
+    /// # let (mut batcher, frame) = (Batcher::new(), *b"card");
+    /// let mut segments = cut(LinkType::Raw, &Header::default(), &frame)?;
     /// batcher.push_with(&client, &mut segments, 4, |packet, datagram| {
     ///     let len = 4 + packet.len();
     ///     datagram[..len].copy_from_slice(&[b"line", packet].concat());

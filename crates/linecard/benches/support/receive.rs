@@ -2,7 +2,7 @@
 
 use super::Slot;
 use super::measure::{Account, Receive};
-use linecard::offload::coalesce::{Coalescer, Config, Flush};
+use linecard::offload::coalesce::{Coalescer, Config, Flush, Input};
 use linecard::packet::{Batch, LinkType, Meta, Packet};
 use linecard::time::Instant;
 
@@ -34,7 +34,8 @@ impl<'a> Receive<'a> for Coalesce<'a> {
         let Self { link, meta, coalescer, batch, out } = self;
         let meta = Meta { timestamp: now, ..*meta };
         let Some(batch) = batch else {
-            coalescer.push_frames(burst, (*link, meta), now, &mut |packet, _| out.push(packet));
+            let frames = Input::Frames(burst, *link, meta);
+            coalescer.push_batch(frames, now, &mut |packet, _| out.push(packet));
             return;
         };
         for slot in burst.drain(..) {

@@ -104,8 +104,7 @@ impl Config {
 
     /// For programs that receive packets in bursts and hold none: everything leaves at the end of
     /// its batch, and what merges can be described to a device. So no packet is delayed and no
-    /// timer is needed with [`push_batch`](super::Coalescer::push_batch),
-    /// [`push_frames`](super::Coalescer::push_frames) and
+    /// timer is needed with [`push_batch`](super::Coalescer::push_batch) and
     /// [`Merger`](crate::offload::burst::Merger); [`push`](super::Coalescer::push) takes a packet that
     /// has no batch, and holds it. Identifications of IPv4 that stand still are counted up when such a
     /// merged packet is cut, unless the device is

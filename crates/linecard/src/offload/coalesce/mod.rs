@@ -22,6 +22,7 @@ mod config;
 mod counters;
 mod fresh;
 mod ids;
+mod input;
 mod merge;
 mod patch;
 mod predict;
@@ -37,16 +38,17 @@ pub(super) use bypass::{has_ip_options, may_belong_to_a_flow};
 pub(crate) use candidate::MIN_FRAME;
 pub use config::{ChecksumPolicy, Config, Creation};
 pub use counters::Counters;
+pub use input::Input;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
 
 use crate::offload::ends::Ends;
 use crate::offload::lists::Lists;
 use crate::offload::timer::Wheel;
-use crate::packet::{BATCH, Batch, FlowHasher, LinkType, Meta, Packet, Piece};
+use crate::packet::{BATCH, FlowHasher, LinkType, Meta, Packet, Piece};
 use crate::time::{Instant, ns};
 use ahead::Known;
 use alloc::vec::Vec;
-use arrivals::{Arrivals, Frames, Packets, Upcoming};
+use arrivals::{Arrivals, Frames, Packets};
 use burst::Burst;
 use candidate::Candidate;
 use fresh::Fresh;
@@ -207,63 +209,85 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         oldest.into_iter().chain(idle).min()
     }
 
-    /// Processes all packets of a batch. Packets that leave go to `out`, each with its reason.
-    pub fn push_batch<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        batch: &mut Batch<B>,
-        now: Instant,
-        out: &mut F,
-    ) {
-        self.advance(now, out);
-        let mut packets = batch.take_list();
-        if self.holds_none_of(packets.len()) && !packets.iter().any(Packet::is_merged) {
-            self.merge_packets(packets.drain(..), out);
-            batch.set_list(packets);
-            return;
-        }
-        self.push_all(&mut Packets(packets.drain(..)), out);
-        batch.set_list(packets);
-        self.end_batch(out);
-    }
-
-    /// Processes all frames of a list of any length, which share the same metadata. A packet is
-    /// made only of those that do not simply continue held data. Packets that leave go to `out`,
-    /// each with its reason. With [`Config::flush_at_batch_end`], a list for which the limits of held
-    /// packets and bytes leave no room is merged in parts for which they do, by default of 512 frames.
+    /// Processes what arrived together: a [`Batch`], a list of packets, or a list of frames that share their
+    /// metadata ([`Input`]); it is emptied. Packets that leave go to `out`, each with its reason.
     ///
     /// ```
-    /// use linecard::offload::coalesce::{Coalescer, Config};
-    /// use linecard::packet::{LinkType, Meta};
+    /// use linecard::offload::coalesce::{Coalescer, Config, Input};
+    /// use linecard::packet::{LinkType, Meta, Packet};
     /// use linecard::time::Instant;
     ///
-    /// let mut coalescer = Coalescer::new(Config::default());
-    /// let mut frames = vec![vec![0_u8; 60]; 3];
+    /// let mut coalescer = Coalescer::new(Config::burst());
     /// let mut out = Vec::new();
     /// let now = Instant::from_ns(1);
     /// let meta = Meta { timestamp: now, ..Meta::default() };
-    /// coalescer.push_frames(&mut frames, (LinkType::Ethernet, meta), now, &mut |packet, _| {
-    ///     out.push(packet);
-    /// });
-    /// assert!(frames.is_empty());
-    /// assert_eq!(out.len(), 3); // They are not an IP.
+    /// let mut packets = vec![Packet::new(vec![0_u8; 60], LinkType::Ethernet, meta)];
+    /// coalescer.push_batch(&mut packets, now, &mut |packet, _| out.push(packet));
+    ///
+    /// let mut frames = vec![vec![0_u8; 60]; 3];
+    /// let input = Input::Frames(&mut frames, LinkType::Ethernet, meta);
+    /// coalescer.push_batch(input, now, &mut |packet, _| out.push(packet));
+    /// assert!(packets.is_empty() && frames.is_empty());
+    /// assert_eq!(out.len(), 4); // They are not an IP.
     /// ```
-    pub fn push_frames<F: FnMut(Packet<B>, Exit)>(
+    pub fn push_batch<'i, F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        frames: &mut Vec<B>,
-        (link, meta): (LinkType, Meta),
+        input: impl Into<Input<'i, B>>,
         now: Instant,
         out: &mut F,
-    ) {
+    ) where
+        B: 'i,
+    {
         self.advance(now, out);
-        let part = self.part_of(frames.len());
-        if self.holds_none_of(part) {
-            while !frames.is_empty() {
-                let part = frames.drain(..part.min(frames.len()));
-                self.merge_frames(part, (link, meta), out);
+        match input.into() {
+            Input::Batch(batch) => {
+                let mut packets = batch.take_list();
+                self.push_packets(&mut packets, out);
+                batch.set_list(packets);
+            }
+            Input::Packets(packets) => self.push_packets(packets, out),
+            Input::Frames(frames, link, meta) => self.push_frames(frames, (link, meta), out),
+        }
+    }
+
+    fn push_packets<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        packets: &mut Vec<Packet<B>>,
+        out: &mut F,
+    ) {
+        let part = self.part_of(packets.len());
+        if self.holds_none_of(part) && !packets.iter().any(Packet::is_merged) {
+            while !packets.is_empty() {
+                self.merge_packets(packets.drain(..part.min(packets.len())), out);
             }
             return;
         }
-        let mut arrivals = Frames::new(frames.drain(..), link, meta);
+        self.push_list(Packets(packets.drain(..)), out);
+    }
+
+    fn push_frames<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        frames: &mut Vec<B>,
+        (link, meta): (LinkType, Meta),
+        out: &mut F,
+    ) {
+        let part = self.part_of(frames.len());
+        if self.holds_none_of(part) {
+            while !frames.is_empty() {
+                self.merge_frames(frames.drain(..part.min(frames.len())), (link, meta), out);
+            }
+            return;
+        }
+        self.push_list(Frames::new(frames.drain(..), link, meta), out);
+    }
+
+    /// Processes all packets of a list, where some may be held.
+    #[inline(always)]
+    fn push_list<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        mut arrivals: A,
+        out: &mut F,
+    ) {
         while arrivals.len() > 0 {
             self.settle();
             self.push_all(&mut arrivals, out);
@@ -313,8 +337,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Processes a packet that arrived at `now`, after flushing what is due. If `now` lies before
-    /// the latest time given, that latest time is used.
+    /// Processes a packet that arrived at `now`, after flushing what is due: as
+    /// [`push_batch`](Self::push_batch) does with a batch that goes on, so that nothing is flushed at its
+    /// end. If `now` lies before the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         packet: Packet<B>,

@@ -39,11 +39,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         // Packets are left where the caller's function has panicked.
         burst_packets.clear();
         burst_packets.extend(packets.map(Some));
-        counters.packets_in += burst_packets.len() as u64;
         let way = Way { counters, chains, out, alone: AllAlone::default(), alone_bytes: 0 };
         let mut store = OwnedPackets { packets: burst_packets, way };
         burst.merge(config, &mut store);
-        store.way.finish();
+        drop(store);
         burst_packets.clear();
     }
 
@@ -56,11 +55,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let Self { burst, burst_frames, config, counters, chains, .. } = self;
         burst_frames.clear();
         burst_frames.extend(frames.map(Some));
-        counters.packets_in += burst_frames.len() as u64;
         let way = Way { counters, chains, out, alone: AllAlone::default(), alone_bytes: 0 };
         let mut store = OwnedFrames { frames: burst_frames, link, meta, way };
         burst.merge(config, &mut store);
-        store.way.finish();
+        drop(store);
         burst_frames.clear();
     }
 }

@@ -16,7 +16,7 @@ pub struct Room {
     pub back: usize,
 }
 
-/// Why a frame cannot be cut. Nothing was written.
+/// Why a frame cannot be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CutError {
@@ -59,8 +59,16 @@ pub struct FrameSegments<'f, P = &'f [u8]> {
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each frame")]
 enum Kind<'f, P> {
     /// As it is; none once it has been written.
-    Whole(Option<(&'f [u8], &'f [P])>),
+    Whole(Option<Whole<'f, P>>),
     Segments(Segments<'f, P>),
+}
+
+#[derive(Debug)]
+struct Whole<'f, P> {
+    head: &'f [u8],
+    rest: &'f [P],
+    /// The place and value of a checksum that is left to us.
+    checksum: Option<(usize, [u8; 2])>,
 }
 
 /// Segments in a row, each with its room: all have one length, except that the last segment of a
@@ -92,7 +100,7 @@ impl Run<'_> {
 
 /// Divides `frame` as `header` asks for, in the order of the segments: by `gso_size`, with complete
 /// headers and checksums. A frame that is not to be segmented is one segment; if its checksum is
-/// left to the device, it is completed in place.
+/// left to the device, it is completed. The frame itself is only read.
 ///
 /// ```
 /// use linecard::offload::burst::{Room, cut};
@@ -105,7 +113,7 @@ impl Run<'_> {
 /// let (gso_size, csum_start, csum_offset) = (3, 20, 6);
 /// let header = Header { flags, gso_type, gso_size, csum_start, csum_offset, ..Header::default() };
 ///
-/// let mut segments = cut(LinkType::Raw, &header, &mut frame)?;
+/// let mut segments = cut(LinkType::Raw, &header, &frame)?;
 /// let mut out = [0; 256];
 /// // 8 bytes for a header of our own, and 16 for a tag.
 /// while let Some(mut run) = segments.write(Room { front: 8, back: 16 }, &mut out)? {
@@ -124,11 +132,10 @@ impl Run<'_> {
 ///   [`MAX_HEADER_LEN`](crate::packet::MAX_HEADER_LEN) bytes, or segments that are too long for one
 ///   of their length fields.
 ///
-/// The frame is unchanged then.
 pub fn cut<'f>(
     link: LinkType,
     header: &Header,
-    frame: &'f mut [u8],
+    frame: &'f [u8],
 ) -> Result<FrameSegments<'f>, CutError> {
     cut_pieces(link, header, frame, &[])
 }
@@ -147,18 +154,16 @@ pub fn cut<'f>(
 /// - Of another frame, whose checksum is to be completed, the sum starts beyond `head`
 ///   ([`FieldError::CsumStart`]), or the checksum field does not lie in `head`
 ///   ([`FieldError::CsumOffset`]).
-///
-/// The frame is unchanged then.
 pub fn cut_pieces<'f, P: AsRef<[u8]>>(
     link: LinkType,
     header: &Header,
-    head: &'f mut [u8],
+    head: &'f [u8],
     rest: &'f [P],
 ) -> Result<FrameSegments<'f, P>, CutError> {
     let behind: usize = rest.iter().map(|piece| piece.as_ref().len()).sum();
     let len = head.len() + behind;
     if *header == Header::default() {
-        return Ok(FrameSegments { kind: Kind::Whole(Some((head, rest))) });
+        return Ok(FrameSegments { kind: Kind::Whole(Some(Whole { head, rest, checksum: None })) });
     }
     let layout = Layout::parse_head(link, head, len);
     let gso = match header.check(head, &layout) {
@@ -168,8 +173,8 @@ pub fn cut_pieces<'f, P: AsRef<[u8]>>(
         Err(error) => return Err(error.into()),
     };
     let Some(gso) = gso else {
-        header.complete_checksum_of(head, rest.iter().map(AsRef::as_ref))?;
-        return Ok(FrameSegments { kind: Kind::Whole(Some((head, rest))) });
+        let checksum = header.whole_checksum(head, rest.iter().map(AsRef::as_ref))?;
+        return Ok(FrameSegments { kind: Kind::Whole(Some(Whole { head, rest, checksum })) });
     };
     if layout.end() != len {
         return Err(SegmentError::NotADatagram(Form::Padded).into());
@@ -195,9 +200,7 @@ impl<P: AsRef<[u8]>> FrameSegments<'_, P> {
     #[must_use]
     pub fn max_len(&self) -> usize {
         match &self.kind {
-            Kind::Whole(Some((head, rest))) => {
-                head.len() + rest.iter().map(|piece| piece.as_ref().len()).sum::<usize>()
-            }
+            Kind::Whole(Some(whole)) => whole.len(),
             Kind::Whole(None) => 0,
             Kind::Segments(segments) => segments.max_len(),
         }
@@ -251,20 +254,33 @@ impl<P: AsRef<[u8]>> FrameSegments<'_, P> {
         match &mut self.kind {
             Kind::Segments(segments) => Ok(segments.write_next(out)?.map(|written| written.len)),
             Kind::Whole(frame) => {
-                let Some((head, rest)) = *frame else { return Ok(None) };
-                let slices = || core::iter::once(head).chain(rest.iter().map(AsRef::as_ref));
-                let needed = slices().map(<[u8]>::len).sum();
-                if out.len() < needed {
-                    return Err(SegmentError::OutputTooSmall { room: out.len(), needed });
-                }
-                let mut at = 0;
-                for slice in slices() {
-                    out[at..at + slice.len()].copy_from_slice(slice);
-                    at += slice.len();
-                }
+                let Some(whole) = &*frame else { return Ok(None) };
+                let written = whole.write(out)?;
                 *frame = None;
-                Ok(Some(at))
+                Ok(Some(written))
             }
         }
+    }
+}
+
+impl<P: AsRef<[u8]>> Whole<'_, P> {
+    fn len(&self) -> usize {
+        self.head.len() + self.rest.iter().map(|piece| piece.as_ref().len()).sum::<usize>()
+    }
+
+    fn write(&self, out: &mut [u8]) -> Result<usize, SegmentError> {
+        let needed = self.len();
+        if out.len() < needed {
+            return Err(SegmentError::OutputTooSmall { room: out.len(), needed });
+        }
+        let mut at = 0;
+        for slice in core::iter::once(self.head).chain(self.rest.iter().map(AsRef::as_ref)) {
+            out[at..at + slice.len()].copy_from_slice(slice);
+            at += slice.len();
+        }
+        if let Some((at, checksum)) = self.checksum {
+            out[at..at + 2].copy_from_slice(&checksum);
+        }
+        Ok(needed)
     }
 }

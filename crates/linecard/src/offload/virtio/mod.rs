@@ -220,21 +220,24 @@ impl Header {
     ///
     /// If the fields point outside of the frame.
     pub fn complete_checksum(&self, frame: &mut [u8]) -> Result<(), FieldError> {
-        self.complete_checksum_of(frame, core::iter::empty())
+        if let Some((at, checksum)) = self.whole_checksum(frame, core::iter::empty())? {
+            frame[at..at + 2].copy_from_slice(&checksum);
+        }
+        Ok(())
     }
 
-    /// [`Header::complete_checksum`] for a frame that continues in pieces; the checksum field has to
-    /// be in the first part.
-    pub(super) fn complete_checksum_of<'a>(
+    /// The place and value of the checksum that [`flag::NEEDS_CSUM`] asks for, for a frame that
+    /// continues in pieces; the checksum field has to be in the first part.
+    pub(super) fn whole_checksum<'a>(
         &self,
-        frame: &mut [u8],
+        frame: &[u8],
         rest: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<(), FieldError> {
+    ) -> Result<Option<(usize, [u8; 2])>, FieldError> {
         if self.flags & flag::NEEDS_CSUM == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let (start, offset) = (usize::from(self.csum_start), usize::from(self.csum_offset));
-        let covered = frame.get_mut(start..).ok_or(FieldError::CsumStart(self.csum_start))?;
+        let covered = frame.get(start..).ok_or(FieldError::CsumStart(self.csum_start))?;
         let (mut sum, mut odd) = (Sum::of(covered), covered.len() % 2 == 1);
         for piece in rest {
             let next = Sum::of(piece);
@@ -242,11 +245,10 @@ impl Header {
             odd ^= piece.len() % 2 == 1;
         }
         let checksum = sum.checksum();
-        let field = covered.get_mut(offset..offset + 2);
-        let field = field.ok_or(FieldError::CsumOffset(self.csum_offset))?;
+        let field = covered.get(offset..offset + 2);
+        field.ok_or(FieldError::CsumOffset(self.csum_offset))?;
         // 0 would mean "no checksum" in UDP (RFC 768), whose checksum is at this offset.
         let checksum = if checksum == 0 && offset == UDP_FIELD { 0xFFFF } else { checksum };
-        field.copy_from_slice(&checksum.to_be_bytes());
-        Ok(())
+        Ok(Some((start + offset, checksum.to_be_bytes())))
     }
 }

@@ -104,7 +104,12 @@ impl<S: Store> Joining<'_, S> {
         };
         debug_assert_eq!(
             Candidate::examine(&self.store.view(first, note.layout), self.config, &[])
-                .map(|found| { self.aggregate(&self.store.view(first, note.layout), &found) }),
+                .map(|found| { self.aggregate(&self.store.view(first, note.layout), &found) })
+                // Nothing is held here: the end of a hold budget means nothing.
+                .map(|mut general| {
+                    general.spent = aggregate.spent;
+                    general
+                }),
             Ok(aggregate)
         );
         let mut open = Open { aggregate, last: note.first };

@@ -1,7 +1,7 @@
 //! The frames of a burst in memory that the caller lends.
 
 use super::flows::{Look, look_at_frame, parse_frame};
-use super::store::{AllAlone, Alone, Chain, Store};
+use super::store::{AllAlone, Alone, Chain, Further, Store};
 use super::{BurstCounters, Merged};
 use crate::offload::coalesce::Exit;
 use crate::offload::coalesce::aggregate::Aggregate;
@@ -38,13 +38,27 @@ pub(super) struct Lent<'a, F: ?Sized> {
     /// Empty; kept for its memory.
     pub(super) slices: &'a mut Vec<&'static [u8]>,
     pub(super) out: &'a mut F,
-    /// Packets that have left alone.
+    /// Packets that have left alone, not examined.
     pub(super) alone: AllAlone,
+    /// What has left: packets as they came, merged ones, and the packets in those.
+    pub(super) left: Left,
 }
 
-impl<F: ?Sized> Lent<'_, F> {
-    /// Counts what has left alone, all at once.
-    pub(super) fn finish(self) {
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    alone: u64,
+    merged: u64,
+    inside: u64,
+}
+
+/// Counts what has left, all at once: at the end of the burst, or when the caller's function panics.
+impl<F: ?Sized> Drop for Lent<'_, F> {
+    fn drop(&mut self) {
+        let Left { alone, merged, inside } = self.left;
+        self.counters.packets_in += alone + inside;
+        self.counters.packets_out += alone + merged;
+        self.counters.alone += alone;
+        self.counters.merged += inside - merged;
         for (exit, packets) in self.alone.counts() {
             match exit {
                 Exit::Passed(refusal) => self.counters.refused.count_n(refusal, packets),
@@ -57,10 +71,10 @@ impl<F: ?Sized> Lent<'_, F> {
 impl<F: FnMut(Merged<'_>) + ?Sized> Lent<'_, F> {
     #[inline(always)]
     fn pass(&mut self, at: usize) {
-        self.counters.packets_out += 1;
+        self.left.alone += 1;
         let bytes = &self.buffer[self.places[at].range()];
-        let header = Header::default();
-        (self.out)(Merged { header, slices: &[bytes], first: at, packets: 1 });
+        let (header, further) = (Header::default(), Further::default());
+        (self.out)(Merged { header, slices: &[bytes], first: at, packets: 1, further });
     }
 }
 
@@ -121,8 +135,8 @@ impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
     fn leave_merged(&mut self, chain: Chain<'_>, aggregate: &mut Aggregate, reason: Flush) {
         let (first, layout) = (chain.first, chain.layout);
         let packets = usize::from(aggregate.grown.count);
-        self.counters.packets_out += 1;
-        self.counters.merged += packets as u64 - 1;
+        self.left.merged += 1;
+        self.left.inside += packets as u64;
         self.counters.flushed.count(reason);
         // A device requires that the checksum is left to it.
         aggregate.checksum = ChecksumKind::Partial;
@@ -143,7 +157,8 @@ impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
         slices.push(bytes);
         let rest = chain.rest();
         slices.extend(rest.map(|(at, payload)| &self.buffer[self.places[at].range()][payload]));
-        (self.out)(Merged { header, slices: &slices, first, packets });
+        let further = chain.further();
+        (self.out)(Merged { header, slices: &slices, first, packets, further });
         slices.clear();
         // Of an empty list, this keeps only the memory.
         *self.slices = slices.into_iter().map(|_| &[][..]).collect();

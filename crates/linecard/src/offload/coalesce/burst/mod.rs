@@ -23,9 +23,10 @@ use core::error::Error;
 use core::fmt;
 use core::ops::Range;
 pub(super) use join::Burst;
-use lent::{Lent, Place};
+use lent::{Left, Lent, Place};
 pub(super) use owned::{OwnedFrames, OwnedPackets, Way};
 pub(super) use store::AllAlone;
+use store::Further;
 
 /// A range that does not lie inside of the buffer, ends before it starts, or starts beyond 4 GiB. Nothing
 /// was merged.
@@ -67,9 +68,15 @@ pub struct Merged<'a> {
     pub first: usize,
     /// The number of packets in it.
     pub packets: usize,
+    further: Further<'a>,
 }
 
 impl Merged<'_> {
+    /// Which packets of the burst are in it, in the order of their bytes: `first`, and those merged into it.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> {
+        core::iter::once(self.first).chain(self.further)
+    }
+
     /// Bytes of the frame.
     #[must_use]
     pub fn frame_len(&self) -> usize {
@@ -77,7 +84,8 @@ impl Merged<'_> {
     }
 }
 
-/// Counters of a [`Merger`]: `packets_in == packets_out + merged`.
+/// Counters of a [`Merger`]: `packets_in == packets_out + merged`, of all packets that were given to the
+/// caller's function. If that panics, the rest of the burst is lost and not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BurstCounters {
@@ -85,6 +93,8 @@ pub struct BurstCounters {
     pub packets_in: u64,
     /// Packets that left, merged ones counted once.
     pub packets_out: u64,
+    /// Of those that left, packets that stayed alone, and left as they came.
+    pub alone: u64,
     /// Packets merged into another.
     pub merged: u64,
     /// Why packets did not join earlier ones of their flow; later ones may still have joined them. A
@@ -114,10 +124,11 @@ pub struct BurstCounters {
 /// number of frames in a call.
 ///
 /// ```
-/// use linecard::offload::burst::{Merger, stride};
+/// use linecard::offload::burst::{Merger, Room, cut, stride};
 /// use linecard::offload::coalesce::Config;
-/// use linecard::offload::virtio::gso_type;
+/// use linecard::offload::virtio::{Endian, Format, Header, gso_type};
 /// use linecard::packet::LinkType;
+/// use std::io::{IoSlice, Read, Write};
 /// # fn datagram(id: u8) -> Vec<u8> {
 /// #     let mut bytes = vec![0x45, 0, 0, 32, 0, id, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
 /// #     let sum = linecard::packet::checksum::Sum::of(&bytes).checksum();
@@ -128,15 +139,32 @@ pub struct BurstCounters {
 /// # }
 /// // Two UDP datagrams of one flow, as a socket with UDP_GRO gives them: one behind the other.
 /// let mut buffer = [datagram(1), datagram(2)].concat();
+/// let received = buffer.clone();
+/// // The queue that the packets are written to. Another process reads it, or a kernel.
+/// let (mut reader, mut writer) = std::io::pipe()?;
 ///
 /// let mut merger = Merger::new(LinkType::Raw, Config::burst());
-/// let mut out = Vec::new();
 /// merger.merge_burst(&mut buffer, stride(64, 32), &mut |packet| {
-///     out.push((packet.header.gso_type, packet.header.gso_size, packet.slices.concat()));
+///     assert_eq!((packet.header.gso_type, packet.header.gso_size), (gso_type::UDP_L4, 4));
+///     assert!(packet.numbers().eq([0, 1]));
+///     let mut head = [0; Format::MAX_LEN];
+///     let len = packet.header.write(&mut head, Format::V1, Endian::Little).expect("V1 has no tunnels");
+///     let all = std::iter::once(&head[..len]).chain(packet.slices.iter().copied());
+///     let list: Vec<IoSlice<'_>> = all.map(IoSlice::new).collect();
+///     let written = writer.write_vectored(&list).expect("the pipe has room");
+///     assert_eq!(written, 12 + 28 + 2 * 4);
 /// })?;
-/// let [(kind, size, bytes)] = &out[..] else { panic!("one packet") };
-/// assert_eq!((*kind, *size, bytes.len()), (gso_type::UDP_L4, 4, 28 + 2 * 4));
-/// # Ok::<(), linecard::offload::burst::OutsideBuffer>(())
+///
+/// // The other end cuts it, which gives back what was received.
+/// let mut frame = [0; 12 + 36];
+/// reader.read_exact(&mut frame)?;
+/// let (head, frame) = frame.split_at(12);
+/// let header = Header::read(head, Format::V1, Endian::Little).expect("12 bytes");
+/// let mut segments = cut(LinkType::Raw, &header, frame)?;
+/// let mut out = [0; 64];
+/// let run = segments.write(Room::default(), &mut out)?.expect("two segments");
+/// assert_eq!((run.bytes(), run.size()), (&received[..], 32));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Merger {
@@ -222,9 +250,9 @@ impl Merger {
             slices: &mut self.slices,
             out,
             alone: AllAlone::default(),
+            left: Left::default(),
         };
         self.burst.merge(&self.config, &mut lent);
-        lent.finish();
         Ok(())
     }
 
@@ -242,7 +270,6 @@ impl Merger {
             };
             self.places.push(Place { start: first, len: size });
         }
-        self.counters.packets_in += self.places.len() as u64;
         Ok(())
     }
 }

@@ -20,13 +20,14 @@ pub(in crate::offload::coalesce) struct Way<'a, B, F> {
     pub(in crate::offload::coalesce) alone_bytes: u64,
 }
 
-impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
-    /// Counts what has left, all at once.
-    pub(in crate::offload::coalesce) fn finish(self) {
-        let counters = self.counters;
+/// Counts what has left alone, all at once: at the end of the burst, or when the caller's function panics.
+impl<B, F> Drop for Way<'_, B, F> {
+    fn drop(&mut self) {
+        let counters = &mut *self.counters;
         counters.bytes_in += self.alone_bytes;
         counters.bytes_out += self.alone_bytes;
         for (exit, packets) in self.alone.counts() {
+            counters.packets_in += packets;
             counters.packets_out += packets;
             match exit {
                 Exit::Passed(refusal) => {
@@ -42,11 +43,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
             }
         }
     }
+}
 
+impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
     #[inline(always)]
     fn leave(&mut self, packet: Packet<B>, exit: Exit) {
         let bytes = packet.bytes().len();
-        self.counters.bytes_in += bytes as u64;
+        self.counters.received(bytes);
         self.counters.sent(bytes);
         match exit {
             Exit::Passed(refusal) => {
@@ -77,6 +80,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
         chain.reserve(usize::from(aggregate.grown.count));
         chain.extend(pieces);
         first.set_chain(chain);
+        self.counters.packets_in += u64::from(aggregate.grown.count);
         self.counters.bytes_in += aggregate.bytes as u64;
         self.counters.sent(first.bytes().len() + aggregate.behind_first());
         self.counters.flushed(reason, aggregate.grown.count, 0);

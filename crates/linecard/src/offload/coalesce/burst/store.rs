@@ -7,6 +7,7 @@ use crate::offload::coalesce::arrivals::{Source, Trust, Upcoming};
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::packet::{FlowHasher, Layout, LinkType, Meta, Packet};
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
 
 /// The end of a chain.
@@ -126,6 +127,43 @@ impl Chain<'_> {
             next = after;
             Some((at, start..end as usize))
         })
+    }
+}
+
+/// The packets merged into one, without the first.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Further<'a> {
+    links: &'a [Link],
+    next: u32,
+}
+
+impl Chain<'_> {
+    pub(super) fn further(&self) -> Further<'_> {
+        Further { links: self.links, next: self.links[self.first].next }
+    }
+}
+
+impl Iterator for Further<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let at = self.next as usize;
+        self.next = self.links.get(at)?.next;
+        Some(at)
+    }
+}
+
+impl fmt::Debug for Further<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(*self).finish()
+    }
+}
+
+impl Eq for Further<'_> {}
+
+impl PartialEq for Further<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        Iterator::eq(*self, *other)
     }
 }
 
