@@ -16,10 +16,10 @@ use std::process::{Child, Command, Stdio};
 /// Where `ip` is looked for, whatever the caller's environment says: this runs with its rights.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin:/run/current-system/sw/bin";
 
-/// Waits until its input ends, and then has `ip` run it, each command whether or not others succeed.
-/// Signals that end a terminal's or a service's processes are for others.
-const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; commands=$(cat); \
-                         printf '%s\\n' \"$commands\" | ip -force -batch - >/dev/null 2>&1";
+/// Says that it is ready, waits until its input ends, and then has `ip` run it, each command whether or
+/// not others succeed. Signals that end a terminal's or a service's processes are for others.
+const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; echo; exec >/dev/null; commands=$(cat); \
+                         printf '%s\\n' \"$commands\" | ip -force -batch -";
 
 /// Addresses and routes that were moved. On drop they are given back.
 #[derive(Debug)]
@@ -99,6 +99,7 @@ impl Plan {
         let addresses = kept.map(|(address, bits)| format!("{address}/{bits}")).collect();
         let mut routes = Vec::new();
         for family in ["-4", "-6"] {
+            check_shared(&ip(&[family, "route", "show"], "")?, interface)?;
             let text = ip(&[family, "route", "show", "dev", interface], "")?;
             routes.extend(own_routes(&text).map(|route| (family, route)));
         }
@@ -130,10 +131,30 @@ impl Plan {
     }
 }
 
+/// Routes over several interfaces, and by a next hop that others may have too, end with the addresses,
+/// and cannot be moved for one interface.
+fn check_shared(text: &str, interface: &str) -> Result<(), String> {
+    let mut route = "";
+    for line in text.lines() {
+        if !line.starts_with(char::is_whitespace) {
+            route = line.trim_end();
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_shared = words.first() == Some(&"nexthop") || words.contains(&"nhid");
+        if is_shared && words.windows(2).any(|pair| pair == ["dev", interface]) {
+            return Err(format!(
+                "`{route}` may have several next hops: remove it, or move it by hand"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The routes that somebody has set: those of the addresses come and go with them.
 fn own_routes(text: &str) -> impl Iterator<Item = String> {
     /// What `ip` prints, and does not take.
-    const STATES: [&str; 4] = ["linkdown", "dead", "offload", "trap"];
+    const STATES: [&str; 7] =
+        ["linkdown", "dead", "offload", "offload_failed", "rt_offload", "trap", "rt_trap"];
     let own = text.lines().filter(|line| !format!("{line} ").contains(" proto kernel "));
     own.map(|line| {
         let mut words = line.split_whitespace();
@@ -158,10 +179,13 @@ fn is_link_local(address: &IpAddr) -> bool {
 fn wait_to(commands: &str) -> io::Result<Moved> {
     let mut shell = command("/bin/sh");
     shell.args(["-c", GIVE_BACK]).process_group(0);
-    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = shell.spawn()?;
-    let written = child.stdin.as_mut().map(|pipe| pipe.write_all(commands.as_bytes()));
-    let moved = Moved(child);
+    let ready = child.stdout.take();
+    let mut moved = Moved(child);
+    // From then on a signal to all processes of a service does not end it.
+    ready.map_or(Ok(()), |mut ready| ready.read_exact(&mut [0]))?;
+    let written = moved.0.stdin.as_mut().map(|input| input.write_all(commands.as_bytes()));
     written.unwrap_or(Ok(())).map(|()| moved)
 }
 
@@ -228,6 +252,24 @@ mod tests {
             plan.removed("eth0"),
             "address del 2001:db8::7/64 dev eth0\naddress del 192.0.2.7/24 dev eth0\n"
         );
+    }
+
+    #[test]
+    fn routes_that_others_share_are_refused() {
+        let text = "default proto static \n\
+                    \tnexthop via 192.0.2.1 dev eth0 weight 1 \n\
+                    \tnexthop via 198.51.100.1 dev eth1 weight 1 \n\
+                    10.0.0.0/8 nhid 7 via 203.0.113.1 dev eth2 \n\
+                    192.0.2.0/24 dev eth3 proto kernel scope link src 192.0.2.7 \n";
+        for (interface, route) in [
+            ("eth0", "`default proto static`"),
+            ("eth1", "`default proto static`"),
+            ("eth2", "`10.0.0.0/8 nhid 7 via 203.0.113.1 dev eth2`"),
+        ] {
+            let why = check_shared(text, interface).expect_err("it has such a route");
+            assert!(why.starts_with(route), "{why}");
+        }
+        assert_eq!(check_shared(text, "eth3"), Ok(()));
     }
 
     #[test]
