@@ -3,7 +3,8 @@
 //! `ip` (iproute2) changes them, as an operator would. Whoever has dropped its privileges cannot give
 //! them back, and a process that was killed does nothing at all: so a shell that keeps its privileges
 //! waits for the end of a pipe that this process holds, and then gives everything back. It has the
-//! commands for that from the start.
+//! commands for that from the start, and reads nothing later: batches of `ip` can start programs, and
+//! who takes over a process without privileges is not to do so by its pipe.
 
 use super::AttachError;
 use super::settings::{PortSpec, Settings};
@@ -16,10 +17,10 @@ use std::process::{Child, Command, Stdio};
 /// Where `ip` is looked for, whatever the caller's environment says: this runs with its rights.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin:/run/current-system/sw/bin";
 
-/// Says that it is ready, waits until its input ends, and then has `ip` run it, each command whether or
-/// not others succeed. Signals that end a terminal's or a service's processes are for others.
-const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; echo; exec >/dev/null; commands=$(cat); \
-                         printf '%s\\n' \"$commands\" | ip -force -batch -";
+/// Says that it is ready, waits until its input ends, and then has `ip` run its argument, each command
+/// whether or not others succeed. Signals that end a terminal's or a service's processes are for others.
+const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; echo; cat >/dev/null; exec >/dev/null; \
+                         printf '%s' \"$1\" | ip -force -batch -";
 
 /// Addresses and routes that were moved. On drop they are given back.
 #[derive(Debug)]
@@ -178,15 +179,13 @@ fn is_link_local(address: &IpAddr) -> bool {
 /// Starts what gives back once this process lets go.
 fn wait_to(commands: &str) -> io::Result<Moved> {
     let mut shell = command("/bin/sh");
-    shell.args(["-c", GIVE_BACK]).process_group(0);
+    shell.args(["-c", GIVE_BACK, "sh", commands]).process_group(0);
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = shell.spawn()?;
     let ready = child.stdout.take();
-    let mut moved = Moved(child);
+    let moved = Moved(child);
     // From then on a signal to all processes of a service does not end it.
-    ready.map_or(Ok(()), |mut ready| ready.read_exact(&mut [0]))?;
-    let written = moved.0.stdin.as_mut().map(|input| input.write_all(commands.as_bytes()));
-    written.unwrap_or(Ok(())).map(|()| moved)
+    ready.map_or(Ok(()), |mut ready| ready.read_exact(&mut [0])).map(|()| moved)
 }
 
 /// With nothing of this process's environment.
