@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 const DOCUMENT: &str = include_str!("../../../../docs/howto/attach.md");
-/// Stands before the shell's commands: `linecard` is found, and the interface has the document's name.
-const BEFORE: &str = "set -e; mount -t sysfs sysfs /sys\n";
-/// Stands behind them: they have passed, and go on until stdin is closed.
-const BEHIND: &str = "\necho pasted; read wait || true; kill $!; wait $!\n";
+/// Stands before the shell's commands: the interface has the address that is to move.
+const BEFORE: &str = "set -e; mount -t sysfs sysfs /sys; ip address replace 10.9.0.2/24 dev lcw\n";
+/// Stands behind them: they have passed, and go on until stdin is closed. Then the address is back.
+const BEHIND: &str = "\necho pasted; read wait || true; kill $!; wait $!\n\
+                      ip -o address show dev lcw | grep -q 10.9.0.2/24\n";
 
 /// The first block of commands behind this heading.
 fn commands(heading: &str) -> String {
@@ -24,9 +25,9 @@ fn commands(heading: &str) -> String {
 fn the_first_commands_work_when_they_are_pasted() {
     with_lab("commands of docs/howto/attach.md", |lab| {
         let text = commands("## Examples");
-        assert!(text.contains("xdp:eth0 tap:lc0") && text.contains("192.0.2.7/24"), "{text}");
-        // The lab's names and addresses.
-        let text = text.replace("eth0", "lcw").replace("192.0.2.7/24", "10.9.0.2/24");
+        assert!(text.contains("xdp:eth0 tap:lc0") && text.contains("--take-addresses"), "{text}");
+        // The lab's name.
+        let text = text.replace("eth0", "lcw");
         let binary = Path::new(env!("CARGO_BIN_EXE_linecard"));
         let folder = tempfile::tempdir().expect("there is room");
         let path = format!(
