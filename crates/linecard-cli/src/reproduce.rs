@@ -166,7 +166,7 @@ fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> 
     for one in all {
         let name = one.report.job().trim_start_matches("reproduce ");
         for figure in &one.figures {
-            let key = figure.key().trim_end_matches("_drawn").replace('_', "-");
+            let key = figure.key().replace('_', "-");
             fs::write(folder.join(format!("{name}-{key}.svg")), figure.svg())?;
         }
     }

@@ -16,7 +16,7 @@ mod paper;
 
 use crate::model::Scenario;
 use crate::{Context, Error};
-use comparison::{add_all, agreed};
+use comparison::{Comparison, add_all, agreed};
 use expression::{Query, fill};
 use jobs::Runs;
 use linecard_config::Document;
@@ -34,9 +34,9 @@ pub struct Reproduced {
     pub unexplained: usize,
     /// The publication's figures.
     pub figures: Vec<Curves>,
-    /// Comparisons and curves of the report as tables for a page, which has them in place of their sections.
-    tables: Vec<Table>,
-    compared: Vec<String>,
+    /// Published tables beside ours, which a page has as tables in place of the report's sections.
+    comparisons: Vec<Comparison>,
+    /// Keys of the report's sections that are curves.
     curves: Vec<String>,
     /// Authors and title.
     pub source: String,
@@ -55,12 +55,12 @@ impl Reproduced {
     pub fn add_to(&self, page: &mut Page) {
         page.note(&self.source);
         self.figures.iter().for_each(|figure| _ = page.chart(figure.clone()));
-        self.tables.iter().for_each(|table| _ = page.table(table.clone()));
+        self.comparisons.iter().for_each(|one| _ = page.table(one.table()));
         let mut rest = Report::new(self.report.job());
         for section in self.report.sections() {
             if self.curves.iter().any(|key| key == section.key()) {
                 page.table(folded(section));
-            } else if !self.compared.iter().any(|key| key == section.key()) {
+            } else if !self.comparisons.iter().any(|one| one.key() == section.key()) {
                 rest.push(section.clone());
             }
         }
@@ -168,8 +168,7 @@ pub fn reproduce(
         report,
         unexplained,
         figures,
-        compared: tables.iter().map(|table| table.key().to_owned()).collect(),
-        tables: tables.iter().map(comparison::Comparison::table).collect(),
+        comparisons: tables,
         curves: curve_keys,
         source: paper.source.clone(),
         agreed,
