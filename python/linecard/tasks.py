@@ -171,6 +171,11 @@ def _there(work: Work[Task, Result], tasks: Sequence[Task], client: Any, retries
                     ready = distributed.wait(list(numbers), timeout=_LOOK, return_when="FIRST_COMPLETED").done  # type: ignore[no-untyped-call]
                 except (TimeoutError, distributed.TimeoutError):
                     ready = ()
+            for future in ready:
+                # What a task raises is raised as it is, also where a lost cluster would raise the same.
+                if future.status == "error" and not isinstance(future.exception(), distributed.KilledWorker):
+                    future.result()
+            with _gone(address, so_far):
                 found = [(numbers.pop(future), future.result()) for future in ready]
             for number, result in found:
                 count += 1
@@ -186,10 +191,10 @@ def _gone(address: str, so_far: Callable[[], str]) -> Iterator[None]:
     from concurrent.futures import CancelledError as Cancelled
 
     from distributed import CancelledError, KilledWorker
-    from distributed.comm.core import CommClosedError
 
     try:
         yield
-    except (Cancelled, CancelledError, CommClosedError, KilledWorker, ConnectionError, TimeoutError) as error:
+    # A connection that closes, or that is refused until the client gives up: each is an OSError.
+    except (Cancelled, CancelledError, KilledWorker, OSError) as error:
         why = str(error) or type(error).__name__
         raise ClusterError(f"the cluster at {address} has gone away: {so_far()}; {why}") from error

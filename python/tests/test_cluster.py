@@ -12,6 +12,7 @@ import pytest
 
 import linecard
 from cluster import Cluster
+from linecard import tasks
 from support import TESTDATA
 
 pytest.importorskip("distributed", reason="pip install 'linecard[cluster]' to test clusters")
@@ -74,6 +75,20 @@ def test_a_cluster_that_goes_away_is_an_error(cluster: Cluster, transmit: str) -
     ):
         linecard.sweep(transmit, {"core.mhz": range(100, 1100)}, client=cluster.client, chunk=1, progress=kill)
     assert time.monotonic() - begun < 90
+
+
+def test_a_scheduler_that_refuses_connections_is_an_error() -> None:
+    with (
+        pytest.raises(linecard.ClusterError, match="has gone away: 3 of 4 tasks were done; Timed out"),
+        tasks._gone("tcp://127.0.0.1:1", lambda: "3 of 4 tasks were done"),
+    ):
+        raise OSError("Timed out trying to connect to tcp://127.0.0.1:1 after 30 s")
+
+
+def test_the_error_of_a_task_is_not_the_clusters(cluster: Cluster, tmp_path: Path) -> None:
+    missing = str(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="none"):
+        tasks.run(open, [missing], client=cluster.client, threads=1, retries=0, done=lambda _: None)  # type: ignore[arg-type]
 
 
 def test_a_cluster_without_workers_is_an_error(cluster: Cluster, transmit: str) -> None:
