@@ -80,7 +80,7 @@ pub const FUNCTIONS: &[Function] = &[
         run: |call, progress| {
             let document = call.document()?;
             let context = Context { progress, document: Some(&document) };
-            solve::run(&context.config()?, &context)
+            solve::finish(&context.config()?, &context)
         },
         ..Function::with::<solve::Config>("solve")
     },

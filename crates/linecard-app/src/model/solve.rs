@@ -2,8 +2,13 @@
 
 mod alternatives;
 mod confirm;
+mod outcome;
 
 use self::confirm::{Confirmed, Side};
+pub use self::outcome::{
+    Alternative, Answer, CarriedByGiven, ClockAnswer, Confirmation, Confirmations, Correction,
+    CountOr, Cycles, Demand, FirmwareCycles, HostLink, Slot, Smallest, SolveOutcome, Utilisation,
+};
 use super::core::{MAX_CLOCK, MIN_CLOCK};
 use super::ladder::{self, Limits};
 use super::transmit::{self, firmware, refused_run};
@@ -19,7 +24,7 @@ use linecard_model::solve::{
 };
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
 use linecard_model::{Clock, Ps};
-use linecard_report::{Report, Section, Value};
+use linecard_report::{BitRate, ByteCount, Named, Nanoseconds, Share, report_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -168,19 +173,30 @@ struct Solving {
 ///
 /// Values that do not fit each other, firmware that is not there or fails, a rate that nothing within the limits carries,
 /// and cancellation.
-pub fn run(config: &Config, context: &Context<'_>) -> Result<Finished, Error> {
-    let solving = solving(config, context).map_err(|error| context.placed(error))?;
-    let mut report = Report::new("model solve");
-    report.push(solving.demand());
-    report.push(solving.costs());
-    let answers = match (config.core.0, config.dma.0) {
+pub fn run(config: &Config, context: &Context<'_>) -> Result<SolveOutcome, Error> {
+    let solving = solving(config, context)?;
+    let answer = match (config.core.0, config.dma.0) {
         (None, _) => solving.core_clock()?,
         (Some(_), None) => solving.dma_clock()?,
         (Some(_), Some(_)) => solving.both()?,
     };
-    answers.into_iter().for_each(|section| report.push(section));
-    report.push(solving.host_link());
-    solving.contradictions(&mut report);
+    Ok(SolveOutcome {
+        demand: solving.demand(),
+        firmware: solving.cycles(),
+        answer,
+        host_link: solving.host_link(),
+        notes: solving.contradictions(),
+    })
+}
+
+/// The same for a front end.
+///
+/// # Errors
+///
+/// As [`run`], with places in the scenario.
+pub fn finish(config: &Config, context: &Context<'_>) -> Result<Finished, Error> {
+    let outcome = run(config, context).map_err(|error| context.placed(error))?;
+    let report = report_of("model solve", &outcome);
     let finished = Finished::of_report("The smallest interface that carries a line", report);
     Ok(finished.of_config(config, context.document))
 }
@@ -241,87 +257,69 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
 }
 
 impl Solving {
-    fn demand(&self) -> Section {
+    fn demand(&self) -> Demand {
         let SolveInput { design, traffic, bits_per_second, .. } = &self.question;
         let header = Traffic::header_len(self.kind);
         let payload = Traffic::mss(self.kind, design.mtu) as u64;
         let bytes = payload + header + design.wire_overhead_bytes;
         let packets = *bits_per_second as f64 / (8 * bytes) as f64;
-        let mut section = Section::new("demand", "What has to be carried");
-        section.add("rate", "line rate", Value::BitRate(*bits_per_second as f64));
-        section.add("wire_bytes", "full packet on the line", Value::Bytes(bytes));
-        section.add("packets_per_second", "full packets per second", Value::Number(packets));
-        section.add("ns_per_packet", "time for each", Value::Ns(1e9 / packets));
         let of = |flow: &Flow| {
             let kind = if flow.kind == Kind::Tcp { "TCP" } else { "UDP" };
             format!("{} of {} packets ({kind})", flow.weight, flow.packets(design.mtu))
         };
-        let messages = match traffic.flows.first() {
-            Some(_) if !self.steady => traffic.flows.iter().map(of).collect::<Vec<_>>().join(", "),
-            _ => "a steady stream (COM)".to_owned(),
-        };
-        section.add("messages", "messages", Value::Text(messages));
-        section
+        Demand {
+            rate: BitRate(*bits_per_second as f64),
+            wire_bytes: ByteCount(bytes),
+            packets_per_second: packets,
+            ns_per_packet: Nanoseconds(1e9 / packets),
+            messages: match traffic.flows.first() {
+                Some(_) if !self.steady => {
+                    traffic.flows.iter().map(of).collect::<Vec<_>>().join(", ")
+                }
+                _ => "a steady stream (COM)".to_owned(),
+            },
+        }
     }
 
     /// P and O.
-    fn costs(&self) -> Section {
+    fn cycles(&self) -> FirmwareCycles {
         let Firmware { tcp, udp } = &self.question.firmware;
         let costs = if self.kind == Kind::Tcp { tcp } else { udp };
-        let mut section = Section::new("firmware", "Cycles of the firmware, read off runs");
-        for (key, cost) in
-            [("ssm", costs.ssm), ("bom", costs.bom), ("com", costs.com), ("eom", costs.eom)]
-        {
-            let Cost { before, beside, .. } = cost;
-            let words = format!("{before} before the transfer, {beside} beside it");
-            let fields = vec![("before", Value::Count(before)), ("beside", Value::Count(beside))];
-            section.add(key, key.to_uppercase(), Value::Fields(words, fields));
+        let of = |Cost { before, beside, .. }| Cycles { before, beside };
+        FirmwareCycles {
+            ssm: of(costs.ssm),
+            bom: of(costs.bom),
+            com: of(costs.com),
+            eom: of(costs.eom),
         }
-        section
     }
 
     /// The link to the host that carries packets of this size both ways.
-    fn host_link(&self) -> Section {
+    fn host_link(&self) -> HostLink {
         let SolveInput { design, bits_per_second, .. } = &self.question;
         // Ethernet's header and check sequence.
         let frame = u64::from(design.mtu) + 18;
-        let title = format!(
-            "PCI Express that carries such packets both ways, polled driver, margin {} %",
-            self.margin
-        );
-        let mut section = Section::new("host_link", title);
         let needed = ethernet_needs_bps(*bits_per_second, frame);
-        section.add("needed", "needed in each direction", Value::BitRate(needed));
         let margin = f64::from(self.margin) / 100.0;
-        for generation in Generation::ALL {
+        let slot = |generation: Generation| {
             let carries = |lanes: u32| {
                 let link = Link::new(generation, lanes);
                 link.map_or(0.0, |link| Nic::Polled.bps(&link, frame.saturating_sub(4)))
             };
             let enough = |lanes: &u32| carries(*lanes) >= needed * (1.0 + margin);
             let lanes = WIDTHS.into_iter().find(enough);
-            let shown = lanes.unwrap_or(WIDEST);
-            let (carried, headroom) = (carries(shown), carries(shown) / needed - 1.0);
-            let gbps = carried / 1e9;
-            let words = match lanes {
-                Some(lanes) => {
-                    format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {:.0} %", headroom * 100.0)
-                }
-                None => format!(
-                    "none; x{WIDEST} carries {gbps:.1} Gbit/s, {:.0} % of what is needed",
-                    (headroom + 1.0) * 100.0
-                ),
+            let nearest_lanes = lanes.unwrap_or(WIDEST);
+            let carried = carries(nearest_lanes);
+            let slot = Slot {
+                lanes,
+                nearest_lanes,
+                carries_bits_per_second: BitRate(carried),
+                headroom: Share(carried / needed - 1.0),
             };
-            let number = generation as u8 + 1;
-            let mut fields: Vec<_> =
-                lanes.map(|lanes| ("lanes", Value::Count(lanes.into()))).into_iter().collect();
-            fields.push(("nearest_lanes", Value::Count(shown.into())));
-            fields.push(("carries_bits_per_second", Value::BitRate(carried)));
-            fields.push(("headroom", Value::Share(headroom)));
-            let value = Value::Fields(words, fields);
-            section.add(format!("gen{number}"), format!("Gen{number}"), value);
-        }
-        section
+            (format!("gen{}", generation as u8 + 1), slot)
+        };
+        let generations = Named(Generation::ALL.into_iter().map(slot).collect());
+        HostLink { needed: BitRate(needed), generations, margin: self.margin }
     }
 
     /// An answer with a clock within its limit; else what would be one.
@@ -407,7 +405,7 @@ impl Solving {
     }
 
     /// The core's clock, confirmed, and what else would do.
-    fn core_clock(&self) -> Result<Vec<Section>, Error> {
+    fn core_clock(&self) -> Result<Answer, Error> {
         let has_closed_form = self.question.design.policy != BusPolicy::Interleave;
         let edge = match has_closed_form {
             true => self.question.core_clock().map_err(|error| self.refuse(error))?,
@@ -417,18 +415,24 @@ impl Solving {
         let confirm = |side, hz| self.confirm(CORE, side, hz, |hz| self.with_core(hz));
         let [below, above] =
             [confirm(Side::Below, edge.smallest_hz)?, confirm(Side::Above, edge.from_hz)?];
-        let mut answer = Section::new("core_clock", "The core's clock");
-        let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
-        answer.add("smallest_mhz", "smallest, MHz", mhz(below.hz));
-        answer.add("from_mhz", "every clock from, MHz", mhz(above.hz));
-        below.correction("closed_form_smallest", &mut answer);
-        above.correction("closed_form_from", &mut answer);
-        self.utilisation(&self.with_core(above.hz), &mut answer);
-        let mut sections = vec![answer, confirm::section(&[below, above])];
-        if has_closed_form {
-            sections.push(self.alternatives());
+        let clock = self.clock(below, above, &self.with_core(above.hz));
+        Ok(Answer {
+            core_clock: Some(clock),
+            confirmed: Some(confirm::runs(below, above)),
+            alternatives: if has_closed_form { self.alternatives() } else { Vec::new() },
+            ..Answer::default()
+        })
+    }
+
+    /// A confirmed clock, which `design` has.
+    fn clock(&self, below: Confirmed, above: Confirmed, design: &Design) -> ClockAnswer {
+        ClockAnswer {
+            smallest_mhz: below.hz as f64 / 1e6,
+            from_mhz: above.hz as f64 / 1e6,
+            closed_form_smallest: below.correction(),
+            closed_form_from: above.correction(),
+            utilisation: self.utilisation(design),
         }
-        Ok(sections)
     }
 
     /// A clock that runs confirm, within its limit.
@@ -476,18 +480,18 @@ impl Solving {
     }
 
     /// Shares of their time for which resources work, and what limits.
-    fn utilisation(&self, design: &Design, section: &mut Section) {
-        let Ok(prediction) = self.question.predict(design) else { return };
-        for (key, of) in [("core_share", Resource::Core), ("dma_share", Resource::Dma)] {
-            let label = format!("{} works for", ladder::name(of));
-            section.add(key, label, Value::Share(prediction.utilisation(of)));
-        }
-        if let Ok(step) = self.question.limit(design) {
-            section.add("limit", "limit", Value::Text(ladder::name(step.limit).to_owned()));
+    fn utilisation(&self, design: &Design) -> Utilisation {
+        let Ok(prediction) = self.question.predict(design) else { return Utilisation::default() };
+        let share = |of| Some(Share(prediction.utilisation(of)));
+        let limit = self.question.limit(design).ok();
+        Utilisation {
+            core_share: share(Resource::Core),
+            dma_share: share(Resource::Dma),
+            limit: limit.map(|step| ladder::name(step.limit).to_owned()),
         }
     }
 
-    fn dma_clock(&self) -> Result<Vec<Section>, Error> {
+    fn dma_clock(&self) -> Result<Answer, Error> {
         let hz = self.question.dma_clock().map_err(|error| self.refuse(error))?;
         self.within(DMA, hz, self.limits.dma_hz)?;
         let of = |hz| {
@@ -497,67 +501,58 @@ impl Solving {
         let confirm = |side, hz| self.confirm(DMA, side, hz, of);
         let above = confirm(Side::Above, hz)?;
         let below = confirm(Side::Below, hz)?;
-        let mut answer = Section::new("dma_clock", "The DMA's clock");
-        let mhz = |hz: u64| Value::Number(hz as f64 / 1e6);
-        answer.add("smallest_mhz", "smallest, MHz", mhz(below.hz));
-        answer.add("from_mhz", "every clock from, MHz", mhz(above.hz));
-        below.correction("closed_form_smallest", &mut answer);
-        above.correction("closed_form_from", &mut answer);
-        self.utilisation(&of(above.hz), &mut answer);
-        Ok(vec![answer, confirm::section(&[below, above])])
+        Ok(Answer {
+            dma_clock: Some(self.clock(below, above, &of(above.hz))),
+            confirmed: Some(confirm::runs(below, above)),
+            ..Answer::default()
+        })
     }
 
     /// Both clocks are given: what they carry, and what is missing.
-    fn both(&self) -> Result<Vec<Section>, Error> {
+    fn both(&self) -> Result<Answer, Error> {
         let design = &self.question.design;
         let measured = self.run(design)?.wire_bits_per_second;
-        let mut answer = Section::new("carried", "What this carries");
-        if let Ok(prediction) = self.question.predict(design) {
-            let computed = prediction.wire_bits_per_second();
-            answer.add("computed", "computed", Value::BitRate(computed));
-        }
-        answer.add("by_run", "by a run", Value::BitRate(measured));
-        let enough = measured >= self.question.bits_per_second as f64;
-        answer.add("enough", "the line is carried", Value::Flag(enough));
-        self.utilisation(design, &mut answer);
-        let mut others = Section::new("smallest", "The smallest that would do, all else as given");
-        match self.question.bus_bits() {
-            Ok(bits) => others.add("bus_bits", "bus, bits", Value::Count(bits.into())),
-            Err(error) => others.add("bus_bits", "bus", Value::Text(error.to_string())),
-        }
-        match self.question.cores() {
-            Ok(cores) => others.add("cores", "cores", Value::Count(cores as u64)),
-            Err(error) => others.add("cores", "cores", Value::Text(error.to_string())),
-        }
-        Ok(vec![answer, others])
+        let prediction = self.question.predict(design).ok();
+        let carried = CarriedByGiven {
+            computed: prediction.map(|prediction| BitRate(prediction.wire_bits_per_second())),
+            by_run: BitRate(measured),
+            enough: measured >= self.question.bits_per_second as f64,
+            utilisation: self.utilisation(design),
+        };
+        let smallest = Smallest {
+            bus_bits: self.question.bus_bits().map(u64::from).into(),
+            cores: self.question.cores().map(|cores| cores as u64).into(),
+        };
+        Ok(Answer { carried: Some(carried), smallest: Some(smallest), ..Answer::default() })
     }
 
     /// What the source says of this very design, where it contradicts itself.
-    fn contradictions(&self, report: &mut Report) {
+    fn contradictions(&self) -> Vec<String> {
         let SolveInput { design, bits_per_second, .. } = &self.question;
         let published = [(1500, 148, 60), (1024, 216, 87), (512, 423, 170)];
         let paper = published.iter().find(|(mtu, ..)| *mtu == design.mtu);
         let Some((mtu, at_100, at_40)) = paper.filter(|_| {
             design.bus_bits == 64 && design.dma.hz() == 2_115_000_000 && self.kind == Kind::Tcp
         }) else {
-            return;
+            return Vec::new();
         };
         let clock = match bits_per_second {
             100_000_000_000 => at_100,
             40_000_000_000 => at_40,
-            _ => return,
+            _ => return Vec::new(),
         };
-        report.note(format!(
+        let mut notes = vec![format!(
             "Published for {mtu} bytes (table 3): {clock} MHz, which is 18 cycles a packet; table 2 of the \
              same paper has fewer cycles, and so allows a slower core."
-        ));
+        )];
         let doubled = Design { cycles_per_word: 2, ..design.clone() };
         if let Ok(prediction) = self.question.predict(&doubled) {
-            report.note(format!(
+            notes.push(format!(
                 "The paper's text says two DMA cycles a word. Then this DMA would have to move for {:.2} of \
                  the time; its tables hold only with one.",
                 prediction.dma_demand(*bits_per_second)
             ));
         }
+        notes
     }
 }

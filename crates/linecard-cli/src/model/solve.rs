@@ -27,5 +27,5 @@ pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Error> {
     let page = arguments.page.check(&[])?;
     let document = arguments.options.document()?;
     let context = Context { progress: &Arc::default(), document: Some(&document) };
-    account::show(solve::run(&context.config()?, &context)?, arguments.json, None, &page)
+    account::show(solve::finish(&context.config()?, &context)?, arguments.json, None, &page)
 }

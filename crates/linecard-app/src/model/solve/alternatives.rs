@@ -1,9 +1,9 @@
 //! The core's clock with buses and numbers of cores around those that were asked for.
 
-use super::Solving;
+use super::{Alternative, Solving};
 use linecard_model::solve::{SolveError, SolveInput};
 use linecard_model::transmit::Design;
-use linecard_report::{Section, Value};
+use linecard_report::Item;
 
 /// Widths of a bus that can be built.
 const BUS_BITS: std::ops::RangeInclusive<u32> = 32..=1024;
@@ -21,26 +21,18 @@ fn around(cores: usize, bus_bits: u32) -> Vec<(usize, u32)> {
 
 impl Solving {
     /// The core's clock with other widths and numbers.
-    pub(super) fn alternatives(&self) -> Section {
-        let title = "The core's clock with other widths and cores, computed";
-        let mut section = Section::list("alternatives", title);
+    pub(super) fn alternatives(&self) -> Vec<Item<Alternative>> {
         let given = &self.question.design;
-        for (cores, bus_bits) in around(given.cores, given.bus_bits) {
-            let mut fields = vec![
-                ("cores", Value::Count(cores as u64)),
-                ("bus_bits", Value::Count(bus_bits.into())),
-            ];
-            let words = match self.core_mhz(cores, bus_bits) {
-                Ok(mhz) => {
-                    fields.push(("from_mhz", Value::Number(mhz)));
-                    format!("{mhz:.1} MHz")
-                }
-                Err(why) => why,
+        let alternative = |(cores, bus_bits)| {
+            let (from_mhz, obstacle) = match self.core_mhz(cores, bus_bits) {
+                Ok(mhz) => (Some(mhz), None),
+                Err(why) => (None, Some(why)),
             };
-            let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
-            section.add("", format!("{cores}, {bus_bits} bits"), Value::Fields(words, fields));
-        }
-        section
+            let s = if cores == 1 { "" } else { "s" };
+            let label = format!("{cores} core{s}, {bus_bits} bits");
+            Item { label, value: Alternative { cores, bus_bits, from_mhz, obstacle } }
+        };
+        around(given.cores, given.bus_bits).into_iter().map(alternative).collect()
     }
 
     /// The core's clock in MHz, or why there is none.

@@ -1,9 +1,9 @@
 //! Runs of the firmware beside a computed clock; and the clock that they give where it is another.
 
-use super::{CORE, Solving};
+use super::{CORE, Confirmation, Confirmations, Correction, Solving};
 use crate::{Error, Failure};
 use linecard_model::Clock;
-use linecard_report::{Section, Value};
+use linecard_report::{BitRate, Share};
 
 /// Which side of an edge is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,6 @@ pub(super) enum Side {
 /// A clock, and the run beside it that confirms it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Confirmed {
-    side: Side,
     /// As computed.
     computed_hz: u64,
     /// As confirmed.
@@ -44,8 +43,11 @@ const STEPS_OF_CLOCK: u64 = 400;
 const MAX_STEPS: u64 = 20;
 
 impl Side {
-    fn key(self) -> &'static str {
-        if self == Self::Below { "below" } else { "above" }
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Below => "below",
+            Self::Above => "above",
+        }
     }
 
     /// The clock so many steps away from a computed one.
@@ -84,7 +86,7 @@ impl Side {
             let run_hz = self.beside(hz);
             let carried = run(run_hz)?;
             if (carried >= wanted) == (self == Self::Above) {
-                return Ok(Confirmed { side: self, computed_hz, hz, run_hz, carried });
+                return Ok(Confirmed { computed_hz, hz, run_hz, carried });
             }
         }
         Err(ConfirmError::None { last_hz })
@@ -97,43 +99,23 @@ impl Confirmed {
     }
 
     /// The closed form's clock, where runs give another.
-    pub(super) fn correction(&self, key: &'static str, section: &mut Section) {
-        if self.is_as_computed() {
-            return;
-        }
-        let mhz = |hz: u64| hz as f64 / 1e6;
-        let off = self.hz as f64 / self.computed_hz as f64 - 1.0;
-        let words = format!(
-            "{:.2}; runs of the firmware give {:.2}, which is {:+.2} %",
-            mhz(self.computed_hz),
-            mhz(self.hz),
-            off * 100.0
-        );
-        let fields =
-            vec![("mhz", Value::Number(mhz(self.computed_hz))), ("off", Value::Share(off))];
-        let label = match self.side {
-            Side::Below => "smallest as computed, MHz",
-            Side::Above => "every clock from, as computed, MHz",
-        };
-        section.add(key, label, Value::Fields(words, fields));
+    pub(super) fn correction(&self) -> Option<Correction> {
+        let off = Share(self.hz as f64 / self.computed_hz as f64 - 1.0);
+        (!self.is_as_computed()).then(|| Correction { mhz: self.computed_hz as f64 / 1e6, off })
     }
 
-    fn row(&self, section: &mut Section) {
-        let words = format!("carries {:.2} Gbit/s", self.carried / 1e9);
-        let label = format!("just {}, at {:.2} MHz", self.side.key(), self.run_hz as f64 / 1e6);
-        let fields = vec![
-            ("carried", Value::BitRate(self.carried)),
-            ("as_computed", Value::Flag(self.is_as_computed())),
-        ];
-        section.add(self.side.key(), label, Value::Fields(words, fields));
+    fn run(&self) -> Confirmation {
+        Confirmation {
+            carried: BitRate(self.carried),
+            as_computed: self.is_as_computed(),
+            run_mhz: self.run_hz as f64 / 1e6,
+        }
     }
 }
 
 /// The runs that confirm an answer.
-pub(super) fn section(runs: &[Confirmed]) -> Section {
-    let mut section = Section::new("confirmed", "Confirmed by runs of the firmware");
-    runs.iter().for_each(|run| run.row(&mut section));
-    section
+pub(super) fn runs(below: Confirmed, above: Confirmed) -> Confirmations {
+    Confirmations { below: below.run(), above: above.run() }
 }
 
 impl Solving {
@@ -185,10 +167,8 @@ mod tests {
         let found = found.expect("a clock");
         assert!((982_000_000..=990_000_000).contains(&found.hz), "{found:?}");
         assert!(found.run_hz < 982_000_000 && found.carried < 2.0, "{found:?}");
-        let mut section = Section::new("", "");
-        found.correction("closed_form", &mut section);
-        let text = format!("{section:?}");
-        assert!(text.contains("1000.00; runs of the firmware give"), "{text}");
+        let correction = found.correction().expect("another clock");
+        assert!(correction.mhz == 1_000.0 && correction.off.0 < -0.01, "{correction:?}");
     }
 
     #[test]

@@ -1,0 +1,327 @@
+//! The answer to a line rate: clocks, and the link to the host.
+
+use super::confirm::Side;
+use linecard_report::{BitRate, ByteCount, Item, Named, Nanoseconds, Outcome, Share};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The smallest interface that carries a line.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SolveOutcome {
+    /// What has to be carried
+    pub demand: Demand,
+    /// Cycles of the firmware, read off runs
+    pub firmware: FirmwareCycles,
+    /// The clocks, or what given clocks carry.
+    #[serde(flatten)]
+    pub answer: Answer,
+    /// PCI Express that carries such packets both ways, polled driver
+    pub host_link: HostLink,
+    #[serde(skip)]
+    pub(super) notes: Vec<String>,
+}
+
+/// What has to be carried.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Demand {
+    /// line rate
+    pub rate: BitRate,
+    /// full packet on the line
+    pub wire_bytes: ByteCount,
+    /// full packets per second
+    pub packets_per_second: f64,
+    /// time for each
+    pub ns_per_packet: Nanoseconds,
+    /// messages
+    pub messages: String,
+}
+
+/// Cycles by the place of a packet in its message.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct FirmwareCycles {
+    /// SSM
+    pub ssm: Cycles,
+    /// BOM
+    pub bom: Cycles,
+    /// COM
+    pub com: Cycles,
+    /// EOM
+    pub eom: Cycles,
+}
+
+/// Cycles of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Cycles {
+    /// Before the DMA moves it.
+    pub before: u64,
+    /// While the DMA moves it.
+    pub beside: u64,
+}
+
+/// The sections that depend on which clock was asked for.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct Answer {
+    /// The core's clock
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_clock: Option<ClockAnswer>,
+    /// The DMA's clock
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dma_clock: Option<ClockAnswer>,
+    /// Confirmed by runs of the firmware
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confirmed: Option<Confirmations>,
+    /// The core's clock with other widths and cores, computed
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alternatives: Vec<Item<Alternative>>,
+    /// What this carries
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carried: Option<CarriedByGiven>,
+    /// The smallest that would do, all else as given
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smallest: Option<Smallest>,
+}
+
+/// A clock that carries the line.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ClockAnswer {
+    /// smallest, MHz
+    pub smallest_mhz: f64,
+    /// every clock from, MHz
+    pub from_mhz: f64,
+    /// smallest as computed, MHz
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed_form_smallest: Option<Correction>,
+    /// every clock from, as computed, MHz
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closed_form_from: Option<Correction>,
+    /// Shares of work with it.
+    #[serde(flatten)]
+    pub utilisation: Utilisation,
+}
+
+/// The closed form's clock, where runs give another.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Correction {
+    /// As computed.
+    pub mhz: f64,
+    /// What runs give, beyond it.
+    pub off: Share,
+}
+
+/// For which share of its time each resource works.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct Utilisation {
+    /// core clock works for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_share: Option<Share>,
+    /// DMA works for
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dma_share: Option<Share>,
+    /// limit
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+}
+
+/// Runs of the firmware beside the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Confirmations {
+    /// just below
+    pub below: Confirmation,
+    /// just above
+    pub above: Confirmation,
+}
+
+/// A run of the firmware.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Confirmation {
+    /// What it carries.
+    pub carried: BitRate,
+    /// Whether the clock beside it is the computed one.
+    pub as_computed: bool,
+    /// Its clock.
+    #[serde(skip)]
+    pub(super) run_mhz: f64,
+}
+
+/// The core's clock with another bus or number of cores.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Alternative {
+    /// Cores.
+    pub cores: usize,
+    /// Width of the bus.
+    pub bus_bits: u32,
+    /// Every clock from this one carries the line; nothing where none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_mhz: Option<f64>,
+    /// Why there is no clock.
+    #[serde(skip)]
+    pub(super) obstacle: Option<String>,
+}
+
+/// What given clocks carry.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CarriedByGiven {
+    /// computed
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computed: Option<BitRate>,
+    /// by a run
+    pub by_run: BitRate,
+    /// the line is carried
+    pub enough: bool,
+    /// Shares of work.
+    #[serde(flatten)]
+    pub utilisation: Utilisation,
+}
+
+/// The smallest bus and the fewest cores.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Smallest {
+    /// bus, bits
+    pub bus_bits: CountOr,
+    /// cores
+    pub cores: CountOr,
+}
+
+/// A count, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CountOr {
+    /// A count.
+    Count(u64),
+    /// Why there is none.
+    Obstacle(String),
+}
+
+impl<E: std::fmt::Display> From<Result<u64, E>> for CountOr {
+    fn from(count: Result<u64, E>) -> Self {
+        count.map_or_else(|error| Self::Obstacle(error.to_string()), Self::Count)
+    }
+}
+
+/// Links to the host.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct HostLink {
+    /// needed in each direction
+    pub needed: BitRate,
+    /// Each generation of PCI Express, by its name.
+    #[serde(flatten)]
+    pub generations: Named<Slot>,
+    /// What a link has to carry beyond what is needed, in per cent.
+    #[serde(skip)]
+    pub(super) margin: u32,
+}
+
+/// The narrowest link of a generation that carries enough, or the widest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct Slot {
+    /// Its lanes; nothing where even the widest carries too little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<u32>,
+    /// Lanes of the link that the next values are of.
+    pub nearest_lanes: u32,
+    /// What it carries.
+    pub carries_bits_per_second: BitRate,
+    /// What it carries beyond what is needed.
+    pub headroom: Share,
+}
+
+impl Outcome for SolveOutcome {
+    fn title(&self, section: &str) -> Option<String> {
+        let title = "PCI Express that carries such packets both ways, polled driver, margin";
+        (section == "host_link").then(|| format!("{title} {} %", self.host_link.margin))
+    }
+
+    fn label(&self, section: &str, key: &str) -> Option<String> {
+        match (section, key) {
+            ("host_link", key) => key.strip_prefix("gen").map(|number| format!("Gen{number}")),
+            ("confirmed", key) => {
+                let mhz = self.answer.confirmed?.at(key)?.run_mhz;
+                Some(format!("just {key}, at {mhz:.2} MHz"))
+            }
+            _ => None,
+        }
+    }
+
+    fn item(&self, _: &str, index: usize) -> Option<String> {
+        let alternative = &self.answer.alternatives.get(index)?.value;
+        let mhz = alternative.from_mhz.map(|mhz| format!("{mhz:.1} MHz"));
+        mhz.or_else(|| alternative.obstacle.clone())
+    }
+
+    fn text(&self, section: &str, key: &str) -> Option<String> {
+        match section {
+            "firmware" => self.firmware.at(key).map(Cycles::text),
+            "confirmed" => {
+                let carried = self.answer.confirmed?.at(key)?.carried;
+                Some(format!("carries {:.2} Gbit/s", carried.0 / 1e9))
+            }
+            "core_clock" => self.answer.core_clock.as_ref()?.at(key).map(Correction::text),
+            "dma_clock" => self.answer.dma_clock.as_ref()?.at(key).map(Correction::text),
+            "host_link" => self.host_link.generations.get(key).map(Slot::text),
+            _ => None,
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+impl FirmwareCycles {
+    fn at(&self, key: &str) -> Option<&Cycles> {
+        Some(match key {
+            "ssm" => &self.ssm,
+            "bom" => &self.bom,
+            "com" => &self.com,
+            "eom" => &self.eom,
+            _ => return None,
+        })
+    }
+}
+
+impl Cycles {
+    fn text(&self) -> String {
+        format!("{} before the transfer, {} beside it", self.before, self.beside)
+    }
+}
+
+impl ClockAnswer {
+    fn at(&self, key: &str) -> Option<&Correction> {
+        match key {
+            "closed_form_smallest" => self.closed_form_smallest.as_ref(),
+            "closed_form_from" => self.closed_form_from.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl Correction {
+    fn text(&self) -> String {
+        let (found, off) = (self.mhz * (1.0 + self.off.0), self.off.0 * 100.0);
+        format!("{:.2}; runs of the firmware give {found:.2}, which is {off:+.2} %", self.mhz)
+    }
+}
+
+impl Confirmations {
+    fn at(&self, key: &str) -> Option<&Confirmation> {
+        match key {
+            key if key == Side::Below.key() => Some(&self.below),
+            key if key == Side::Above.key() => Some(&self.above),
+            _ => None,
+        }
+    }
+}
+
+impl Slot {
+    fn text(&self) -> String {
+        let (gbps, headroom) = (self.carries_bits_per_second.0 / 1e9, self.headroom.0 * 100.0);
+        match self.lanes {
+            Some(lanes) => format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {headroom:.0} %"),
+            None => format!(
+                "none; x{} carries {gbps:.1} Gbit/s, {:.0} % of what is needed",
+                self.nearest_lanes,
+                headroom + 100.0
+            ),
+        }
+    }
+}
