@@ -44,7 +44,7 @@ pub struct Input {
 pub struct Ready {
     pub trace: Trace,
     pub origin: &'static str,
-    /// Flows that a receiver needs room for, and those under way at once; 0 if it is no matter.
+    /// Flows that a receiver needs room for, and those under way at once; 0 if it does not matter.
     pub flows: usize,
     #[cfg_attr(not(dpdk), expect(dead_code, reason = "only DPDK's table wants to know"))]
     pub window: usize,

@@ -13,7 +13,7 @@ pub const MAX_STAGES: usize = 64;
 /// The most edges of a graph: four per stage.
 pub const MAX_EDGES: usize = 4 * MAX_STAGES;
 
-/// What flows on an edge, and what one firing of a stage processes.
+/// The unit that passes on an edge, and that one firing of a stage processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Token {
     /// A packet on the wire.
@@ -48,11 +48,11 @@ pub struct Port {
 pub struct Edge {
     /// The producing stage, by number.
     pub from: usize,
-    /// What one firing produces.
+    /// Output of one firing.
     pub gives: Port,
     /// The consuming stage.
     pub to: usize,
-    /// What one firing consumes.
+    /// Input of one firing.
     pub takes: Port,
 }
 
@@ -75,12 +75,12 @@ pub enum GraphError {
     Token { from: String, gives: Token, to: String, takes: Token },
     #[error(
         "the rates contradict each other at the edge from {from} to {to}: over another way {to} \
-         would have to fire at another rate, and tokens would pile up for ever"
+         would have to fire at another rate, and tokens would accumulate without bound"
     )]
     Inconsistent { from: String, to: String },
     #[error("{0} is in a cycle: feedback goes by acknowledgments and timers, not by edges")]
     Cycle(String),
-    #[error("{0} is joined to nothing: give it an edge, or leave it out")]
+    #[error("{0} is not connected: give it an edge, or leave it out")]
     Unconnected(String),
     #[error("the rates up to {0} multiply to more than 64 bits hold")]
     Overflow(String),

@@ -43,7 +43,7 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Default)]
 struct Options {
     smoke: bool,
@@ -134,7 +134,7 @@ fn scenarios(options: &Options) -> Vec<Scenario> {
     all
 }
 
-/// What a floor does with every packet.
+/// Work of a floor per packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Parse,

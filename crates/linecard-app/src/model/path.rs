@@ -23,7 +23,7 @@ pub struct PathOutcome {
     pub packets: Gaps,
     /// Between two interrupts
     pub interrupts: Gaps,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,

@@ -28,7 +28,7 @@ pub struct PciOutcome {
     pub bus: BusClocks,
     /// Frames over the bus, and pauses of 100 µs and more
     pub moved: Moved,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,

@@ -18,7 +18,7 @@ const MIN_IPV6_MTU: u64 = 1_280;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What applications send.
+    /// The load of applications.
     #[garde(dive)]
     pub load: Load,
     /// The lanes.
@@ -32,7 +32,7 @@ pub struct Config {
     pub run: Run,
 }
 
-/// What applications send.
+/// The load of applications.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]

@@ -84,7 +84,7 @@ fn an_sdi_stream_is_what_it_was_made_to_be() {
     assert!(text.lines().count() < 60, "{text}");
 }
 
-/// What the host adds: 2 µs each, 50 µs more for each 1,000th, and packet 5 not at all, as it is lost.
+/// Delay added by the host: 2 µs each, 50 µs more for each 1,000th, and packet 5 not at all, as it is lost.
 #[test]
 fn two_captures_are_joined_packet_by_packet() {
     let folder = Folder::new();

@@ -84,7 +84,7 @@ fn an_image_is_looked_for_where_it_was_named() {
     let set = ["--set", "firmware.image=own.elf"];
     let run = [&["model", "run", "designs/s.toml"][..], &set].concat();
     folder.refuses(2, &run, &["own.elf is not there", "\"best\""]);
-    // What cannot be looked at is not said to be missing.
+    // A path that cannot be examined is not reported as missing.
     let run = ["model", "run", "designs/s.toml", "--set", "firmware.image=mine.elf/own.elf"];
     folder.refuses(2, &run, &["mine.elf/own.elf: cannot be read", "Not a directory"]);
 }

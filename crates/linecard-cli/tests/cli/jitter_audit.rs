@@ -1,5 +1,5 @@
-//! `linecard jitter audit`: it reads, and changes only what it is told to, and puts it back after any
-//! end, `kill -9` included. What is changed here is an interface in a namespace of the test's own.
+//! `linecard jitter audit`: it reads, and changes only what it is told to, and puts it back after
+//! any end, `kill -9` included. The changed interface is in a namespace of the test.
 
 use crate::folder::{Folder, Outcome};
 use crate::support::linecard;
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const CHECKS: usize = 37;
-/// What is waited for on a busy machine.
+/// Longest wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Checks whose settings are the interface's own.
 const ONLY: &str = "rps,napi-defer,threaded-napi";

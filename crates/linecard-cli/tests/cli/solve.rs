@@ -43,7 +43,8 @@ fn edges_are_confirmed_by_runs_below_and_above() {
     }
 }
 
-/// Widths and numbers around those that were asked for, each with a clock or with the reason why there is none.
+/// Widths and numbers around the given ones, each with a clock or with the reason why there is
+/// none.
 #[test]
 fn other_designs_are_those_around_the_one_asked_for() {
     let found = solve(&["--rate", "1600G", "--bus", "1024"]);

@@ -47,7 +47,8 @@ fn stopped(folder: &Folder, signal: &str, arguments: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What can be caught ends it with its account, the documented code and a line, and removes the incomplete output.
+/// A signal that can be caught ends it with its statistics, the documented code and a line, and
+/// removes the incomplete output.
 fn stopped_by(signal: &str, command: &str, existing: bool) {
     let caught = signal != "KILL";
     let folder = Folder::new();

@@ -16,7 +16,7 @@ use linecard_testkit::{is_long, say};
 use peak::{Peak, feed};
 use std::sync::{Mutex, MutexGuard};
 
-/// What is promised.
+/// The promised limit.
 const LIMIT: u64 = 100_000_000;
 /// Of the hostile captures, which only have to be longer than memory may become.
 const HOSTILE: u64 = 250_000_000;
@@ -104,7 +104,7 @@ fn a_million_flows() {
     assert!(packets >= 2_000_000, "{packets}");
 }
 
-/// Feeds a pcapng section whose blocks `next` writes, until so many bytes are through.
+/// Feeds a pcapng section whose blocks `next` writes, until this many bytes are through.
 fn section(what: &str, bytes: u64, mut next: impl FnMut(&mut Section) + Send) {
     let mut section = Section::new();
     let mut left = bytes;
@@ -135,7 +135,7 @@ fn large_and_small_in_turns() {
         for _ in 0..if round % 2 == 0 { 0 } else { 240 } {
             section.packet(&large, &[]);
         }
-        // Everything held is let go.
+        // Everything held is flushed.
         section.seconds += 20;
         round += 1;
     });
@@ -154,7 +154,7 @@ fn large_blocks_behind_a_held_packet() {
     });
 }
 
-/// What a packet carries in options is memory as well.
+/// The options of a packet take memory as well.
 #[test]
 fn large_options_behind_a_held_packet() {
     let _alone = alone();
@@ -178,7 +178,8 @@ fn different_options_for_every_packet() {
     });
 }
 
-/// Trails that send every segment far behind: `segment` alone has to bound what waits.
+/// Segment metadata that puts every segment far behind: `segment` alone must bound the packets that
+/// wait.
 #[test]
 fn segments_that_claim_to_belong_far_behind() {
     let _alone = alone();

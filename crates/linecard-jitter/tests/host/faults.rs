@@ -9,7 +9,7 @@ const SEEDS: u64 = 100;
 
 type Fault = fn(&mut Host, &mut Rng);
 
-/// What can go wrong, and which gates may say so.
+/// Faults, and the gates that may report them.
 const FAULTS: [(&str, &[&str], Fault); 11] = [
     ("the tracer says that it lost records", &["records"], |host, rng| {
         host.trace.lost = 1 + rng.below(1_000);

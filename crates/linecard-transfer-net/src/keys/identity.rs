@@ -61,7 +61,7 @@ impl Identity {
     /// No file, one that others can read, or one that holds something else.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let text = private::read(path)?;
-        let what = "no Ed25519 key (PKCS #8 in PEM); remove the file to have a new one made";
+        let what = "not an Ed25519 key (PKCS #8 in PEM); remove the file to have a new one created";
         let letters: String = text
             .split_once(BEGIN)
             .and_then(|(_, rest)| rest.split_once(END))
@@ -72,7 +72,7 @@ impl Identity {
         Self::of_pkcs8(&pkcs8).map_err(|_| KeyError::content(path, what))
     }
 
-    /// What others know this end by.
+    /// Identity of this end.
     #[must_use]
     pub const fn fingerprint(&self) -> Fingerprint {
         self.fingerprint

@@ -94,7 +94,7 @@ fn a_peer_that_is_gone_is_a_dead_lane_and_may_come_back() {
     assert!(matches!(dead, LaneError::Dead(_)) && dead.may_recover(), "{dead}");
     let Place::Address(ip) = loopback().place else { unreachable!() };
     let mut far = Udp::bind(&At { place: Place::Address(ip), port: address.port() }).unwrap();
-    // What was noted of the old peer may be told once more.
+    // An error noted for the old peer may be reported once more.
     let _told = near.send(&Datagrams::one(b"again"));
     near.send(&Datagrams::one(b"again")).unwrap();
     assert_eq!(take_all(&mut far, 1)[0], b"again");

@@ -1,4 +1,4 @@
-//! Who the other end is, and what is said when it is not.
+//! Authentication of the other end, and the errors when it fails.
 
 use super::ends::{Ends, says, signal};
 use crate::folder::Folder;
@@ -156,7 +156,8 @@ fn what_is_no_tls_at_all() {
     drop(scanner);
     assert_eq!(ends.send("from.bin", &receiver, &[]).code, Some(0));
     let got = receiver.end();
-    let expected = "what came is not TLS: it is another program, or a sender with --insecure-none";
+    let expected = "received data is not TLS: the peer is another program, or a sender with \
+         --insecure-none";
     assert!(got.stderr.contains(expected), "{}", got.stderr);
 }
 

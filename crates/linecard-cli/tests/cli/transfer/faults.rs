@@ -1,4 +1,4 @@
-//! What goes wrong: said in one line at both ends, and nothing passed off as whole.
+//! Faults: said in one line at both ends, and nothing passed off as whole.
 
 use super::ends::{Ends, Receiver, Sender, says, signal};
 use crate::folder::{Folder, Outcome, one_line};
@@ -87,7 +87,7 @@ fn a_sender_while_another_sends() {
     assert_eq!(ends.folder.read("to/stdin"), [7; 256 << 10]);
 }
 
-/// What is wrong with the lanes of one sender does not end the receiver, which waits for the next.
+/// Faulty lanes of one sender do not end the receiver, which waits for the next.
 #[test]
 fn a_typo_in_a_lane_ends_the_sender_only() {
     let ends = Ends::with_file(1_000);
@@ -143,7 +143,7 @@ fn stopped_before_anybody_came() {
     signal("INT", receiver.id());
     let got = receiver.end();
     assert_eq!(got.code, Some(130));
-    one_line(&got.stderr, &["stopped before anything came"]);
+    one_line(&got.stderr, &["stopped before anything arrived"]);
 }
 
 #[test]

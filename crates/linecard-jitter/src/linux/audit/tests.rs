@@ -187,7 +187,7 @@ fn only_what_is_named_is_planned() {
     let plan = audit(folder.path()).plan(&["vm-stat".to_owned()]);
     assert_eq!(plan.len(), 1);
     assert!(plan[0].1.to_string().ends_with("proc/sys/vm/stat_interval = 120"));
-    // What can lock a core is changed by name only.
+    // Settings that can lock a core are changed by name only.
     let names = |plan: Plan| plan.iter().map(|(check, _)| check.id).collect::<Vec<_>>();
     let risky = ["rt-throttling", "fair-server"];
     assert!(risky.iter().all(|id| !names(audit(folder.path()).plan(&[])).contains(id)));

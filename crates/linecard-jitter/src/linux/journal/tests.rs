@@ -310,7 +310,7 @@ fn length(journal: &Journal) -> usize {
     fs::read(&journal.path).unwrap().len()
 }
 
-/// What a killed process leaves behind.
+/// The state after a killed process.
 fn crash(place: &Place, journal: &[u8], texts: &[String]) {
     texts.iter().enumerate().for_each(|(index, text)| fs::write(place.path(index), text).unwrap());
     let store = place.store();
