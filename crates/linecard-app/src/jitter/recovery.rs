@@ -1,6 +1,6 @@
 //! Settings that an earlier process left changed, and the state of settings at the end of one.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_jitter::linux::journal::{Restoration, RestoreResult, Store};
 
 /// Puts back what dead processes have changed, to be called before anything else: a line for each.
@@ -22,12 +22,12 @@ pub fn recover() -> Vec<String> {
 ///
 /// # Errors
 ///
-/// [`Error::NotRestored`] with all settings that are not as before.
+/// [`Failure::NotRestored`] with all settings that are not as before.
 pub(super) fn end(restorations: &[Restoration]) -> Result<Vec<String>, Error> {
     let bad = restorations.iter().filter(|one| !one.fate.is_good());
     let bad: Vec<String> = bad.map(ToString::to_string).collect();
     if !bad.is_empty() {
-        return Err(Error::NotRestored(bad.join("; ")));
+        return Err(Failure::NotRestored.with(bad.join("; ")));
     }
     let elsewhere =
         restorations.iter().filter(|one| matches!(one.fate, RestoreResult::Elsewhere { .. }));
