@@ -3,7 +3,7 @@
 #the machine; what a packet costs in time is beside it in docs/results/offload.md.
 #
 #     scripts/count-instructions.sh            compare: fails when a row grew by more than 5 %
-#     scripts/count-instructions.sh --accept   write the table anew
+#     scripts/count-instructions.sh --accept   rewrite the table
 #
 # Exit code: 0 nothing grew, 1 something did, 2 bad usage, 3 cannot be compared here (other
 # compiler, no AVX2, no valgrind), and why.

@@ -49,15 +49,15 @@ def solve(
     max_core: Amount = 3000,
     max_dma: Amount = 3000,
 ) -> Report:
-    """The smallest clocks, bus width and number of cores that carry a line rate (``linecard model solve``).
+    """Finds the smallest clocks, bus width and number of cores that carry a line rate (``linecard model solve``).
 
-    What is given is fixed, what is left out is looked for, and confirmed by runs just below and just above. Raises
+    Given values are fixed, omitted ones are computed, and confirmed by runs just below and just above. Raises
     :class:`InfeasibleError` where no clock is enough.
 
     Args:
         rate: the line rate, as 100G, with all overhead, 1K to 100T
         mtu: the longest packet, from the IP header on; packets of this size are sent, 68 to 65535
-        protocol: what is cut: "tcp" (segments), "udp" (fragments)
+        protocol: protocol of the messages: "tcp" (segments), "udp" (fragments)
         packets: packets of a message; without it a steady stream of full packets, 1 to 1000, or "none"
         mix: messages of several kinds, as tcp:44=3,udp:1=1: full packets in each message, and the number of
             such messages, or "none"
@@ -156,7 +156,7 @@ def ladder(
     max_core: Amount | None = None,
     max_dma: Amount | None = None,
 ) -> Report:
-    """What limits a scenario of ``"transmit"``, and what limits next (``linecard model ladder``).
+    """Finds the bottleneck of a scenario of ``"transmit"``, and the next ones (``linecard model ladder``).
 
     Args:
         steps: steps at most; it ends earlier where the line's rate is carried, 1 to 100 [8]
@@ -186,10 +186,11 @@ def plan(
     calibration: File | None = None,
     measure: bool | None = None,
 ) -> Report:
-    """Whether stages fit on cores at a rate (``linecard plan``): replicas, mapping, rings, what to expect.
+    """Computes whether stages fit on cores at a rate (``linecard plan``): replicas, mapping, rings, expected
+    rates.
 
     Raises :class:`InfeasibleError` where nothing fits: its text says why and what would help, its ``report`` has
-    all that was asked.
+    the demand.
 
     Args:
         calibration: costs measured by `linecard calibrate`, for stages that have none in the scenario [where
@@ -329,7 +330,7 @@ def analyze(
     sender: Literal["unknown", "narrow", "wide"] = "unknown",
     progress: Progress = None,
 ) -> Report:
-    """How evenly a stream in a capture comes, and what it asks of buffers (``linecard jitter analyze``).
+    """Analyzes how evenly a stream in a capture arrives, and which buffers it needs (``linecard jitter analyze``).
 
     RTP (ST 2022-6, ST 2110-20, -30, -31, -40) and other UDP of constant rate. Raises :class:`WithheldError` where
     no stream is found.
@@ -341,8 +342,8 @@ def analyze(
             without it, the one with the most packets, streams first
         format: the SDI format of an ST 2022-6 stream, as 1080i59.94; auto derives it from the payload header,
             or else from the period
-        sender: what the sender promises to be, of ST 2110-21: "unknown" (not known: figures are compared with
-            both limits), "narrow" (type N or NL: as a device in hardware does), "wide" (type W: as software does)
+        sender: sender type of ST 2110-21: "unknown" (not known: figures are compared with both limits),
+            "narrow" (type N or NL: as a device in hardware does), "wide" (type W: as software does)
     """
     return call(
         "analyze",
@@ -371,7 +372,7 @@ def coalesce_capture(
 ) -> Report:
     """Merges the packets of a capture as a receiver with LRO would (``linecard coalesce``).
 
-    ``target`` gets segment sizes and counts, so that :func:`segment_capture` gives back the originals.
+    ``target`` gets segment sizes and counts, so that :func:`segment_capture` restores the originals.
 
     Args:
         source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
@@ -384,7 +385,7 @@ def coalesce_capture(
         max_size: bytes of the largest merged packet, counted from the IP header. Beyond 65535 the IP length
             field is 0 (BIG TCP), and only TCP outside of tunnels merges to that size; Wireshark reads packets of
             up to 262144 bytes, 576 to 512K
-        max_flows: flows remembered at once, 8 to 4194304
+        max_flows: flows remembered at a time, 8 to 4194304
         explain_flow: flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, of which each
             packet is listed with the reason why it did or did not merge, or "none"
         keep_partial: if stopped, as by Ctrl-C, complete the output with the packets read so far instead of
@@ -415,7 +416,7 @@ def segment_capture(
     keep_partial: bool = False,
     progress: Progress = None,
 ) -> Report:
-    """Segments the large packets of a capture, or gives back what was merged (``linecard segment``).
+    """Segments the large packets of a capture, or restores the merged ones (``linecard segment``).
 
     Args:
         source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4

@@ -176,7 +176,7 @@ impl Coalescer {
         }))
     }
 
-    /// Lets go what is due at ``time_ns``.
+    /// Flushes packets that are due at ``time_ns``.
     fn advance(&self, time_ns: &Bound<'_, PyAny>) -> PyResult<Vec<Merged>> {
         let now = Instant::from_ns(whole(time_ns, "time_ns", 0..=MOST_NS)?);
         Ok(self.leaving(|coalescer, out| coalescer.advance(now, out)))

@@ -85,7 +85,7 @@ impl Options {
 /// One input of the receive side.
 struct Scenario {
     trace: Trace,
-    /// Whether a burst's end lets go what is held, as at the end of a poll.
+    /// Whether held packets are flushed at the end of a burst, as at the end of a poll.
     held: bool,
     config: Config,
 }

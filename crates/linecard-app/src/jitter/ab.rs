@@ -43,7 +43,7 @@ pub struct Ab;
 #[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// what is switched
+    /// settings to switch
     #[schemars(extend("x-argument" = "TOGGLE"))]
     pub toggles: Vec<String>,
     /// blocks of four runs (ABBA or BAAB, at random); six can show an effect at 5 %

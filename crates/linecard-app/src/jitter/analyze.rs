@@ -47,7 +47,7 @@ pub struct Config {
     /// period
     #[default("auto".to_owned())]
     pub format: String,
-    /// what the sender promises to be, of ST 2110-21
+    /// sender type of ST 2110-21
     pub sender: Sender,
 }
 

@@ -71,7 +71,7 @@ pub struct Busy {
     pub embedded_busy: Share,
     /// firmware's core
     pub core_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

@@ -83,7 +83,7 @@ pub struct Carried {
     pub carried: BitRate,
     /// by a run of the firmware
     pub carried_by_run: BitRate,
-    /// what limits
+    /// bottleneck
     pub limit: String,
     /// the line, if it limits
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -144,7 +144,7 @@ pub struct Busy {
     pub host_busy: Share,
     /// all receive threads
     pub all_threads_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

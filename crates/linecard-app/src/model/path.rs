@@ -78,7 +78,7 @@ pub struct Busy {
     pub application_busy: Share,
     /// interrupt throttling
     pub throttle_busy: Option<Share>,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

@@ -110,7 +110,7 @@ pub struct Busy {
     pub handler_busy: Share,
     /// protocol work
     pub protocol_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

@@ -89,11 +89,11 @@ pub struct ReadRates {
     pub bits_per_second: BitRate,
     /// the same, simulated
     pub simulated_bits_per_second: BitRate,
-    /// what the link carries
+    /// capacity of the link
     pub link_bits_per_second: BitRate,
     /// reads in flight needed for that
     pub needed_in_flight: u64,
-    /// what limits reads
+    /// limit of reads
     pub limit: String,
 }
 
@@ -130,7 +130,7 @@ pub struct Busy {
     pub up_busy: Share,
     /// the link from host to device
     pub down_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

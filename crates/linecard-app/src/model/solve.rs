@@ -40,7 +40,7 @@ pub struct Config {
     #[garde(range(min = Bytes::new(68), max = Bytes::new(65_535)))]
     #[schemars(extend("x-flag" = "mtu"))]
     pub mtu: Bytes,
-    /// what is cut
+    /// protocol of the messages
     #[schemars(extend("x-flag" = "protocol"))]
     pub protocol: Protocol,
     /// packets of a message; without it a steady stream of full packets

@@ -24,7 +24,7 @@ use std::path::Path;
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Options {
-    /// what to write
+    /// format of the trace
     #[schemars(extend("x-flag" = "format"))]
     pub format: Format,
     /// stop after this many packets; a viewer shows at most 100000

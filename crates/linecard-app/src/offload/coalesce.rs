@@ -46,7 +46,7 @@ pub struct Config {
     #[garde(range(min = Bytes::new(576), max = MAX_BYTES))]
     #[schemars(extend("x-flag" = "max-size"))]
     pub max_size: Bytes,
-    /// flows remembered at once
+    /// flows remembered at a time
     #[default(4_096)]
     #[garde(range(min = 8, max = 1 << 22))]
     #[schemars(extend("x-flag" = "max-flows"))]

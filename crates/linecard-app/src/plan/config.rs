@@ -89,7 +89,7 @@ pub struct Machine {
     /// share of a core that may be used, above 0, as 0.8 or "80%"
     #[default("80%".parse().unwrap_or_default())]
     pub used: Probability,
-    /// what matters first
+    /// objective
     pub prefer: Preference,
     /// the cores' clock in MHz, for costs in cycles
     #[garde(range(min = Frequency::from_hz(1), max = Frequency::from_mhz(1_000_000)))]
@@ -140,26 +140,26 @@ pub struct Stage {
     /// distribution of the times of calls: pairs of the ratio to the mean and its share
     #[schemars(extend("x-default" = "always the mean"))]
     pub spread: Option<Vec<[f64; 2]>>,
-    /// what a firing handles
+    /// unit of a firing
     pub unit: Unit,
     /// tokens that a firing takes from each stage before
     #[default(1)]
     #[garde(range(min = 1, max = u32::MAX))]
     pub takes: u32,
-    /// what it takes
+    /// unit of its input
     pub input: Unit,
     /// tokens that a firing gives
     #[default(1)]
     #[garde(range(min = 1, max = u32::MAX))]
     pub gives: u32,
-    /// what it gives
+    /// unit of its output
     pub output: Unit,
     /// names of the stages that it takes from
     #[schemars(extend("x-default" = "the one before"))]
     pub after: Option<Vec<String>>,
     /// names of stages that have to be on its core
     pub beside: Vec<String>,
-    /// what it keeps
+    /// state between firings
     pub state: Keeps,
     /// firings of a call, as [least, most]
     #[default([1, 64])]

@@ -95,7 +95,7 @@ pub struct Coalesce {
     #[default(Duration::from_ms(1))]
     #[garde(range(min = Duration::from_ns(1), max = Duration::from_secs(1)))]
     pub hold: Duration,
-    /// what to do with checksums
+    /// treatment of checksums
     pub checksum: Checksum,
 }
 

@@ -53,7 +53,7 @@ pub struct Own {
 /// The keys of other hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Others {
-    /// who may send
+    /// authorized senders
     pub authorized_count: u64,
     /// which are in
     pub authorized: String,

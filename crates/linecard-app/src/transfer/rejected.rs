@@ -65,7 +65,7 @@ impl Rejected {
     }
 
     fn log_more(&self, more: u64) {
-        (self.log)(&format!("and {more} more were rejected"));
+        (self.log)(&format!("and {more} more were turned away"));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

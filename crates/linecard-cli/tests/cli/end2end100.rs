@@ -64,7 +64,7 @@ fn every_difference_has_its_reason() {
     }
 }
 
-/// A scenario that says something else gives something else, and that is no longer the paper's.
+/// A changed scenario gives other values, which are no longer the paper's.
 #[test]
 fn another_experiment_is_not_the_papers() {
     let folder = Folder::new();

@@ -297,7 +297,7 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
     let same = nobody(&[&["ab", "aa"], &few[..]].concat()).unwrap();
     is_done(&same);
     let flat = same.stdout.replace('\n', " ");
-    assert!(flat.contains("no precedence") && flat.contains("No cable"), "{}", same.stdout);
+    assert!(flat.contains("no real-time priority") && flat.contains("No cable"), "{}", same.stdout);
     let none = nobody(&["ab", "napi-defer"]).unwrap();
     assert_eq!((none.code, none.stdout.as_str()), (Some(6), ""));
     one_line(&none.stderr, &["napi-defer", "No cable", "needs root"]);
@@ -541,7 +541,7 @@ fn a_setting_of_the_host_is_put_back_after_any_end() {
     next.env("LINECARD_JOURNALS", folder.path("journals"));
     let outcome: Outcome = next.output().unwrap().into();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    one_line(&outcome.stderr, &["left by a process that is dead", HUGE_PAGES, "put back"]);
+    one_line(&outcome.stderr, &["left by a process that is dead", HUGE_PAGES, "restored"]);
     assert!(setting.is_as_found());
     assert!(!folder.path("journals").exists());
 }

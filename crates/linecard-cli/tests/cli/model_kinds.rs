@@ -44,7 +44,7 @@ fn the_scenarios_of_the_project_are_the_defaults() {
             |mut found: Json| found.as_object_mut().unwrap().remove("config").map(|_| found);
         assert_ne!(outcome(other), outcome(whole), "{kind}: {set}");
         let text = folder.succeeds(&["model", "run", "s.toml"]);
-        assert!(text.contains("what limits"), "{kind}: {text}");
+        assert!(text.contains("bottleneck"), "{kind}: {text}");
     }
 }
 

@@ -71,7 +71,7 @@ fn whoever_asks_is_answered() {
         let lines = lacking.filter(|line| line["label"] == kind).count();
         assert!(usable || lines > 0, "{kind} cannot be used, and nothing says why");
     }
-    assert!(text.contains("is tried when opened"), "{text}");
+    assert!(text.contains("is tested when the port is opened"), "{text}");
     assert!(folder.names().is_empty());
 }
 

@@ -174,7 +174,7 @@ fn a_ladder_climbs_and_runs_agree() {
     );
     // A ladder that is cut off says so.
     let cut = folder.succeeds(&["model", "ladder", "s.toml", "--rate", "1600G", "--steps", "2"]);
-    assert!(cut.contains("2 steps end at") && cut.contains("--steps takes more"), "{cut}");
+    assert!(cut.contains("2 steps end at") && cut.contains("choose more with --steps"), "{cut}");
     let refused = ["model", "ladder", "s.toml", "--set", "bus.policy=interleave"];
     folder.refuses(2, &refused, &["bus.policy", "run the firmware"]);
 }

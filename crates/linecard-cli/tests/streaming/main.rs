@@ -72,7 +72,7 @@ fn a_long_capture() {
     }
 }
 
-/// No time passes, so that no timer ever lets go.
+/// No time passes, so that no timer expires.
 #[test]
 fn all_timestamps_equal() {
     let _alone = alone();
@@ -120,8 +120,9 @@ fn section(what: &str, bytes: u64, mut next: impl FnMut(&mut Section) + Send) {
     below_limit(what, &peaks);
 }
 
-/// Large packets, which wait behind a small one, in turns with crowds of small ones, so many that
-/// another part of the buffers kept for reuse is used each time: they must not all become large.
+/// Large packets, which wait behind a small one, in turn with bursts of small ones, of such number
+/// that another part of the buffers kept for reuse is used each time: they must not all become
+/// large.
 #[test]
 fn large_and_small_in_turns() {
     let _alone = alone();

@@ -110,7 +110,7 @@ impl Core {
     /// A core at reset, with `image` in its memories.
     ///
     /// # Errors
-    /// What [`LoadError`] lists: memories, a segment, the entry or the bubbles are not what they
+    /// Errors that [`LoadError`] lists: memories, a segment, the entry or the bubbles are not what they
     /// can be.
     pub fn new(image: &Image, config: Config) -> Result<Self, LoadError> {
         if config.bubbles > 2 {

@@ -141,7 +141,7 @@ fn lanes_that_cannot_open_say_so_in_one_line() {
     for (spec, says) in [
         ("192.0.2.77", "no such address"),
         ("nosuchif0", "no interface `nosuchif0`"),
-        ("::1", "not of one family"),
+        ("::1", "of different families"),
     ] {
         let error = at(spec).connect(peer).unwrap_err().to_string();
         assert!(error.contains(says) && error.lines().count() == 1, "{spec}: {error}");

@@ -165,7 +165,7 @@ fn a_sender_that_authenticates_and_is_silent_keeps_nobody_out() {
         let receiver = Receiver::start(&access, Duration::from_millis(500));
         let silent: Vec<Control> = (0..40).map(|_| receiver.connect(&access)).collect();
         assert_eq!(receiver.send(&access).unwrap().bytes, BYTES);
-        receiver.has_turned_away("has said nothing for 500ms after it authenticated");
+        receiver.has_turned_away("has sent nothing for 500ms since it authenticated");
         assert_eq!(receiver.end(), 1);
         drop(silent);
     }

@@ -97,7 +97,7 @@ pub struct Busy {
     pub line_busy: Option<Share>,
     /// core, waiting for bus, CAM or DMA
     pub core_stalled: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

@@ -5,7 +5,7 @@ use crate::{Error, Failure};
 use linecard_config::{ConfigError, Document, Varied, scaled};
 use serde_json::Value;
 
-/// Most points: beyond, rows are no longer read by anybody.
+/// Most points of a grid: nobody reads more rows.
 const MAX_POINTS: u64 = 10_000_000;
 /// Digits behind the point of ends and steps.
 const MAX_DECIMALS: usize = 9;

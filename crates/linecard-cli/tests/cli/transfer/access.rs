@@ -133,7 +133,14 @@ fn a_list_that_others_can_change_while_the_receiver_waits() {
     fs::set_permissions(&list, fs::Permissions::from_mode(0o666)).unwrap();
     let refused = send();
     assert_eq!(refused.status.code(), Some(15), "{refused:?}");
-    says(&String::from_utf8_lossy(&refused.stderr), &["cannot use its list of who may send", own]);
+    says(
+        &String::from_utf8_lossy(&refused.stderr),
+        &[
+            "cannot use its list of authorized \
+         senders",
+            own,
+        ],
+    );
     fs::set_permissions(&list, fs::Permissions::from_mode(0o600)).unwrap();
     let sent = send();
     assert_eq!(sent.status.code(), Some(0), "{sent:?}");
