@@ -306,8 +306,7 @@ fn wrong_commands_are_found() {
         found("    cat trace.pcap | linecard coalesce - out.pcapng --holt 1ms\n")
             .contains("--holt")
     );
-    let solve =
-        "```console\n$ linecard model solve --rate 100G --mtu 512\nWhat has to be carried\n…\n";
+    let solve = "```console\n$ linecard model solve --rate 100G --mtu 512\nRequired rate\n…\n";
     assert_eq!(found(&format!("{solve}  limit                  DMA\n```\n")), "");
     assert!(found(&format!("{solve}  limit                  line\n```\n")).contains("limit"));
 }

@@ -27,7 +27,7 @@ fn a_page_that_cannot_be_written_is_refused_before_the_job() {
     let long = ["--seconds", "3600", "--report"];
     for (name, code, parts) in [
         ("none/a.html", 1, ["--report: none/a.html", "no folder none", "create it first"]),
-        ("d.html", 1, ["d.html is not a file", "", "choose another name"]),
+        ("d.html", 1, ["d.html is not a regular file", "", "choose another name"]),
         ("a.pdf", 2, ["a.pdf names no page", "", "ends in .html"]),
         ("-", 2, ["- names no page", "", "ends in .html"]),
     ] {
