@@ -282,7 +282,7 @@ mod tests {
         let cycle = [edge(0, 1, 1, 1), edge(1, 1, 2, 1), edge(2, 1, 1, 1)];
         assert!(refused(&cycle).starts_with("b is in a cycle"));
         assert!(refused(&[edge(0, 1, 0, 1)]).starts_with("a is in a cycle"));
-        assert!(refused(&[edge(0, 1, 1, 1)]).starts_with("c is joined to nothing"));
+        assert!(refused(&[edge(0, 1, 1, 1)]).starts_with("c is not connected"));
         assert!(refused(&[edge(0, 0, 1, 1)]).contains("at least 1"));
         assert!(refused(&[edge(0, 1, 7, 1)]).contains("number 7"));
         let kinds = Edge { takes: Port { token: Token::Chunk, rate: 1 }, ..edge(0, 1, 1, 1) };

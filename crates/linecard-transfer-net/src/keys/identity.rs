@@ -147,7 +147,7 @@ mod tests {
             let path = folder.path().join(name);
             private::create(&path, content.as_bytes()).unwrap();
             let refused = Identity::load(&path).unwrap_err();
-            assert!(refused.to_string().contains("no Ed25519 key"), "{refused}");
+            assert!(refused.to_string().contains("not an Ed25519 key"), "{refused}");
         }
         let missing = Identity::load(&folder.path().join("missing")).unwrap_err();
         assert!(matches!(missing, KeyError::File { .. }));

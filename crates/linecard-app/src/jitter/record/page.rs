@@ -406,7 +406,7 @@ mod tests {
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}: {html}"));
         assert!(at("Half the packets") < at("<figure"));
         assert!(at("<figure") < at("1 of 1 gates hold"));
-        assert!(html.contains("<summary>What has to hold before figures give a verdict"));
+        assert!(html.contains("<summary>Conditions for a verdict"));
         // A number does not break into lines: in its column causes would be cut off.
         assert!(html.contains("<td>12.00 µs interrupt 24"), "{html}");
     }
