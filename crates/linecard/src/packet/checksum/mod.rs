@@ -43,6 +43,14 @@ impl Sum {
         kernel::sum(bytes)
     }
 
+    /// The sum over the whole 32-bit words of a short header: there is nothing to choose or to divide.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn of_words(header: &[u8]) -> Self {
+        let words = header.as_chunks::<4>().0.iter();
+        Self::from_native(words.map(|word| u64::from(u32::from_ne_bytes(*word))).sum())
+    }
+
     /// [`Sum::of`], which also prefetches all lines of `ahead` into the second-level cache.
     ///
     /// For packets in memory whose buffers are scattered; `ahead` is best the packet after the
