@@ -207,7 +207,7 @@ impl Aggregate {
         if !(is_whole && is_known && is_plain && size > 0) {
             return None;
         }
-        let network_fields = UsualNetwork::read(bytes, (network, transport.at()), config)?;
+        let network_fields = UsualNetwork::read(bytes, network, config)?;
         let (grown, limit) = usual_transport(bytes, transport, (size, config))?;
         let verified = meta.checksum == ChecksumState::Valid;
         if !verified && !is_intact(bytes, network, transport) {
@@ -325,9 +325,9 @@ struct UsualNetwork {
 }
 
 impl UsualNetwork {
-    /// None if the header, which ends at `end`, is not intact, or its length is not that of the frame.
+    /// None if the header is not intact, or its length is not that of the frame.
     #[inline(always)]
-    fn read(bytes: &[u8], (network, end): (Layer, usize), config: &Config) -> Option<Self> {
+    fn read(bytes: &[u8], network: Layer, config: &Config) -> Option<Self> {
         let (at, len) = (network.at(), bytes.len() - network.at());
         if network.kind != LayerKind::Ipv4 {
             let may_fix = if config.device.is_none() { u8::MAX } else { 0 };
@@ -336,7 +336,8 @@ impl UsualNetwork {
             return is_whole.then_some(Self { id: 0, fields: 0, may_fix });
         }
         let ip = header::at::<Ipv4>(bytes, at);
-        let is_intact = Sum::of_words(&bytes[at..end]).is_valid() && ip.checksum != 0xFFFF;
+        let header = header::chunk::<{ Ipv4::LEN }>(bytes, at);
+        let is_intact = Sum::of_words(header).is_valid() && ip.checksum != 0xFFFF;
         let may_fix = config.device.map_or(u8::MAX, |device| u8::from(device.may_count_up(&ip)));
         let read = Self { id: ip.id, fields: ipv4_fields(&ip), may_fix };
         (is_intact && usize::from(ip.total_len) == len).then_some(read)

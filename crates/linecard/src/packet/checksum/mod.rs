@@ -43,10 +43,11 @@ impl Sum {
         kernel::sum(bytes)
     }
 
-    /// The sum over the whole 32-bit words of a short header: there is nothing to choose or to divide.
+    /// The sum over a short header, a multiple of 4 bytes: there is nothing to choose or to divide.
     #[must_use]
     #[inline(always)]
-    pub(crate) fn of_words(header: &[u8]) -> Self {
+    pub(crate) fn of_words<const LEN: usize>(header: &[u8; LEN]) -> Self {
+        const { assert!(LEN.is_multiple_of(4)) };
         let words = header.as_chunks::<4>().0.iter();
         Self::from_native(words.map(|word| u64::from(u32::from_ne_bytes(*word))).sum())
     }
