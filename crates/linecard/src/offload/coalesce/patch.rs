@@ -9,7 +9,9 @@ use crate::packet::checksum::Sum;
 use crate::packet::header::{
     self, GRE_CHECKSUM, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at, protocol, tcp_flags,
 };
-use crate::packet::{ChecksumState, Gso, Layer, LayerKind, Layout, Packet, pseudo_sum};
+use crate::packet::{
+    ChecksumState, Gso, Layer, LayerKind, Layout, MAX_HEADER_LEN, Packet, pseudo_sum,
+};
 
 /// What has been patched so far, from the innermost layer outwards.
 #[derive(Default)]
@@ -49,13 +51,14 @@ impl Aggregate {
         let flags = match layout.usual_layers().filter(|_| is_usual) {
             Some(layers) => {
                 let expected = cfg!(debug_assertions).then(|| {
-                    let mut header = bytes.to_vec();
-                    let flags = self.patch_layers(&mut header, &layout);
+                    let mut header = [0; MAX_HEADER_LEN];
+                    header[..bytes.len()].copy_from_slice(bytes);
+                    let flags = self.patch_layers(&mut header[..bytes.len()], &layout);
                     (header, flags)
                 });
                 let flags = self.patch_usual(bytes, layers);
                 debug_assert!(
-                    expected.is_none_or(|(header, of)| (&*header, of) == (&*bytes, flags))
+                    expected.is_none_or(|(header, of)| (&header[..bytes.len()], of) == (&*bytes, flags))
                 );
                 flags
             }
@@ -124,7 +127,7 @@ impl Aggregate {
     }
 
     /// Patches all layers; returns the flag word of the first packet.
-    #[inline(always)]
+    #[inline(never)]
     fn patch_layers(&self, bytes: &mut [u8], layout: &Layout) -> u16 {
         let mut inside = Inside::default();
         if let (2, Some(network), Some(transport)) =
