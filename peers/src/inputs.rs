@@ -92,7 +92,7 @@ pub fn all(options: &Options) -> Vec<Input> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         add(&name, "given capture", From::File(path.clone()));
     }
-    inputs.retain(|input| input.name.contains(&options.only));
+    inputs.retain(|input| options.asks_for(&input.name));
     inputs
 }
 
@@ -177,6 +177,6 @@ pub fn loads(options: &Options) -> Vec<Load> {
         SIZES.map(|size| load(format!("send-{size}"), Kind::Tcp4, "TCP over IPv4", size)).into();
     loads.push(load("send-ipv6".into(), Kind::Tcp6, "TCP over IPv6", 1428));
     loads.push(load("send-udp".into(), Kind::Udp4, "UDP over IPv4", 1472));
-    loads.retain(|load| load.name.contains(&options.only));
+    loads.retain(|load| options.asks_for(&load.name));
     loads
 }
