@@ -315,7 +315,7 @@ fn what_is_kept_stays_until_it_is_rolled_back() {
     );
     assert_eq!(place.read(), before);
     let again = place.run(&["--rollback"]);
-    assert!(again.code == Some(0) && again.stderr.contains("nothing is kept"), "{again:?}");
+    assert!(again.code == Some(0) && again.stderr.contains("nothing to restore"), "{again:?}");
 }
 
 /// Promise (Jitter): A setting that somebody else has changed meanwhile is left alone, with a line

@@ -106,7 +106,7 @@ const WRONG: [(&str, &str, &[&str]); 17] = [
     ),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = [\"y\"]\n", ":17:", &["no stage \"y\""]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nbeside = [\"y\"]\n", ":17:", &["no stage \"y\""]),
-    ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = []\n", ":15:", &["x is joined to nothing"]),
+    ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = []\n", ":15:", &["x is not connected"]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = [\"x\"]\n", ":15:", &["cycle"]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\ninput = \"chunk\"\n", ":15:", &["x takes chunk"]),
     ("[[stage]]\nname = \"x\"\neach_cycles = 3.0\n", ":15:", &["clock_mhz"]),

@@ -50,7 +50,7 @@ pub enum SendError {
     Silent(Duration),
     /// All lanes are closed: by the receiver, or because of errors of their sockets.
     #[error(
-        "no lane can be used any more, and the receiver has closed at least one; send again to go on: \
+        "no lane can be used any more, and the receiver has closed at least one; send again to resume: \
          the received data is kept"
     )]
     Unusable,
@@ -69,7 +69,7 @@ pub enum SendError {
     #[error(
         "the receiver has not confirmed anything for {patience:?}, neither over the control connection \
          nor over a lane; it has verified and named {stored} of {objects} files and folders; send again \
-         to go on: the received data is kept"
+         to resume: the received data is kept"
     )]
     Unconfirmed {
         /// How long.
