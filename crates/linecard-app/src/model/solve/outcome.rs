@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The smallest interface that carries a line.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SolveOutcome {
-    /// What has to be carried
+    /// Required rate
     pub demand: Demand,
     /// Cycles of the firmware, read off runs
     pub firmware: FirmwareCycles,
@@ -21,7 +21,7 @@ pub struct SolveOutcome {
     pub(super) notes: Vec<String>,
 }
 
-/// What has to be carried.
+/// The required rate.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Demand {
     /// line rate
@@ -76,7 +76,7 @@ pub struct Answer {
     /// What this carries
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carried: Option<CarriedByGiven>,
-    /// The smallest that would do, all else as given
+    /// The smallest that suffices, all else as given
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smallest: Option<Smallest>,
 }
@@ -318,7 +318,7 @@ impl Slot {
         match self.lanes {
             Some(lanes) => format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {headroom:.0} %"),
             None => format!(
-                "none; x{} carries {gbps:.1} Gbit/s, {:.0} % of what is needed",
+                "none; x{} carries {gbps:.1} Gbit/s, {:.0} % of the required rate",
                 self.nearest_lanes,
                 headroom + 100.0
             ),
