@@ -47,6 +47,10 @@ impl<B, P: Port<B>> Port<B> for Delayed<P> {
 }
 
 impl<B, P: LivePort<B>> LivePort<B> for Delayed<P> {
+    fn is_crowded(&self) -> bool {
+        self.inner.is_crowded()
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }
