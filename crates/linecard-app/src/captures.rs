@@ -1,6 +1,6 @@
 //! Captures that jobs read and write.
 
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use linecard_io::capture::{CaptureError, Compression, Lost, OutputFile, decompressed};
 use linecard_io::convert::Unknown;
 use std::fs::File;
@@ -71,7 +71,10 @@ pub fn is_stdout(path: &Path) -> bool {
 
 /// Why a conversion has no outcome, if that is because it was cancelled before it had read anything.
 pub(crate) fn stopped(context: &Context<'_>) -> Option<Error> {
-    context.progress.is_stopped().then(|| Error::Stopped("nothing was read or written".to_owned()))
+    context
+        .progress
+        .is_stopped()
+        .then(|| Failure::Stopped.with("nothing was read or written".to_owned()))
 }
 
 /// Completes the output of a conversion, or removes it if the job was cancelled and the user does not want the part.
@@ -169,7 +172,7 @@ impl Remarks {
     /// Refuses a damaged input, and one without any packet that could be followed.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if let Some(text) = &self.stopped {
-            return Err(Error::Stopped(text.clone()));
+            return Err(Failure::Stopped.with(text.clone()));
         }
         let input = self.input.clone();
         if let Some(damage) = &self.damage {
@@ -177,7 +180,7 @@ impl Remarks {
         }
         match self.unknown() {
             Some(text) if self.unknown.values().sum::<u64>() == self.packets_in => {
-                Err(Error::UnknownLink(format!("{input}: {text}")))
+                Err(Failure::UnknownLink.with(format!("{input}: {text}")))
             }
             _ => Ok(()),
         }

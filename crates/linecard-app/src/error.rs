@@ -7,39 +7,43 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Exit codes of the command: [`Error::code`] gives one for each error.
-pub const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  1  a file could not be read or written
-  2  wrong arguments or a wrong scenario
-  3  no packet was of a link type that is known: the output is a copy
-  4  the input is damaged: the output has everything before the damage, and
-     there is no output when nothing could be read
-  5  run, model: a byte was lost, wrong or out of place
-  6  attach, jitter: a port, a socket or the address for metrics could not be
-     opened, or rights are lacking or could not be given up
-  7  attach: a port has gone while it was in use
-  8  attach: a thread has failed, which is a bug
-  9  model: the firmware did what no core can do, loops, or refuses a message
-  10  reproduce: a figure differs without a reason, or beyond its limit
-  11  jitter: no verdict: what was measured is not good enough for one, and the
-      text says why
-  12  jitter: a setting could not be put back as it was
-  13  plan, model solve: nothing fits; the text says why and what would help
-  14  send, recv: the other end is not there, does not answer any more, or was
-      cut off
-  15  send, recv: the other end is not who it should be, or does not accept
-      this one
-  16  send, recv: the other end has refused or ended it, and the text says why
-  17  send, recv: some files were not transferred, all others were; the text
-      says which
-  130  stopped by Ctrl-C, SIGTERM or SIGHUP before the end: send and recv keep
-       what has arrived, other commands remove the incomplete output (coalesce,
-       segment: unless --keep-partial is given)
+/// Exit codes of the command and their meanings: [`Error::code`] gives one for each error.
+pub const EXIT_CODES: [(u8, &str); 19] = [
+    (0, "done"),
+    (1, "a file could not be read or written"),
+    (2, "wrong arguments or a wrong scenario"),
+    (3, "no packet was of a link type that is known: the output is a copy"),
+    (
+        4,
+        "the input is damaged: the output has everything before the damage, and there is no output when nothing \
+         could be read",
+    ),
+    (5, "run, model: a byte was lost, wrong or out of place"),
+    (
+        6,
+        "attach, jitter: a port, a socket or the address for metrics could not be opened, or rights are lacking \
+         or could not be given up",
+    ),
+    (7, "attach: a port has gone while it was in use"),
+    (8, "attach: a thread has failed, which is a bug"),
+    (9, "model: the firmware did what no core can do, loops, or refuses a message"),
+    (10, "reproduce: a figure differs without a reason, or beyond its limit"),
+    (11, "jitter: no verdict: what was measured is not good enough for one, and the text says why"),
+    (12, "jitter: a setting could not be put back as it was"),
+    (13, "plan, model solve: nothing fits; the text says why and what would help"),
+    (14, "send, recv: the other end is not there, does not answer any more, or was cut off"),
+    (15, "send, recv: the other end is not who it should be, or does not accept this one"),
+    (16, "send, recv: the other end has refused or ended it, and the text says why"),
+    (17, "send, recv: some files were not transferred, all others were; the text says which"),
+    (
+        130,
+        "stopped by Ctrl-C, SIGTERM or SIGHUP before the end: send and recv keep what has arrived, other commands \
+         remove the incomplete output (coalesce, segment: unless --keep-partial is given)",
+    ),
+];
 
-After 1, 14, 16, 17 and 130, send and recv go on from there: what has arrived
-is kept";
+/// Exit codes after which `send` and `recv` go on where they were.
+pub const RESUMABLE: [u8; 5] = [1, 14, 16, 17, 130];
 
 /// One line for the user: what, which value, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +79,6 @@ pub enum Error {
     /// A value of the configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Arguments that do not fit each other, or a value out of its range.
-    #[error("{0}")]
-    Usage(String),
-    /// Nothing in the capture could be followed.
-    #[error("{0}")]
-    UnknownLink(String),
     /// The input ends early.
     #[error("{input}: {damage}; the output has everything before it")]
     Damaged {
@@ -89,68 +87,99 @@ pub enum Error {
         /// Where and what.
         damage: Arc<CaptureError>,
     },
+    /// Anything else: the kind of failure and its cause.
+    #[error("{source}")]
+    Failed {
+        /// What kind of failure it is.
+        failure: Failure,
+        /// The error of the part that failed, or a sentence.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Kinds of failures, each with an exit code of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// What is sent cannot be read, or what is received cannot be stored.
+    Storage,
+    /// Arguments that do not fit each other, or a value out of its range.
+    Usage,
+    /// Nothing in the capture could be followed.
+    UnknownLink,
     /// What arrived is not what was sent.
-    #[error("{0}")]
-    Wrong(String),
+    Wrong,
     /// A port cannot be opened, or not safely.
-    #[error("{0}")]
-    Attach(String),
-    /// A port is there no more.
-    #[error("{0}")]
-    Gone(String),
+    Attach,
+    /// A port has gone.
+    Gone,
     /// A thread has failed.
-    #[error("{0}")]
-    Thread(String),
+    Thread,
     /// The modelled firmware has failed.
-    #[error("{0}")]
-    Firmware(String),
-    /// A published figure is not ours, without a reason.
-    #[error("{0}")]
-    Unexplained(String),
-    /// What was measured gives no verdict.
-    #[error("{0}")]
-    Withheld(String),
-    /// The host is not as it was.
-    #[error("{0}")]
-    NotRestored(String),
-    /// No plan fits, or no clock is enough.
-    #[error("{0}")]
-    Infeasible(String),
-    /// What is sent cannot be read, or what is received not be stored.
-    #[error("{0}")]
-    Storage(String),
+    Firmware,
+    /// A published figure differs from ours without a reason.
+    Unexplained,
+    /// The measurement gives no verdict.
+    Withheld,
+    /// The host is not as it was before.
+    NotRestored,
+    /// No plan fits, or no clock is fast enough.
+    Infeasible,
     /// The peer of a transfer cannot be reached, or has stopped answering.
-    #[error("{0}")]
-    Unreachable(String),
+    Unreachable,
     /// The peer of a transfer cannot prove its identity, or rejects that of this end.
-    #[error("{0}")]
-    Unauthenticated(String),
+    Unauthenticated,
     /// The peer of a transfer refused or ended it.
-    #[error("{0}")]
-    PeerRefused(String),
-    /// Some files of a transfer are not there, all others are.
-    #[error("{0}")]
-    Partial(String),
-    /// The user has ended it before its time.
-    #[error("{0}")]
-    Stopped(String),
+    PeerRefused,
+    /// Some files of a transfer are missing; all others arrived.
+    Partial,
+    /// The user stopped the job before its end.
+    Stopped,
+}
+
+impl Failure {
+    /// An error of this kind. Its text is that of `source`.
+    #[must_use]
+    pub fn with(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Failed { failure: self, source: source.into() }
+    }
+
+    /// Its code among [`EXIT_CODES`].
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Storage => 1,
+            Self::Usage => 2,
+            Self::UnknownLink => 3,
+            Self::Wrong => 5,
+            Self::Attach => 6,
+            Self::Gone => 7,
+            Self::Thread => 8,
+            Self::Firmware => 9,
+            Self::Unexplained => 10,
+            Self::Withheld => 11,
+            Self::NotRestored => 12,
+            Self::Infeasible => 13,
+            Self::Unreachable => 14,
+            Self::Unauthenticated => 15,
+            Self::PeerRefused => 16,
+            Self::Partial => 17,
+            Self::Stopped => 130,
+        }
+    }
 }
 
 impl Error {
     /// The error of a job that was cancelled.
     #[must_use]
     pub fn cancelled() -> Self {
-        Self::Stopped("stopped".to_owned())
+        Failure::Stopped.with("stopped")
     }
-
-    /// The exit code of a job that a signal ended.
-    pub const STOPPED: u8 = 130;
 
     /// An error of reading `input` or of writing the output, which is not a fault of the input.
     #[must_use]
     pub fn of_capture(input: &Path, source: CaptureError) -> Self {
         match source {
-            CaptureError::SameFile { .. } => Self::Usage(source.to_string()),
+            CaptureError::SameFile { .. } => Failure::Usage.with(source),
             CaptureError::Write { source } => Self::Output { source },
             CaptureError::Output { path, source } => {
                 let text = format!("{}: {source}", path.display());
@@ -165,32 +194,24 @@ impl Error {
     pub fn code(&self) -> u8 {
         match self {
             Self::Config(error) if matches!(*error.problem, Problem::Unreadable(_)) => 1,
-            Self::Config(_) | Self::Usage(_) | Self::Page(ReportError::Name { .. }) => 2,
+            Self::Config(_) | Self::Page(ReportError::Name { .. }) => Failure::Usage.code(),
             _ if self.is_broken_pipe() => 0,
             Self::Capture { source, .. } if source.is_damage() => 4,
             Self::Open { .. }
             | Self::Capture { .. }
             | Self::Output { .. }
             | Self::Report(_)
-            | Self::Page(_)
-            | Self::Storage(_) => 1,
-            Self::UnknownLink(_) => 3,
+            | Self::Page(_) => 1,
             Self::Damaged { .. } => 4,
-            Self::Wrong(_) => 5,
-            Self::Attach(_) => 6,
-            Self::Gone(_) => 7,
-            Self::Thread(_) => 8,
-            Self::Firmware(_) => 9,
-            Self::Unexplained(_) => 10,
-            Self::Withheld(_) => 11,
-            Self::NotRestored(_) => 12,
-            Self::Infeasible(_) => 13,
-            Self::Unreachable(_) => 14,
-            Self::Unauthenticated(_) => 15,
-            Self::PeerRefused(_) => 16,
-            Self::Partial(_) => 17,
-            Self::Stopped(_) => Self::STOPPED,
+            Self::Failed { failure, .. } => failure.code(),
         }
+    }
+
+    /// The kind of failure, where it is one of [`Failure`].
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        let Self::Failed { failure, .. } = self else { return None };
+        Some(*failure)
     }
 
     /// Whether the reader of the output has closed it, which is not an error.

@@ -10,7 +10,7 @@ use crate::offload::segment::Segment;
 #[cfg(target_os = "linux")]
 use crate::plan::{self, Planning};
 use crate::run::MemoryRun;
-use crate::{Context, Error, Finished, Job, finish};
+use crate::{Context, Error, Failure, Finished, Job, finish};
 use linecard::progress::Progress;
 use linecard_config::{Config, Document, Parameter, parameters};
 use serde_json::Value;
@@ -223,7 +223,9 @@ impl Call<'_> {
     /// The path of the scenario.
     fn path(&self) -> Result<&Path, Error> {
         let path = self.arguments.scenario.as_deref();
-        path.ok_or_else(|| Error::Usage(format!("{}: a scenario is missing", self.function.name)))
+        path.ok_or_else(|| {
+            Failure::Usage.with(format!("{}: a scenario is missing", self.function.name))
+        })
     }
 
     /// The scenario of a model.
@@ -251,7 +253,7 @@ impl Call<'_> {
         let known: Vec<_> = self.function.arguments().collect();
         for (argument, value) in &self.arguments.values {
             let Some((_, parameter)) = known.iter().find(|(name, _)| name == argument) else {
-                return Err(Error::Usage(format!("{argument}: there is no such argument")));
+                return Err(Failure::Usage.with(format!("{argument}: there is no such argument")));
             };
             if value.is_null() {
                 continue;

@@ -78,7 +78,7 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Stopped`].
+    /// [`Failure::Stopped`](crate::Failure::Stopped).
     pub fn go_on(&self) -> Result<(), Error> {
         if self.progress.is_stopped() { Err(Error::cancelled()) } else { Ok(()) }
     }

@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use crate::attach::AttachArguments;
-use crate::codes::exit_codes;
+use crate::codes::{all_exit_codes, exit_codes};
 use crate::completions::CompletionsArguments;
 use crate::flags::Flags;
 use crate::jitter::JitterArguments;
@@ -21,7 +21,6 @@ use crate::transfer::{KeysArguments, RecvArguments, SendArguments};
 use crate::units;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use linecard_app::EXIT_CODES;
 #[cfg(target_os = "linux")]
 use linecard_app::calibrate::Calibrate;
 use linecard_app::model::transfer;
@@ -32,7 +31,7 @@ use std::path::PathBuf;
 /// A line card in software: cuts large sends into packets (LSO), merges received packets back
 /// (LRO), and says where the time goes.
 #[derive(Debug, Parser)]
-#[command(name = "linecard", version, after_long_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "linecard", version, after_long_help = all_exit_codes(), max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -119,7 +118,7 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_long_help = EXIT_CODES)]
+#[command(allow_negative_numbers = true, after_long_help = all_exit_codes())]
 pub(crate) struct RunArguments {
     /// Scenario file (TOML); see scenarios/ for examples.
     pub(crate) scenario: Option<PathBuf>,
@@ -174,7 +173,7 @@ pub(crate) struct SegmentArguments {
 
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct PortsArguments {
     /// Print the findings as JSON.
     #[arg(long)]

@@ -1,30 +1,51 @@
-//! Exit codes of one command, for its help.
+//! Exit codes in help texts.
 
-use linecard_app::EXIT_CODES;
+use linecard_app::{EXIT_CODES, RESUMABLE};
+use std::fmt::Write as _;
 
-/// Those among [`EXIT_CODES`] that a command can end with, and what is said about them.
+/// Columns of a line of help.
+const WIDTH: usize = 78;
+
+/// All exit codes.
+pub(crate) fn all_exit_codes() -> String {
+    exit_codes(&EXIT_CODES.map(|(code, _)| code))
+}
+
+/// Those that a command can end with.
 pub(crate) fn exit_codes(of: &[u8]) -> String {
-    let (table, about) = EXIT_CODES.split_once("\n\n").unwrap_or((EXIT_CODES, ""));
-    let mut lines = table.lines();
-    let mut text = lines.next().unwrap_or_default().to_owned();
-    let mut is_one = false;
-    for line in lines {
-        // A row starts with its code; others go on behind its text.
-        let words = line.trim_start();
-        if line.len() - words.len() == 2 {
-            let code = words.split_whitespace().next().and_then(|code| code.parse().ok());
-            is_one = code.is_some_and(|code| of.contains(&code));
-        }
-        if is_one {
-            text = format!("{text}\n{line}");
-        }
+    let mut text = "Exit codes:".to_owned();
+    for (code, meaning) in EXIT_CODES.into_iter().filter(|(code, _)| of.contains(code)) {
+        let indent = code.to_string().len() + 4;
+        let lines = lines(meaning, WIDTH - indent).join(&format!("\n{:indent$}", ""));
+        // Writing to a text cannot fail.
+        let _ = write!(text, "\n  {code}  {lines}");
     }
-    let words = about.split(|letter: char| !letter.is_ascii_digit());
-    let mut named = words.filter_map(|word| word.parse().ok());
-    if !about.is_empty() && named.all(|code: u8| of.contains(&code)) {
-        text = format!("{text}\n\n{about}");
+    if RESUMABLE.iter().all(|code| of.contains(code)) {
+        let _ = write!(text, "\n\n{}", lines(&resumable(), WIDTH).join("\n"));
     }
     text
+}
+
+/// What a user may do after some of them.
+pub(crate) fn resumable() -> String {
+    let [first @ .., last] = RESUMABLE.map(|code| code.to_string());
+    format!(
+        "After {} and {last}, send and recv continue a transfer that is started again: what has arrived is kept.",
+        first.join(", ")
+    )
+}
+
+/// A text in lines of at most so many columns.
+pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < width => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -41,13 +62,12 @@ mod tests {
             .collect();
         assert_eq!(codes, ["Exit", "0", "4", "6"]);
         assert!(text.contains("there is no output when nothing could be read"), "{text}");
-        assert!(!text.contains("scenario") && !text.contains("go on from there"), "{text}");
+        assert!(!text.contains("scenario") && !text.contains("what has arrived"), "{text}");
     }
 
     #[test]
     fn what_is_said_about_codes_comes_with_them() {
-        let all: Vec<u8> = (0..=130).collect();
-        assert_eq!(exit_codes(&all), EXIT_CODES);
-        assert!(exit_codes(&[0, 1, 14, 16, 17, 130]).ends_with("is kept"));
+        assert!(all_exit_codes().ends_with("is kept."));
+        assert!(exit_codes(&[0, 1, 14, 16, 17, 130]).ends_with("is kept."));
     }
 }

@@ -1,13 +1,14 @@
 //! `linecard completions`: what a shell needs to complete the command, from the same definition as its
 //! parser.
 
+use crate::codes::all_exit_codes;
 use clap::{Arg, Args, Command, ValueHint};
 use clap_complete::{Shell, generate};
-use linecard_app::{EXIT_CODES, Error};
+use linecard_app::Error;
 use std::io::{self, Write};
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct CompletionsArguments {
     /// The shell.
     shell: Shell,

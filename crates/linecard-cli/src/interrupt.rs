@@ -1,7 +1,7 @@
 //! Ctrl-C while a file is being written: what is not complete is removed, and the user is told.
 
 use linecard::progress::Progress;
-use linecard_app::Error;
+use linecard_app::{Error, Failure};
 use linecard_io::capture::{Incomplete, OutputFile};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level::pipe};
@@ -26,13 +26,11 @@ pub(crate) struct Interrupt(Arc<AtomicUsize>);
 impl Interrupt {
     /// The failure of a job that was cancelled, with the signal; others as they are.
     pub(crate) fn named(&self, failure: Error) -> Error {
-        match failure {
-            Error::Stopped(text) => {
-                let (_, signal) = SIGNALS[self.0.load(Ordering::Relaxed)];
-                Error::Stopped(format!("stopped by {signal} before the end; {text}"))
-            }
-            other => other,
+        if failure.failure() != Some(Failure::Stopped) {
+            return failure;
         }
+        let (_, signal) = SIGNALS[self.0.load(Ordering::Relaxed)];
+        Failure::Stopped.with(format!("stopped by {signal} before the end; {failure}"))
     }
 }
 
@@ -62,7 +60,7 @@ fn at_signal(first: impl FnOnce() + Send + 'static) -> Result<Arc<AtomicUsize>, 
         if is_ignored(signal) {
             continue;
         }
-        let code = Error::STOPPED.into();
+        let code = Failure::Stopped.code().into();
         flag::register_conditional_shutdown(signal, code, Arc::clone(&asked))?;
         flag::register(signal, Arc::clone(&asked))?;
         flag::register_usize(signal, Arc::clone(&which), index)?;
@@ -75,7 +73,7 @@ fn at_signal(first: impl FnOnce() + Send + 'static) -> Result<Arc<AtomicUsize>, 
             // Nothing takes its final name while this is held.
             let removed = OutputFile::remove_incomplete();
             crate::say(&text(SIGNALS[which.load(Ordering::Relaxed)].1, removed.files()));
-            process::exit(Error::STOPPED.into());
+            process::exit(Failure::Stopped.code().into());
         }
     })?;
     Ok(told)

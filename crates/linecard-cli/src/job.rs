@@ -1,6 +1,7 @@
 //! Commands that are one job of [`linecard_app`].
 
 use crate::account;
+use crate::codes::all_exit_codes;
 use crate::flags::Flags;
 use crate::interrupt;
 use crate::page::PageFile;
@@ -8,14 +9,14 @@ use crate::progress::{BYTES, Kind, ROUNDS, shown};
 use crate::signals;
 use clap::Args;
 use linecard::progress::Progress;
-use linecard_app::{EXIT_CODES, Error};
+use linecard_app::Error;
 use linecard_app::{Finished, Job, finish};
 use std::path::Path;
 use std::sync::Arc;
 
 /// The parameters of a job as options and arguments, and how its outcome is shown.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct JobArguments<J: Job> {
     #[command(flatten)]
     flags: Flags<J::Config>,

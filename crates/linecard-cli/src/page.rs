@@ -2,7 +2,7 @@
 
 use crate::say;
 use clap::Args;
-use linecard_app::Error;
+use linecard_app::{Error, Failure};
 use linecard_report::{Origin, Page, Target};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl PageArguments {
             if let Some(other) = others.iter().find(|other| is_same(page, other)) {
                 let (page, other) = (page.display(), other.display());
                 let what = format!("--report: {page} would replace {other}: choose another name");
-                return Err(Error::Usage(what));
+                return Err(Failure::Usage.with(what));
             }
         }
         Ok(PageFile(Some(target)))

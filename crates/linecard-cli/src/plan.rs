@@ -1,20 +1,21 @@
 //! `linecard plan`.
 
 use crate::account;
+use crate::codes::all_exit_codes;
 use crate::flags::Flags;
 use crate::interrupt;
 use crate::page::PageArguments;
 use crate::progress::{ROUNDS, shown};
 use clap::Args;
 use linecard_app::plan::{self, Planning, Verify, VerifyConfig};
-use linecard_app::{EXIT_CODES, Error};
+use linecard_app::{Error, Failure};
 use linecard_app::{Job, finish};
 use linecard_config::Document;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct PlanArguments {
     /// Scenario file (TOML): what is asked, the machine, the stages; see scenarios/plan-*.toml.
     #[arg(required_unless_present = "verify", conflicts_with = "verify")]
@@ -42,7 +43,7 @@ pub(crate) fn command(arguments: &PlanArguments) -> Result<(), Error> {
     let other = if scenario.is_some() { verify.first() } else { options.first() };
     if let Some(option) = other {
         let so = if scenario.is_some() { "without a scenario" } else { "with a scenario" };
-        return Err(Error::Usage(format!("--{option}: {so} only: leave it out")));
+        return Err(Failure::Usage.with(format!("--{option}: {so} only: leave it out")));
     }
     let finished = match scenario {
         Some(path) => {

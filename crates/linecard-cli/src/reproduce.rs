@@ -1,20 +1,21 @@
 //! `linecard reproduce`: published figures beside ours.
 
+use crate::codes::all_exit_codes;
 use crate::page::PageArguments;
 use crate::{account, interrupt, say, signals};
 use clap::{Args, ValueEnum};
 use linecard_app::Context;
+use linecard_app::Error;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
 use linecard_app::reproduce::{Reproduced, reproduce};
-use linecard_app::{EXIT_CODES, Error};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct ReproduceArguments {
     /// What to reproduce.
     #[arg(value_name = "NAME", required_unless_present = "all")]

@@ -1,18 +1,19 @@
 //! `linecard schema`: the JSON Schema of scenario files, with which editors complete and check them.
 
+use crate::codes::all_exit_codes;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use linecard_app::Error;
 use linecard_app::Job;
 use linecard_app::model::MODELS;
 #[cfg(target_os = "linux")]
 use linecard_app::plan::{self, Planning};
 use linecard_app::run::{self, MemoryRun};
-use linecard_app::{EXIT_CODES, Error};
 use serde_json::Value;
 use std::io::{self, Write};
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct SchemaArguments {
     /// Kind of scenario: as the file of a model says it by `model = "…"`, `run` or `plan`.
     #[arg(value_parser = kinds())]

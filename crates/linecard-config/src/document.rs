@@ -876,5 +876,14 @@ mod tests {
         let document = Document::of_text("x.toml", "[[line]]\n[[line]]\nwait = \"1ms\"\n");
         let error = document.expect("TOML").refuse("line[1].wait", "no").to_string();
         assert_eq!(error, "x.toml:3: `wait = \"1ms\"`: no");
+        for key in ["line.wait", "line.foo"] {
+            let mut document = Document::of_text("x.toml", "[[line]]\n").expect("TOML");
+            document.set(&format!("{key}=1")).expect("a key");
+            let error =
+                document.config::<Lines>().map(|_| ()).expect_err("of which table?").to_string();
+            let expected =
+                format!("--set {key}=1: `line` is a list of tables: change them in the file");
+            assert_eq!(error, expected);
+        }
     }
 }

@@ -418,6 +418,11 @@ fn choices(field: &Map<String, Value>) -> Vec<(String, String)> {
     if let Some(list) = field.get("enum") {
         return plain(list);
     }
+    // One that may be left out stands beside null.
+    let either = field.get("anyOf").and_then(Value::as_array).into_iter().flatten();
+    if let Some(some) = either.filter_map(Value::as_object).map(choices).find(|c| !c.is_empty()) {
+        return some;
+    }
     let variants = field.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     variants
         .flat_map(|variant| match variant.get("const").and_then(word) {

@@ -42,9 +42,19 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Refuses keys with further parts behind a parameter's name.
+    /// Refuses keys with further parts behind a parameter's name, and those of a list of tables, in which it would not
+    /// be known which table is meant.
     fn sets(&self) -> Result<(), ConfigError> {
         for (given, key) in self.document.keys_set() {
+            let list = self.known.iter().find_map(|known| {
+                let list = known.name.split_once("[]")?.0;
+                key.strip_prefix(list)?.starts_with('.').then_some(list)
+            });
+            if let Some(list) = list {
+                let what = format!("`{list}` is a list of tables: change them in the file");
+                let problem = Problem::Invalid(what);
+                return Err(ConfigError::new(given.clone(), Some(key), problem));
+            }
             let goes_on = |known: &&Parameter| {
                 key.strip_prefix(&known.name).is_some_and(|rest| rest.starts_with('.'))
             };

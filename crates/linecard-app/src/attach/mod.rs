@@ -24,7 +24,7 @@ pub use outcome::{
 pub use rates::{DropCounts, MergeRates, PortRates, Rates, Reasons, WorkerRates, reasons};
 
 use crate::captures::passed_unchanged;
-use crate::{Context, Error, Finished, Job};
+use crate::{Context, Error, Failure, Finished, Job};
 use history::History;
 use http::Listener;
 use linecard_io::attach::{
@@ -146,7 +146,7 @@ fn join(
         let ports =
             metrics::Ports { near: settings.near.to_string(), far: settings.far.to_string() };
         let served = listener.serve(move || metrics::text(&accounts.now(), &ports));
-        served.map_err(|error| Error::Attach(format!("--metrics: {error}")))?;
+        served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
     }
     let mut history = History::default();
     watch(&attached, config, context, &mut |event| match event {
@@ -189,7 +189,7 @@ fn worst(failures: Vec<AttachError>, observer: &mut dyn Observer) -> Option<Erro
 /// Takes the address for metrics.
 fn listen(address: SocketAddr, observer: &mut dyn Observer) -> Result<Listener, Error> {
     let listener = Listener::bind(address).map_err(|error| {
-        Error::Attach(format!("--metrics {address}: {error}; choose another address"))
+        Failure::Attach.with(format!("--metrics {address}: {error}; choose another address"))
     })?;
     observer.say(&format!("metrics at http://{}/metrics", listener.address()));
     Ok(listener)
@@ -206,7 +206,7 @@ fn begin(
             Ok(dropped) => observer.say(&dropped.to_string()),
             Err(error) => {
                 prepared.give_up();
-                return Err(Error::Attach(error.to_string()));
+                return Err(Failure::Attach.with(error));
             }
         }
     }
@@ -260,15 +260,15 @@ fn refused(error: AttachError) -> Error {
         AttachError::Open { path, source } => Error::Open { path, source },
         AttachError::Capture { path, error } => Error::of_capture(&path, error),
         AttachError::Engine(error @ engine::Failure::Pin { .. }) => {
-            Error::Usage(format!("--cores: {error}"))
+            Failure::Usage.with(format!("--cores: {error}"))
         }
         AttachError::Engine(error @ engine::Failure::Schedule { .. }) => {
-            Error::Attach(format!("--scheduling: {error}"))
+            Failure::Attach.with(format!("--scheduling: {error}"))
         }
         AttachError::Engine(error @ engine::Failure::Panicked { .. }) => {
-            Error::Thread(error.to_string())
+            Failure::Thread.with(error)
         }
-        other => Error::Attach(other.to_string()),
+        other => Failure::Attach.with(other),
     }
 }
 
@@ -279,10 +279,10 @@ fn failed(error: AttachError) -> Error {
             Error::Damaged { input: path.display().to_string(), damage: Arc::new(error) }
         }
         AttachError::UnknownLinks { path, links } => {
-            Error::UnknownLink(format!("{}: {}", path.display(), passed_unchanged(&links)))
+            Failure::UnknownLink.with(format!("{}: {}", path.display(), passed_unchanged(&links)))
         }
         error @ (AttachError::Capture { .. } | AttachError::Open { .. }) => refused(error),
-        other => Error::Thread(other.to_string()),
+        other => Failure::Thread.with(other),
     }
 }
 
@@ -296,9 +296,9 @@ fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
         (false, false) => &settings.far,
     };
     if matches!(port.kind, PortKind::Vhost(_)) {
-        return Some(Error::Gone(format!("{port}: the virtual machine has left")));
+        return Some(Failure::Gone.with(format!("{port}: the virtual machine has left")));
     }
-    Some(Error::Gone(format!(
+    Some(Failure::Gone.with(format!(
         "{port} is gone: its interface was removed, or moved to another namespace; what was held has \
          been flushed"
     )))
@@ -313,7 +313,7 @@ fn sent_nothing(settings: &Settings, account: &AttachStats) -> Option<Error> {
     }
     let reasons = reasons(&far.dropped).into_iter();
     let most = reasons.max_by_key(|(_, _, count)| *count).map_or("", |(_, what, _)| what);
-    Some(Error::Gone(format!(
+    Some(Failure::Gone.with(format!(
         "{} took none of {lost} packets of {} ({most}); check it with `ip link`",
         settings.far, settings.near
     )))

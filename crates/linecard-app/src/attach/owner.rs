@@ -3,7 +3,7 @@
 //! A capture is written beside its name, and takes that when it is complete: by then all rights are
 //! gone. So the process becomes somebody who may do that, and this is known before anything is opened.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::attach::{PortSpec, Settings};
 use linecard_io::rights::Account;
 use std::fs::{self, Metadata};
@@ -32,7 +32,7 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Error> {
         return Ok(None);
     }
     judge(&folder, existing.as_ref()).map(Some).ok_or_else(|| {
-        Error::Attach(format!(
+        Failure::Attach.with(format!(
             "{far} could not be completed: only root may write there, and rights are given up. Choose \
              a folder of another user, or take --keep-rights"
         ))
@@ -54,7 +54,7 @@ pub(super) fn of_page(
             None => judge(&folder, existing.as_ref()),
         };
         owner = Some(may.ok_or_else(|| {
-            Error::Attach(format!(
+            Failure::Attach.with(format!(
                 "{} could not be written at the end: rights are given up, and only another user may \
                  write there. Choose a folder of {}, or take --keep-rights",
                 file.display(),

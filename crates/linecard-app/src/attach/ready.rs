@@ -2,7 +2,7 @@
 //! manager, which is also told of the end.
 
 use super::Observer;
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::attach::Settings;
 use linecard_io::sys::descriptor;
 use std::env;
@@ -24,7 +24,7 @@ pub(super) fn descriptor(number: Option<u32>) -> Result<Option<File>, Error> {
     let Some(number) = number else { return Ok(None) };
     let copy = descriptor::copy(i32::try_from(number).unwrap_or(-1));
     copy.map(Some).map_err(|error| {
-        Error::Usage(format!(
+        Failure::Usage.with(format!(
             "--ready-fd {number}: {error}; the caller has to open it, as a shell does by {number}>FILE"
         ))
     })

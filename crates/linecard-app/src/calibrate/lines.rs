@@ -1,6 +1,6 @@
 //! Stages of transfers, measured as they go round in a line over loopback.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::calibrate::{Series, StageCost, StageLoop};
 use linecard_plan::Token;
 use linecard_transfer::fec::{Scheme, SchemeError};
@@ -42,7 +42,7 @@ pub(crate) fn kinds(codes: usize) -> Result<Vec<(u32, Scheme)>, Error> {
     let all =
         PAYLOADS.iter().flat_map(|payload| CODES[..codes].iter().map(|code| (*payload, code)));
     let parsed = all.map(|(payload, code)| code.parse().map(|fec| (payload, fec)));
-    let wrong = |error: SchemeError| Error::Thread(error.to_string());
+    let wrong = |error: SchemeError| Failure::Thread.with(error);
     parsed.collect::<Result<_, _>>().map_err(wrong)
 }
 
@@ -127,5 +127,5 @@ impl Round {
 }
 
 fn failed(error: &LineError) -> Error {
-    Error::Thread(format!("a transfer over loopback: {error}"))
+    Failure::Thread.with(format!("a transfer over loopback: {error}"))
 }

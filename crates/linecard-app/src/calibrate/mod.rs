@@ -2,7 +2,7 @@
 
 pub(crate) mod lines;
 
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_io::calibrate::{
     Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, raise_priority,
@@ -227,7 +227,7 @@ pub(crate) fn cores(core: usize, other: Option<usize>) -> Result<Option<[usize; 
     if other == core {
         let what =
             format!("--other-core {other}: that is the core that --core names: choose another");
-        return Err(Error::Usage(what));
+        return Err(Failure::Usage.with(what));
     }
     Ok(Some([core, other]))
 }
@@ -254,11 +254,11 @@ pub(crate) fn undisturbed<T>(
 
 fn no_core(core: usize, error: &io::Error) -> Error {
     let what = format!("cannot run on core {core}: {error}; choose one that this process may use");
-    Error::Usage(what)
+    Failure::Usage.with(what)
 }
 
 pub(crate) fn thread(error: impl Into<SurveyError>) -> Error {
-    Error::Thread(error.into().to_string())
+    Failure::Thread.with(error.into().to_string())
 }
 
 /// Where calibrations are kept unless a file is named.
@@ -268,20 +268,20 @@ pub(crate) fn default_file() -> Result<PathBuf, Error> {
     let home = || env::var_os("HOME").map(PathBuf::from).and_then(absolute);
     let state = state.or_else(|| home().map(|home| home.join(".local/state")));
     let what = "there is neither $XDG_STATE_HOME nor $HOME: name a file by --file or --calibration";
-    let state = state.ok_or_else(|| Error::Usage(what.to_owned()))?;
+    let state = state.ok_or_else(|| Failure::Usage.with(what.to_owned()))?;
     Ok(state.join("linecard/calibration.json"))
 }
 
 /// Reads what was measured on this machine; another's is refused. Gives what else is different.
 pub(crate) fn load(path: &Path) -> Result<(Calibration, Option<String>), Error> {
     let text = fs::read_to_string(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::Usage(format!(
+        io::ErrorKind::NotFound => Failure::Usage.with(format!(
             "there is no calibration {}: make one by `linecard calibrate`, or give stages their costs",
             path.display()
         )),
         _ => Error::Open { path: path.into(), source },
     })?;
-    let refuse = |what: String| Error::Usage(format!("{}: {what}", path.display()));
+    let refuse = |what: String| Failure::Usage.with(format!("{}: {what}", path.display()));
     let calibration: Calibration = serde_json::from_str(&text)
         .map_err(|error| refuse(format!("this is not a calibration ({error}): make one again")))?;
     if calibration.version != VERSION {

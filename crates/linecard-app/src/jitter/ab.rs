@@ -2,7 +2,7 @@
 
 use super::lab::Stream;
 use super::recovery;
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_io::placement::Placement;
@@ -136,12 +136,12 @@ impl Job for Ab {
         if !is_preferred {
             base.sender_fifo = None;
         }
-        let failed = |error: SessionError| Error::Attach(error.to_string());
+        let failed = |error: SessionError| Failure::Attach.with(error);
         place.prepare(&base).map_err(failed)?;
         let mut target = Target::new(base.cores.sink.into());
         if let Some((interface, namespace)) = place.interface() {
             let namespace =
-                Namespace::at(namespace).map_err(|error| Error::Attach(error.to_string()))?;
+                Namespace::at(namespace).map_err(|error| Failure::Attach.with(error))?;
             target = target.by(interface, Some(namespace));
         }
         let mut design = Design::of(FIGURES.map(str::to_owned).into());
@@ -154,7 +154,7 @@ impl Job for Ab {
             observation
         };
         let finished = ab::measure((&toggles, &target), &design, &Store::of_user(), measure);
-        let finished = finished.map_err(|error| Error::Attach(error.to_string()))?;
+        let finished = finished.map_err(|error| Failure::Attach.with(error))?;
         let elsewhere = recovery::end(&finished.restorations)?;
         let outcomes = finished.outcomes.map_err(|error| failure(error, why.as_deref()))?;
         let mut outcome = AbOutcome::new(&outcomes, &design);
@@ -183,7 +183,7 @@ impl Job for Ab {
     fn check(outcome: &AbOutcome) -> Result<(), Error> {
         match outcome.withheld.as_slice() {
             [] => Ok(()),
-            none => Err(Error::Withheld(format!("no verdict on {}", none.join(", ")))),
+            none => Err(Failure::Withheld.with(format!("no verdict on {}", none.join(", ")))),
         }
     }
 }
@@ -204,15 +204,17 @@ fn may_take_precedence(fifo: Option<u8>) -> bool {
 /// Who is to blame, and why there is no cable, if that is why.
 fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
     match error {
-        AbError::Toggle { toggle, source: ToggleError::Interface } => Error::Attach(format!(
-            "{toggle}: it acts on the cable's interface. {}",
-            why.unwrap_or("Leave --loopback out.")
-        )),
-        AbError::Run(RunError::Stopped) => Error::Withheld(
+        AbError::Toggle { toggle, source: ToggleError::Interface } => {
+            Failure::Attach.with(format!(
+                "{toggle}: it acts on the cable's interface. {}",
+                why.unwrap_or("Leave --loopback out.")
+            ))
+        }
+        AbError::Run(RunError::Stopped) => Failure::Withheld.with(
             "no verdict: stopped before all runs were made; settings are as before".to_owned(),
         ),
-        AbError::Design(what) => Error::Usage(what),
-        error => Error::Attach(error.to_string()),
+        AbError::Design(what) => Failure::Usage.with(what),
+        error => Failure::Attach.with(error),
     }
 }
 

@@ -10,7 +10,7 @@ pub use outcome::{
     TimePair, Timing,
 };
 
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use capture::{Candidate, Captured};
 use garde::Validate;
 use linecard_config::ConfigError;
@@ -149,7 +149,7 @@ fn choose<'a>(
 fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Figures, Error> {
     let (from, to) = found.ends;
     let Some(figures) = Figures::of(&found.flow, format) else {
-        return Err(Error::Withheld(format!(
+        return Err(Failure::Withheld.with(format!(
             "{}: the flow {from} to {to} has {} packets: figures take 3 at least",
             input.display(),
             found.flow.len()
@@ -158,7 +158,7 @@ fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Fi
     if figures.kind != Kind::Udp || figures.lateness.is_some() {
         return Ok(figures);
     }
-    Err(Error::Withheld(format!(
+    Err(Failure::Withheld.with(format!(
         "{}: no RTP stream, and the largest UDP flow, {from} to {to} with {} packets, has no constant \
          rate: there is nothing to hold its times against",
         input.display(),

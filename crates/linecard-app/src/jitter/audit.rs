@@ -4,7 +4,7 @@ mod effects;
 mod table;
 
 use super::recovery;
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use garde::Validate;
 use linecard_config::{ConfigError, Switch};
 use linecard_jitter::linux::audit::apply::{Applied, apply as make, verify};
@@ -100,7 +100,7 @@ impl Config {
 /// # Errors
 ///
 /// An interface or a core that does not exist; effects that cannot be read; settings that cannot be changed
-/// ([`Error::Output`]) or put back ([`Error::NotRestored`]).
+/// ([`Error::Output`]) or put back ([`Failure::NotRestored`]).
 pub fn run(
     config: &Config,
     is_whole: bool,
@@ -113,7 +113,7 @@ pub fn run(
         return roll_back(teller);
     }
     let host = Host::new(config.core, config.interface.as_deref());
-    let host = host.map_err(|error| Error::Usage(error.to_string()))?;
+    let host = host.map_err(|error| Failure::Usage.with(error))?;
     let effects = config.effects.as_ref().map(|name| context.path_of("effects", name));
     let audit = Audit::of(&host, &effects::read(effects.as_deref())?);
     if config.apply.0 {
@@ -150,7 +150,7 @@ fn apply(
     }
     let settings =
         if changed == 1 { "1 setting is".to_owned() } else { format!("{changed} settings are") };
-    let not_restored = |error: JournalError| Error::NotRestored(error.to_string());
+    let not_restored = |error: JournalError| Failure::NotRestored.with(error);
     if config.keep.0 {
         journal.keep().map_err(not_restored)?;
         teller.say(&format!(
@@ -179,7 +179,7 @@ fn hold(at_most: Option<Duration>, context: &Context<'_>) {
 /// Puts back what was kept.
 fn roll_back(teller: &mut dyn Teller) -> Result<(), Error> {
     let restorations =
-        Store::of_user().undo_kept().map_err(|error| Error::NotRestored(error.to_string()))?;
+        Store::of_user().undo_kept().map_err(|error| Failure::NotRestored.with(error))?;
     if restorations.is_empty() {
         teller.say("nothing is kept: there is nothing to put back");
     }

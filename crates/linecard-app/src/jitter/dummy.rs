@@ -2,7 +2,7 @@
 
 use super::figures::{Spikes, Thread, Times, sorted};
 use super::placement::{Placement, refused};
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_config::{Count, Duration, Switch};
 use linecard_jitter::linux::dummy::{DummyConfig, DummyError, MAX_LAPS, Pace};
@@ -70,8 +70,8 @@ impl Job for Dummy {
             placement: config.placement.placement(),
         };
         let laps = dummy.run(context.progress.stop_flag()).map_err(|error| match error {
-            DummyError::Placement(error) => refused(&error),
-            _ => Error::Usage(error.to_string()),
+            DummyError::Placement(error) => refused(error),
+            _ => Failure::Usage.with(error),
         })?;
         let seconds = laps.gaps_ns().map(|ns| ns as f64).sum::<f64>() / 1e9;
         // Of the most laps that there can be, each takes 800 MB: only one at a time.

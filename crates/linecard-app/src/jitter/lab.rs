@@ -1,7 +1,7 @@
 //! Experiments on this host: where they run, what they take, what they came to.
 
 use super::record::{self, CauseRecord, GateRecord, Record};
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use garde::Validate;
 use linecard_config::{ConfigError, Count, Duration, Switch};
 use linecard_io::placement::Placement;
@@ -375,7 +375,7 @@ pub(super) fn stream_record(
         }
         error => Err(error),
     });
-    let outcome = outcome.map_err(|error| Error::Attach(error.to_string()))?;
+    let outcome = outcome.map_err(|error| Failure::Attach.with(error))?;
     Ok(dated(record::of_outcome(place, &outcome)))
 }
 
@@ -397,7 +397,7 @@ fn dummy_record(base: &Conditions, context: &Context<'_>) -> Result<Record, Erro
         config.placement.fifo = None;
         config.run(stop)
     });
-    let laps = laps.map_err(|error| Error::Usage(error.to_string()))?;
+    let laps = laps.map_err(|error| Failure::Usage.with(error))?;
     let class = config.placement.fifo.map_or("normal".to_owned(), |n| format!("SCHED_FIFO {n}"));
     let conditions = vec![
         ("period".to_owned(), format!("{} ns", config.period_ps as f64 / 1e3)),
@@ -433,11 +433,11 @@ pub(super) fn keep(folder: &Path, record: &Record) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Withheld`] with the gates that do not hold, or where nothing was measured.
+/// [`Failure::Withheld`] with the gates that do not hold, or where nothing was measured.
 pub fn verdict(records: &[Record]) -> Result<(), Error> {
     if records.is_empty() {
         let what = "no verdict: stopped before anything was measured".to_owned();
-        return Err(Error::Withheld(what));
+        return Err(Failure::Withheld.with(what));
     }
     let failed: Vec<String> = records
         .iter()
@@ -447,7 +447,7 @@ pub fn verdict(records: &[Record]) -> Result<(), Error> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Error::Withheld(format!("no verdict, for what was found at: {}", failed.join("; "))))
+    Err(Failure::Withheld.with(format!("no verdict, for what was found at: {}", failed.join("; "))))
 }
 
 /// The kept results of a folder, in the order of their names.
@@ -467,7 +467,7 @@ pub fn kept(folder: &Path) -> Result<Vec<Record>, Error> {
     paths.sort();
     if paths.is_empty() {
         let folder = folder.display();
-        return Err(Error::Usage(format!(
+        return Err(Failure::Usage.with(format!(
             "{folder} has no results: make some with linecard jitter run --all --output {folder}"
         )));
     }

@@ -1,6 +1,6 @@
 //! Where a measuring thread runs, as parameters.
 
-use crate::Error;
+use crate::{Error, Failure};
 use garde::Validate;
 use linecard_io::placement::{self, PlacementError};
 use linecard_jitter::linux::dummy::throttling;
@@ -45,11 +45,11 @@ impl Placement {
 }
 
 /// Why a thread does not run as wished.
-pub(super) fn refused(error: &PlacementError) -> Error {
+pub(super) fn refused(error: PlacementError) -> Error {
     match error {
         PlacementError::Range(_) | PlacementError::Core { .. } | PlacementError::OnlyCore(_) => {
-            Error::Usage(error.to_string())
+            Failure::Usage.with(error)
         }
-        _ => Error::Attach(error.to_string()),
+        _ => Failure::Attach.with(error),
     }
 }

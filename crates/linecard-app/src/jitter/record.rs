@@ -9,7 +9,7 @@ pub use page::{headline, page};
 pub(super) use text::beside_the_paper;
 pub use text::{folded, screen};
 
-use crate::Error;
+use crate::{Error, Failure};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
@@ -216,7 +216,7 @@ impl Record {
         let mut text = Vec::new();
         let read = file.and_then(|mut file| file.read_to_end(&mut text));
         read.map_err(|source| Error::Open { path: path.into(), source })?;
-        let refused = |why: String| Error::Usage(format!("{}: {why}", path.display()));
+        let refused = |why: String| Failure::Usage.with(format!("{}: {why}", path.display()));
         if text.len() as u64 > MAX_BYTES {
             return Err(refused(format!(
                 "it is longer than {MAX_BYTES} bytes, which no result is"

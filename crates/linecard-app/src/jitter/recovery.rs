@@ -1,6 +1,6 @@
 //! What an earlier process has left behind, and what settings have become when one ends.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_jitter::linux::journal::{Restoration, RestoreResult, Store};
 
 /// Puts back what dead processes have changed, to be called before anything else: a line for each. What cannot be put
@@ -21,12 +21,12 @@ pub fn recover() -> Vec<String> {
 ///
 /// # Errors
 ///
-/// [`Error::NotRestored`] with all settings that are not as before.
+/// [`Failure::NotRestored`] with all settings that are not as before.
 pub(super) fn end(restorations: &[Restoration]) -> Result<Vec<String>, Error> {
     let bad = restorations.iter().filter(|one| !one.fate.is_good());
     let bad: Vec<String> = bad.map(ToString::to_string).collect();
     if !bad.is_empty() {
-        return Err(Error::NotRestored(bad.join("; ")));
+        return Err(Failure::NotRestored.with(bad.join("; ")));
     }
     let elsewhere =
         restorations.iter().filter(|one| matches!(one.fate, RestoreResult::Elsewhere { .. }));

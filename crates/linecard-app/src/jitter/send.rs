@@ -3,7 +3,7 @@
 use super::figures::{Spikes, Thread, Times, gaps, sorted};
 use super::placement::{Placement, refused};
 use super::rows;
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Count, Duration, Parsed, Switch};
 use linecard_jitter::linux::clock::Wait;
@@ -116,8 +116,8 @@ impl Job for Send {
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<SendOutcome, Error> {
-        let generator = Generator::open(config.generator()?).map_err(|e| failure(&e))?;
-        let departures = generator.run(context.progress.stop_flag()).map_err(|e| failure(&e))?;
+        let generator = Generator::open(config.generator()?).map_err(failure)?;
+        let departures = generator.run(context.progress.stop_flag()).map_err(failure)?;
         if let Some(output) = &config.output {
             let numbered = (0_u64..).zip(&departures.sent_ns);
             let lines = numbered.map(|(n, sent_ns)| [n, departures.due_ns(n), *sent_ns]);
@@ -158,13 +158,11 @@ impl Config {
     }
 }
 
-fn failure(error: &GeneratorError) -> Error {
+fn failure(error: GeneratorError) -> Error {
     match error {
         GeneratorError::Placement(error) => refused(error),
-        GeneratorError::Bind { .. } | GeneratorError::Connect { .. } => {
-            Error::Attach(error.to_string())
-        }
-        _ => Error::Usage(error.to_string()),
+        GeneratorError::Bind { .. } | GeneratorError::Connect { .. } => Failure::Attach.with(error),
+        _ => Failure::Usage.with(error),
     }
 }
 

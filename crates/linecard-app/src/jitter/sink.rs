@@ -3,7 +3,7 @@
 use super::figures::{Spikes, Thread, Times, gaps};
 use super::placement::{Placement, refused};
 use super::rows;
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_config::{Count, Parsed};
 use linecard_jitter::linux::sink::{
@@ -109,8 +109,8 @@ impl Job for Sink {
             Some(expect) => usize::try_from(expect).unwrap_or(usize::MAX),
             None => DEFAULT_CAPACITY,
         };
-        let sink = Receiver::open(sink).map_err(|error| failure(&error))?;
-        let received = sink.run(context.progress.stop_flag(), expect).map_err(|e| failure(&e))?;
+        let sink = Receiver::open(sink).map_err(failure)?;
+        let received = sink.run(context.progress.stop_flag(), expect).map_err(failure)?;
         if let Some(output) = &config.output {
             let lines = received.arrivals.iter().map(|arrival| [arrival.sequence, arrival.at_ns]);
             rows::write(&context.path_of("output", output), "sequence,at_ns", lines)?;
@@ -119,14 +119,14 @@ impl Job for Sink {
     }
 }
 
-fn failure(error: &SinkError) -> Error {
+fn failure(error: SinkError) -> Error {
     match error {
         SinkError::Placement(error) => refused(error),
         SinkError::Capacity(_) | SinkError::Room(_) | SinkError::BusyPollTime(_) => {
-            Error::Usage(error.to_string())
+            Failure::Usage.with(error)
         }
-        SinkError::NoInterface => Error::Usage(format!("{error} by --interface")),
-        _ => Error::Attach(error.to_string()),
+        SinkError::NoInterface => Failure::Usage.with(format!("{error} by --interface")),
+        _ => Failure::Attach.with(error),
     }
 }
 

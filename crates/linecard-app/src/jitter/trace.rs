@@ -2,7 +2,7 @@
 
 use super::lab::{self, Stream, make_folder, stream_record};
 use super::record::Record;
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use garde::Validate;
 use linecard_config::{Duration, Maybe, Parsed, Switch};
 use linecard_jitter::linux::session::{Conditions, Receive};
@@ -101,7 +101,7 @@ impl Config {
 /// A kernel whose time cannot be measured so.
 pub fn cost(config: &Config) -> Result<Report, Error> {
     let core = config.stream.base(PACKETS).cores.sink;
-    let costs = measure(core).map_err(|error| Error::Attach(error.to_string()))?;
+    let costs = measure(core).map_err(|error| Failure::Attach.with(error))?;
     let mut report = Report::new("jitter trace");
     let mut conditions = Section::new("measured", "Cost of recording an event");
     conditions.add("core", "on core", Value::Count(costs.core.into()));

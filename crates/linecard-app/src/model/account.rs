@@ -1,6 +1,6 @@
 //! What outcomes of models share.
 
-use crate::Error;
+use crate::{Error, Failure};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ impl Conserved {
         if came == went + dropped + held && is_intact {
             return Ok(());
         }
-        Err(Error::Wrong(format!(
+        Err(Failure::Wrong.with(format!(
             "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or bytes that are not \
              those that were sent"
         )))

@@ -2,7 +2,7 @@
 //! [`linecard_model::adapter`].
 
 use super::account::{Conserved, limit, ratio, word};
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard_config::{ConfigError, Rate};
 use linecard_model::adapter::{AdapterError, Config, HEADERS, Outcome, segments, simulate};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Share};
@@ -88,8 +88,9 @@ impl Job for AdapterModel {
     fn run(config: &Config, _: &Context<'_>) -> Result<AdapterOutcome, Error> {
         linecard_config::check(config)?;
         let messages = config.load.all();
-        let expected = segments(&messages, config.adapter.mtu)
-            .map_err(|error| Error::Wrong(format!("segmentation refuses a message: {error}")))?;
+        let expected = segments(&messages, config.adapter.mtu).map_err(|error| {
+            Failure::Wrong.with(format!("segmentation refuses a message: {error}"))
+        })?;
         let outcome = simulate(config, &messages).map_err(|error| match error {
             AdapterError::Config(error) => error,
             error => ConfigError::of_parameter("load.size", error.to_string()),

@@ -2,7 +2,7 @@
 
 use super::core::{Load, MAX_CLOCK, MIN_CLOCK, Protocol};
 use super::transmit::{Config, firmware, refused_run};
-use crate::{Context, Error, Finished};
+use crate::{Context, Error, Failure, Finished};
 use garde::Validate;
 use linecard_config::{ConfigError, Frequency, Maybe, Rate};
 use linecard_model::solve::{
@@ -184,7 +184,7 @@ fn short(ladder: &BottleneckAnalysis, wanted: u64) -> Option<String> {
 fn infeasible(limit: Resource, last: &Bottleneck, wanted: u64) -> Error {
     let design = &last.design;
     let mhz = |hz: u64| hz as f64 / 1e6;
-    Error::Infeasible(format!(
+    Failure::Infeasible.with(format!(
         "{:.1} Gbit/s cannot be carried within the limits: {} limits at {:.1} Gbit/s with {} cores at {} MHz, DMA at {} MHz and \
          a bus of {} bits; {}",
         wanted as f64 / 1e9,

@@ -3,7 +3,7 @@
 //! A closed form, beside a simulation of reads that has to agree: nothing is dropped or held.
 
 use super::account::{limit, word};
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard_config::ConfigError;
 use linecard_model::Ps;
 use linecard_model::pcie::{
@@ -175,7 +175,7 @@ impl Job for PcieModel {
         if (simulated / bps - 1.0).abs() <= TOLERANCE {
             return Ok(());
         }
-        Err(Error::Wrong(format!(
+        Err(Failure::Wrong.with(format!(
             "the model is wrong: {bps:.0} bit/s by the closed form, {simulated:.0} simulated"
         )))
     }

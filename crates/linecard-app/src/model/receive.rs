@@ -8,7 +8,7 @@ pub use config::{Bus, Cam, Config, Core, Dma, Firmware, Host, Line};
 pub use outcome::{Account, Busy, Class, ClassCycles, Rates, ReceiveOutcome};
 
 use super::transmit::firmware;
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard_config::ConfigError;
 use linecard_model::receive::{self, Receive, ReceiveError};
 use linecard_model::rv32::Image;
@@ -83,7 +83,7 @@ fn refused_run(config: &Config, error: &ReceiveError) -> Error {
         ReceiveError::Load(_) => refuse(firmware::IMAGE),
         ReceiveError::Message(_) => refuse("load.mtu"),
         ReceiveError::Fault(_) | ReceiveError::Stuck { .. } | ReceiveError::Halted { .. } => {
-            Error::Firmware(format!("firmware {}: {error}", config.firmware.image))
+            Failure::Firmware.with(format!("firmware {}: {error}", config.firmware.image))
         }
     }
 }

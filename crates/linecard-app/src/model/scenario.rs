@@ -1,7 +1,7 @@
 //! Scenario files of models: TOML that names its model, and values that take precedence.
 
 use super::{MODELS, named};
-use crate::{AnyJob, Error, Job};
+use crate::{AnyJob, Error, Failure, Job};
 use linecard_config::Document;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ impl Scenario {
         let Some(name) = document.take_text("model")? else {
             let path = document.path().display();
             let what = format!("{path}: the file does not say which model this is: {}", choose());
-            return Err(Error::Usage(what));
+            return Err(Failure::Usage.with(what));
         };
         let Some(model) = named(&name) else {
             let removed = REMOVED.iter().find(|(old, _)| *old == name);

@@ -7,7 +7,7 @@ use self::confirm::{Confirmed, Side};
 use super::core::{MAX_CLOCK, MIN_CLOCK};
 use super::ladder::{self, Limits};
 use super::transmit::{self, firmware, refused_run};
-use crate::{Context, Error, Finished};
+use crate::{Context, Error, Failure, Finished};
 use garde::Validate;
 use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Frequency, Maybe, Rate, power_of_two};
@@ -187,13 +187,13 @@ pub fn run(config: &Config, context: &Context<'_>) -> Result<Finished, Error> {
 
 fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
     linecard_config::check(config)?;
-    let usage = |error: &dyn std::fmt::Display| Error::Usage(error.to_string());
     let image = firmware::by_name(&config.firmware, Path::new(&config.firmware));
     let image =
         image.map_err(|error| ConfigError::of_parameter("firmware", error.problem.to_string()))?;
     let image = image.image().clone();
     let clock = |clock: Maybe<Frequency>, open_hz| {
-        Clock::new(clock.0.map_or(open_hz, Frequency::hz), Ps::ZERO).map_err(|error| usage(&error))
+        Clock::new(clock.0.map_or(open_hz, Frequency::hz), Ps::ZERO)
+            .map_err(|error| Failure::Usage.with(error))
     };
     let mtu = u16::try_from(config.mtu.get()).unwrap_or(u16::MAX);
     let design = Design {
@@ -209,10 +209,10 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
         // What is looked for begins anywhere.
         ..Design::published(clock(config.core, 100_000_000)?, clock(config.dma, 2_115_000_000)?)
     };
-    design.check().map_err(|error| usage(&error))?;
+    design.check().map_err(|error| Failure::Usage.with(error))?;
     let kind = if config.protocol == Protocol::Tcp { Kind::Tcp } else { Kind::Udp };
     let traffic = match (&config.mix.0, config.packets.0) {
-        (Some(mix), _) => parse_mix(mix, mtu).map_err(Error::Usage)?,
+        (Some(mix), _) => parse_mix(mix, mtu).map_err(|what| Failure::Usage.with(what))?,
         (None, Some(packets)) => Traffic::uniform(kind, mtu, packets),
         (None, None) => Traffic::endless(kind, mtu),
     };
@@ -329,7 +329,7 @@ impl Solving {
         if hz <= limit {
             return Ok(());
         }
-        Err(Error::Infeasible(format!(
+        Err(Failure::Infeasible.with(format!(
             "{what} would need {:.1} MHz, limit {:.1} MHz ({}): {}",
             hz as f64 / 1e6,
             limit as f64 / 1e6,
@@ -388,7 +388,7 @@ impl Solving {
             }),
             false => measure(design, &self.image, traffic),
         };
-        measured.map_err(|error: TransmitError| Error::Firmware(error.to_string()))
+        measured.map_err(|error: TransmitError| Failure::Firmware.with(error))
     }
 
     fn with_core(&self, hz: u64) -> Design {
@@ -400,9 +400,9 @@ impl Solving {
     fn refuse(&self, error: SolveError) -> Error {
         match error {
             SolveError::Dma { .. } | SolveError::Core { .. } => {
-                Error::Infeasible(format!("{error}; {}", self.instead()))
+                Failure::Infeasible.with(format!("{error}; {}", self.instead()))
             }
-            _ => Error::Usage(error.to_string()),
+            _ => Failure::Usage.with(error),
         }
     }
 
@@ -457,7 +457,7 @@ impl Solving {
             if good >= Clock::MAX_HZ {
                 let what = "no core clock up to 100 GHz carries this: raise the DMA's clock, the bus width \
                             or the number of cores";
-                return Err(Error::Infeasible(what.to_owned()));
+                return Err(Failure::Infeasible.with(what.to_owned()));
             }
             good = (2 * good).min(Clock::MAX_HZ);
         }

@@ -12,7 +12,7 @@ use super::parallel;
 use super::transmit::TransmitModel;
 use super::transmit::firmware::IMAGE;
 use crate::erased::AtPoints;
-use crate::{Error, Job};
+use crate::{Error, Failure, Job};
 use axis::{Axis, Grid};
 use linecard::progress::Progress;
 use linecard_config::Document;
@@ -52,7 +52,7 @@ impl Points {
             return Err(scenario.refuse(format!("only \"{name}\" can be computed: run it")));
         }
         if let Some(at) = (0..keys.len()).find(|at| keys[..*at].contains(&keys[*at])) {
-            return Err(Error::Usage(format!("{}: this key is varied twice", keys[at])));
+            return Err(Failure::Usage.with(format!("{}: this key is varied twice", keys[at])));
         }
         let job: Box<dyn AtPoints> = match is_transmit {
             true => Box::new(TransmitAtPoints::new(document, keys, predict)?),
@@ -81,7 +81,7 @@ impl Points {
     ) -> Result<Vec<Result<Row, String>>, Error> {
         if let Some(point) = points.iter().find(|point| point.len() != self.keys) {
             let (there, keys) = (point.len(), self.keys);
-            return Err(Error::Usage(format!("a point has {there} values for {keys} keys")));
+            return Err(Failure::Usage.with(format!("a point has {there} values for {keys} keys")));
         }
         let run = |point: &Vec<Value>| self.point(point, progress).map_err(|e| e.to_string());
         Ok(parallel::map(points, threads, run))
@@ -158,7 +158,7 @@ impl<'o> Sweep<'o> {
         let Options { vary, predict, threads, .. } = options;
         if !(1..=parallel::MAX_THREADS).contains(threads) {
             let most = parallel::MAX_THREADS;
-            return Err(Error::Usage(format!("--threads {threads}: choose 1 to {most}")));
+            return Err(Failure::Usage.with(format!("--threads {threads}: choose 1 to {most}")));
         }
         let axes = vary.iter().map(|text| Axis::parse(text, document));
         let grid = Grid::new(axes.collect::<Result<_, _>>()?)?;
@@ -250,13 +250,13 @@ impl Tally {
     pub fn warning(&self) -> Result<Option<String>, Error> {
         let Self { points, failed, wrong, first } = self;
         if *wrong > 0 {
-            return Err(Error::Wrong(format!(
-                "the firmware is wrong at {wrong} of {points} points"
-            )));
+            return Err(
+                Failure::Wrong.with(format!("the firmware is wrong at {wrong} of {points} points"))
+            );
         }
         let Some(first) = first else { return Ok(None) };
         let what = format!("{failed} of {points} points could not be run; the first: {first}");
-        if failed == points { Err(Error::Firmware(what)) } else { Ok(Some(what)) }
+        if failed == points { Err(Failure::Firmware.with(what)) } else { Ok(Some(what)) }
     }
 }
 

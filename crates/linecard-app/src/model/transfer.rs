@@ -9,7 +9,7 @@ pub use config::{Chunk, Config, Lanes, Packet, Run, Spreading, Transfer};
 pub use outcome::TransferOutcome;
 pub use spec::{MAX_PACKETS, Spec, mode_name};
 
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard_config::ConfigError;
 use linecard_report::{Axis, Histograms, Page, Unit};
 use linecard_transfer::sim::{self, Outcome};
@@ -59,7 +59,8 @@ pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<Outcome, Error> {
     let outcome = sim::run_with_progress(&spec.settings(), context.progress).map_err(|error| {
         context.go_on().err().unwrap_or_else(|| {
             let seed = spec.seed;
-            Error::Wrong(format!("the transfer did not come to its end: {error} (seed {seed})"))
+            Failure::Wrong
+                .with(format!("the transfer did not come to its end: {error} (seed {seed})"))
         })
     })?;
     context.go_on()?;

@@ -14,7 +14,7 @@ pub use outcome::{Account, Busy, Class, ClassCycles, OverPhases, Phases, Rates, 
 
 use super::core::WHOLE;
 use crate::captures::is_stdout;
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use capture::CaptureWriter;
 use figures::{Figures, simulate};
 use garde::Validate;
@@ -82,7 +82,7 @@ impl Job for TransmitModel {
         let Account { payload_in, payload_out, packets_wrong, .. } = &outcome.account;
         let first = outcome.mismatch.as_ref();
         let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
-        Err(Error::Wrong(format!(
+        Err(Failure::Wrong.with(format!(
             "the firmware is wrong: {packets_wrong} packets are not what the offload makes of the messages, or never left; \
              {} bytes of payload came and {} left{first}",
             payload_in.0, payload_out.0
@@ -157,7 +157,7 @@ pub fn refused_run(config: &Config, error: &TransmitError) -> Error {
         | TransmitError::Stuck { .. }
         | TransmitError::Endless { .. }
         | TransmitError::Halted { .. } => {
-            Error::Firmware(format!("firmware {}: {error}", config.firmware.image))
+            Failure::Firmware.with(format!("firmware {}: {error}", config.firmware.image))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::config::{self, Config};
 use crate::{Context, Error, calibrate};
-use linecard_config::{Bytes, ConfigError, Duration, Problem, Rate, parameters};
+use linecard_config::{Bytes, ConfigError, Duration, Rate};
 use linecard_io::calibrate::{Calibration, Identity};
 use linecard_plan::{
     Cost, Demand, Edge, Graph, MAX_STAGES, Machine, PlanError, PlanInput, Port, Spread, StageSpec,
@@ -25,7 +25,6 @@ pub(super) struct Query {
 /// What a configuration asks for.
 pub(super) fn query(config: &Config, context: &Context<'_>) -> Result<Query, Error> {
     linecard_config::check(config)?;
-    no_stage_is_set(context)?;
     let payload = config.demand.payload.map(Bytes::get);
     let payload = payload.ok_or_else(|| {
         ConfigError::of_parameter("demand.payload", "give the bytes of payload in a packet")
@@ -43,20 +42,6 @@ pub(super) fn query(config: &Config, context: &Context<'_>) -> Result<Query, Err
     let machine = reader.machine();
     let remark = reader.loaded.and_then(|(_, remark)| remark);
     Ok(Query { input: PlanInput { graph, stages, demand, machine }, packet, remark })
-}
-
-/// Refuses values of stages beside the file: of which stage would not be known.
-fn no_stage_is_set(context: &Context<'_>) -> Result<(), ConfigError> {
-    let Some(document) = context.document else { return Ok(()) };
-    for parameter in parameters::<Config>() {
-        let Some(name) = parameter.name.strip_prefix("stage[].") else { continue };
-        let name = format!("stage.{name}");
-        if let Some(location) = document.find(&name) {
-            let problem = Problem::Invalid("stages are a list: change them in the file".to_owned());
-            return Err(ConfigError::new(location, Some(name), problem));
-        }
-    }
-    Ok(())
 }
 
 /// Values that no plan is made for, at the stage that they are of.

@@ -3,7 +3,7 @@
 use super::input::Query;
 use super::outcome::{Compared, KEPT, NEAR, Observed, Offer, PlanOutcome, Verified};
 use crate::calibrate::{self, disturbed, thread, undisturbed};
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use linecard_io::calibrate::deployed::{self, Deployment, Stages, run};
 use linecard_io::calibrate::offload::{PACKETS, group, payload};
 use linecard_io::calibrate::{Calibration, Identity, Survey, measure_halves, median, predict};
@@ -63,7 +63,7 @@ pub(super) fn add(
 /// The deployment that a scenario's stages stand for, on as many cores as are planned.
 fn deployment(query: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
     let PlanInput { stages, machine, .. } = &query.input;
-    let refuse = |what: String| Err(Error::Usage(format!("--measure: {what}")));
+    let refuse = |what: String| Err(Failure::Usage.with(format!("--measure: {what}")));
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
     let Some((known, _)) = KNOWN.iter().find(|(_, known)| *known == names) else {
         let known: Vec<String> = KNOWN.iter().map(|(_, names)| names.join(", ")).collect();
@@ -116,7 +116,7 @@ fn check_groups(query: &Query) -> Result<(), Error> {
                  {expected}: it has {size} packets of {} bytes in a large one",
                 stage.name, query.packet
             );
-            return Err(Error::Usage(what));
+            return Err(Failure::Usage.with(what));
         }
     }
     Ok(())
@@ -140,7 +140,7 @@ fn once(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
         undisturbed(None, || run(deployment).map_err(thread))?;
     if seen.wrong > 0 {
         let what = format!("{} packets failed verification: {deployment:?}", seen.wrong);
-        return Err(Error::Wrong(what));
+        return Err(Failure::Wrong.with(what));
     }
     Ok((seen.packets_per_second, alone))
 }
@@ -218,7 +218,7 @@ pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Verified, Err
         }
     }
     let calibration = survey.calibration();
-    let calibration = calibration.map_err(|error| Error::Thread(error.to_string()))?;
+    let calibration = calibration.map_err(|error| Failure::Thread.with(error))?;
     let compared = rows
         .iter()
         .map(|row| Item { label: label(&row.deployment), value: row.compared(&calibration) });

@@ -12,7 +12,7 @@ pub use config::{Config, Demand, Keeps, Machine, Preference, Stage, Unit};
 pub use outcome::{DemandOutcome, PlanOutcome, Verified};
 pub use verify::{Verify, VerifyConfig};
 
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard_report::{Axis, Ledger, Page, Unit as AxisUnit};
 
 /// The job.
@@ -49,6 +49,6 @@ impl Job for Planning {
     }
 
     fn check(outcome: &PlanOutcome) -> Result<(), Error> {
-        outcome.infeasible.clone().map_or(Ok(()), |why| Err(Error::Infeasible(why)))
+        outcome.infeasible.clone().map_or(Ok(()), |why| Err(Failure::Infeasible.with(why)))
     }
 }

@@ -3,7 +3,7 @@
 use super::lanes::{BATCH, Transfer};
 use super::outcome::{Compared, Disturbed, NEAR, Offer, Verified};
 use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, name};
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use linecard::rng::Rng;
 use linecard_io::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_plan::{PlanInput, plan};
@@ -19,7 +19,6 @@ use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::receive::{ReceiveOptions, ReceiveProgress, receive};
 use linecard_transfer_net::send::{SendOptions, Sent, send};
 use linecard_transfer_net::stages::{Place as Folder, Stage};
-use std::fmt::Display;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -200,7 +199,7 @@ impl Row {
             let offered = share * before;
             if self.is_feasible(offered, &stages)? != (share < 1.0) {
                 let what = format!("the plan does not know whether {share} of the most fits");
-                return Err(Error::Wrong(what));
+                return Err(Failure::Wrong.with(what));
             }
             let run = file.send(&self.transfer, offered)?;
             stages = lines.now(self.transfer.cores)?;
@@ -274,8 +273,9 @@ impl Row {
     }
 }
 
-fn failed(why: impl Display) -> Error {
-    Error::Thread(why.to_string())
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
+fn failed(why: impl ToString) -> Error {
+    Failure::Thread.with(why.to_string())
 }
 
 /// A file in memory, which is sent to a folder beside it.

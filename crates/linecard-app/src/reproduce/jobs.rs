@@ -4,7 +4,7 @@ use super::expression::{Lookup, Query, evaluate, fill};
 use super::measure;
 use super::paper::{Curve, Paper};
 use crate::model::{named, parallel};
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use linecard::progress::Progress;
 use linecard_config::{ConfigError, Document};
 use linecard_report::{Section, Value as Shown};
@@ -187,7 +187,8 @@ impl<'p> Job<'p> {
             }
         }
         let model = chain.iter().find_map(|(_, job)| job.model.as_deref());
-        let model = model.ok_or_else(|| Error::Usage(format!("job `{name}` has no model")))?;
+        let model =
+            model.ok_or_else(|| Failure::Usage.with(format!("job `{name}` has no model")))?;
         let vary = chain.iter().find_map(|(_, job)| job.vary.as_deref()).unwrap_or_default();
         Ok(Self { model, document, vary, varied_in })
     }
@@ -242,7 +243,7 @@ fn run(model: &str, document: &Document) -> Result<Value, Error> {
         return finished.failure.map_or(Ok(finished.value), Err);
     }
     let measure = measure::named(model);
-    let measure = measure.ok_or_else(|| Error::Usage(format!("no model {model:?}")))?;
+    let measure = measure.ok_or_else(|| Failure::Usage.with(format!("no model {model:?}")))?;
     measure(document, &Context { progress: &progress, document: Some(document) })
 }
 

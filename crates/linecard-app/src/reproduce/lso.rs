@@ -3,7 +3,7 @@
 
 use crate::model::transmit::figures::{CLASSES, simulate};
 use crate::model::transmit::{Config, firmware, refused_run};
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use linecard::offload::segment::Class;
 use linecard::packet::header::{self, Ipv4};
 use linecard_config::{Bytes, Document, Frequency, Maybe, OneOrMany, Rate};
@@ -138,7 +138,7 @@ impl Bench {
     }
 
     fn run(&self, config: &Config, mut sink: impl FnMut(&Sent)) -> Result<(), Error> {
-        let refuse = |error| Error::Usage(format!("this hardware cannot be: {error}"));
+        let refuse = |error| Failure::Usage.with(format!("this hardware cannot be: {error}"));
         let design = config.design(0).map_err(refuse)?;
         let progress = Arc::default();
         let context = Context::new(&progress);
@@ -147,7 +147,7 @@ impl Bench {
         if figures.is_right() {
             return Ok(());
         }
-        Err(Error::Wrong(format!("{} packets are wrong", figures.outcome.wrong)))
+        Err(Failure::Wrong.with(format!("{} packets are wrong", figures.outcome.wrong)))
     }
 
     /// Bytes that a packet takes on the line.

@@ -1,7 +1,7 @@
 //! What papers/lso-receive.toml asks for (Elbeshti et al., "Cycle processing"): real firmware on the modelled core of the
 //! receiving side.
 
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use garde::Validate;
 use linecard_config::{Document, Rate, power_of_two};
 use linecard_model::receive::{ReceiveError, Remedy, com_cell, firmware, smallest_core_hz};
@@ -85,5 +85,5 @@ pub(super) fn clock(document: &Document, _: &Context<'_>) -> Result<Value, Error
 }
 
 fn refused(error: &ReceiveError) -> Error {
-    Error::Usage(format!("the receiving side: {error}"))
+    Failure::Usage.with(format!("the receiving side: {error}"))
 }

@@ -15,7 +15,7 @@ mod measure;
 mod paper;
 
 use crate::model::Scenario;
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use comparison::{Comparison, add_all, agreed};
 use expression::{Query, fill};
 use jobs::Runs;
@@ -79,7 +79,7 @@ impl Reproduced {
 #[must_use]
 pub fn failure(count: usize) -> Option<Error> {
     let what = format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");
-    (count > 0).then_some(Error::Unexplained(what))
+    (count > 0).then_some(Failure::Unexplained.with(what))
 }
 
 /// A page about reproductions.
@@ -139,7 +139,7 @@ pub fn reproduce(
         Some(path) => add(path, name, (&mut paper, &mut files))?,
         None => None,
     };
-    let wrong = |what| Error::Usage(format!("papers, {name}: {what}"));
+    let wrong = |what| Failure::Usage.with(format!("papers, {name}: {what}"));
     let reproduction = paper.reproduction(name)?;
     let mut runs = Runs::new(&paper, (&files, hardware), &reproduction.jobs, context)?;
     let curves = reproduction.curve.iter().map(|curve| runs.curve(curve));
@@ -188,7 +188,7 @@ fn add(
         let scenario = Scenario::read(path, &[])?;
         return Ok(Some((hardware.job.clone(), scenario.only_named(&hardware.model)?)));
     }
-    let refuse = |what| Error::Usage(format!("{}: {what}", path.display()));
+    let refuse = |what| Failure::Usage.with(format!("{}: {what}", path.display()));
     paper.overlay(own.read_as()?).map_err(refuse)?;
     files.push(own);
     Ok(None)

@@ -4,7 +4,7 @@
 use super::comparison::{Class, Comparison, Printed, Row};
 use super::expression::{Lookup, evaluate, fill};
 use super::figure::Figure;
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_config::Document;
 use serde::Deserialize;
 use serde_json::Value;
@@ -237,7 +237,7 @@ impl Paper {
         let mut next = Some(name);
         while let Some(name) = next {
             let job = self.job.get_key_value(name).filter(|_| chain.len() < MAX_BASES);
-            let (name, job) = job.ok_or_else(|| Error::Usage(format!("no job `{name}`")))?;
+            let (name, job) = job.ok_or_else(|| Failure::Usage.with(format!("no job `{name}`")))?;
             chain.push((name.as_str(), job));
             next = job.base.as_deref();
         }
@@ -252,7 +252,7 @@ impl Paper {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::Usage(format!("{name}: no such reproduction"))
+    Failure::Usage.with(format!("{name}: no such reproduction"))
 }
 
 impl Table {

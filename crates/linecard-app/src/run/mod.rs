@@ -5,7 +5,7 @@ mod config;
 pub use config::{Coalesce, Config, IpVersion, Lanes, Load, Run};
 
 use crate::offload::{Classes, Merging, draw_merging};
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard::offload::coalesce::{Counters, Flush, Refusal};
 use linecard_io::run::{self, RunSpec, Times, run_with_progress};
 use linecard_report::{
@@ -111,7 +111,7 @@ impl Job for MemoryRun {
 
     /// Success only if every byte is where it belongs.
     fn check(outcome: &RunOutcome) -> Result<(), Error> {
-        outcome.wrong.clone().map_or(Ok(()), |wrong| Err(Error::Wrong(wrong)))
+        outcome.wrong.clone().map_or(Ok(()), |wrong| Err(Failure::Wrong.with(wrong)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! How the ends of a transfer know each other: the files of keys.
 
 use super::error::{is_missing, of_key};
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_transfer_net::control::{self, Trust};
@@ -45,11 +45,11 @@ impl Access {
         let Some(path) = &self.psk else { return Ok(None) };
         let path = file_of(context, "access.psk", path);
         let key = SharedKey::load(&path).map_err(|error| match is_missing(&error) {
-            true => Error::Storage(format!(
+            true => Failure::Storage.with(format!(
                 "--psk {error}; `linecard keys psk {}` makes one, for both ends",
                 path.display()
             )),
-            false => Error::Storage(format!("--psk {error}")),
+            false => Failure::Storage.with(format!("--psk {error}")),
         })?;
         Ok(Some(control::Access::Shared(key)))
     }
@@ -82,7 +82,7 @@ pub(super) fn file_of(context: &Context<'_>, parameter: &str, path: &Path) -> Pa
 /// The key in this file, or in the usual one; made if it is missing.
 pub(super) fn identity(path: Option<&Path>) -> Result<Identity, Error> {
     let path = file(path, "identity", "--identity")?;
-    Identity::load_or_create(&path).map_err(|error| of_key(&error))
+    Identity::load_or_create(&path).map_err(of_key)
 }
 
 /// The file that was given, or the one of this name among the settings of the user.
@@ -93,7 +93,8 @@ pub(super) fn file(given: Option<&Path>, name: &str, option: &str) -> Result<Pat
     let of = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = of("XDG_CONFIG_HOME").or_else(|| of("HOME").map(|home| home.join(".config")));
     folder.map(|folder| folder.join("linecard").join(name)).ok_or_else(|| {
-        Error::Usage(format!("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE"))
+        Failure::Usage
+            .with(format!("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE"))
     })
 }
 
@@ -103,6 +104,6 @@ pub(super) fn allowed(path: &Path) -> Result<usize, Error> {
         Ok(Authorized::Only(list)) => Ok(list.len()),
         Ok(_) => Ok(0),
         Err(error) if is_missing(&error) => Ok(0),
-        Err(error) => Err(of_key(&error)),
+        Err(error) => Err(of_key(error)),
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of a transfer as errors of jobs: which end is at fault, and what to do.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_transfer_net::control::{ControlError, Protocol};
 use linecard_transfer_net::file::FileError;
 use linecard_transfer_net::keys::KeyError;
@@ -17,19 +17,19 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
     match error {
         SendError::File(error) => of_file(error),
         SendError::Control(error) => of_control(error, peer),
-        SendError::Open(_) | SendError::NoLane(_) => Error::Attach(error.to_string()),
-        SendError::Layout(_) | SendError::Lanes(_) => Error::Usage(error.to_string()),
+        SendError::Open(_) | SendError::NoLane(_) => Failure::Attach.with(error),
+        SendError::Layout(_) | SendError::Lanes(_) => Failure::Usage.with(error),
         SendError::Silent(_)
         | SendError::NeverReached { .. }
         | SendError::Unusable
-        | SendError::Unconfirmed { .. } => Error::Unreachable(error.to_string()),
-        SendError::Stopped => Error::Stopped(format!("stopped; {SEND_AGAIN}")),
-        SendError::Wait(_) => Error::Attach(error.to_string()),
-        SendError::Seal(_) => Error::Thread(error.to_string()),
+        | SendError::Unconfirmed { .. } => Failure::Unreachable.with(error),
+        SendError::Stopped => Failure::Stopped.with(format!("stopped; {SEND_AGAIN}")),
+        SendError::Wait(_) => Failure::Attach.with(error),
+        SendError::Seal(_) => Failure::Thread.with(error),
         SendError::Refused(_)
         | SendError::Welcome(_)
         | SendError::Unexpected(_)
-        | SendError::Ended(_) => Error::PeerRefused(error.to_string()),
+        | SendError::Ended(_) => Failure::PeerRefused.with(error),
     }
 }
 
@@ -39,14 +39,14 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         ReceiveError::File(error) => of_file(error),
         ReceiveError::Control(error) => of_control(error, "the sender"),
         ReceiveError::Open(_) | ReceiveError::Listen { .. } | ReceiveError::Wait(_) => {
-            Error::Attach(error.to_string())
+            Failure::Attach.with(error)
         }
         ReceiveError::Silent(_) | ReceiveError::NoHello(_) | ReceiveError::NothingAnnounced(_) => {
-            Error::Unreachable(error.to_string())
+            Failure::Unreachable.with(error)
         }
-        ReceiveError::Stopped => Error::Stopped(format!("stopped; {SEND_AGAIN}")),
-        ReceiveError::Seal(_) => Error::Thread(error.to_string()),
-        ReceiveError::OneOnly => Error::Usage(error.to_string()),
+        ReceiveError::Stopped => Failure::Stopped.with(format!("stopped; {SEND_AGAIN}")),
+        ReceiveError::Seal(_) => Failure::Thread.with(error),
+        ReceiveError::OneOnly => Failure::Usage.with(error),
         ReceiveError::Refused(_)
         | ReceiveError::Busy(_)
         | ReceiveError::Crowded(_)
@@ -56,7 +56,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         | ReceiveError::Ended(_)
         | ReceiveError::Layout(_)
         | ReceiveError::Announce(_)
-        | ReceiveError::Repair(_) => Error::PeerRefused(error.to_string()),
+        | ReceiveError::Repair(_) => Failure::PeerRefused.with(error),
     }
 }
 
@@ -90,17 +90,17 @@ pub(super) fn of_rejected(error: ReceiveError) -> String {
 /// An error of files at this end.
 fn of_file(error: FileError) -> Error {
     match error {
-        FileError::Damaged { path, kept } if path == kept => Error::Wrong(format!(
+        FileError::Damaged { path, kept } if path == kept => Failure::Wrong.with(format!(
             "what went to {} does not have the hash of what was sent: do not use it, send it again",
             path.display()
         )),
-        FileError::Damaged { .. } => Error::Wrong(error.to_string()),
+        FileError::Damaged { .. } => Failure::Wrong.with(error),
         FileError::System { path, source, .. }
             if source.kind() == ErrorKind::BrokenPipe && path == Path::new("standard output") =>
         {
             Error::Report(source)
         }
-        error => Error::Storage(error.to_string()),
+        error => Failure::Storage.with(error),
     }
 }
 
@@ -109,48 +109,46 @@ fn of_control(error: ControlError, peer: &str) -> Error {
     let text = error.to_string();
     match error {
         ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
-            Error::Unreachable(format!(
+            Failure::Unreachable.with(format!(
                 "{peer} does not answer; check its address and the firewalls on the way"
             ))
         }
         ControlError::Connect { .. } => {
-            Error::Unreachable(format!("{text}; is `linecard recv` running there, at this port?"))
+            Failure::Unreachable.with(format!("{text}; is `linecard recv` running there, at this port?"))
         }
-        ControlError::TimedOut { .. } => Error::Unreachable(text),
+        ControlError::TimedOut { .. } => Failure::Unreachable.with(text),
         ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
-            Error::Unreachable(format!("{text}; {SEND_AGAIN}"))
+            Failure::Unreachable.with(format!("{text}; {SEND_AGAIN}"))
         }
         ControlError::UnknownPeer { found, .. } => {
-            Error::Unauthenticated(format!("the key of {peer} is not known: {found}"))
+            Failure::Unauthenticated.with(format!("the key of {peer} is not known: {found}"))
         }
-        ControlError::NotAccepted { own } => Error::Unauthenticated(format!(
+        ControlError::NotAccepted { own } => Failure::Unauthenticated.with(format!(
             "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
         )),
-        ControlError::NoListThere { own } => Error::Unauthenticated(format!(
+        ControlError::NoListThere { own } => Failure::Unauthenticated.with(format!(
             "{peer} cannot use its list of who may send, and accepts nobody: what `linecard recv` prints there \
              says how to mend it. The key of this end is {own}"
         )),
-        ControlError::OtherAccess => Error::Unauthenticated(
-            "the other end authenticates in another way: give --psk to both ends, or to neither"
-                .into(),
+        ControlError::OtherAccess => Failure::Unauthenticated.with(
+            "the other end authenticates in another way: give --psk to both ends, or to neither",
         ),
-        ControlError::WrongSharedKey => Error::Unauthenticated(
-            "the other end has another shared key: both need a copy of the same file for --psk"
-                .into(),
+        ControlError::WrongSharedKey => Failure::Unauthenticated.with(
+            "the other end has another shared key: both need a copy of the same file for --psk",
         ),
         ControlError::KeyChanged { .. }
         | ControlError::OtherProtocol { .. }
-        | ControlError::Tls(_) => Error::Unauthenticated(text),
-        ControlError::Insecure(_) => Error::Usage(text),
-        ControlError::Key(_) | ControlError::NoList(_) => Error::Storage(text),
-        ControlError::Suite(_) | ControlError::Lane(_) => Error::Thread(text),
-        ControlError::Full | ControlError::Message(_) => Error::PeerRefused(text),
+        | ControlError::Tls(_) => Failure::Unauthenticated.with(text),
+        ControlError::Insecure(_) => Failure::Usage.with(text),
+        ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage.with(text),
+        ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread.with(text),
+        ControlError::Full | ControlError::Message(_) => Failure::PeerRefused.with(text),
     }
 }
 
 /// An error of a file of keys.
-pub(super) fn of_key(error: &KeyError) -> Error {
-    Error::Storage(error.to_string())
+pub(super) fn of_key(error: KeyError) -> Error {
+    Failure::Storage.with(error)
 }
 
 /// Whether a file of keys does not exist.

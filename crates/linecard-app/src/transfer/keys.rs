@@ -2,7 +2,7 @@
 
 use super::access::{self, allowed};
 use super::error::of_key;
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_transfer_net::keys::{Authorized, SharedKey};
 use schemars::JsonSchema;
@@ -106,7 +106,7 @@ impl linecard_report::Outcome for KeysOutcome {
 ///
 /// A file that exists or cannot be written.
 pub fn create_shared(path: &Path) -> Result<(), Error> {
-    SharedKey::create(path).map(drop).map_err(|error| of_key(&error))
+    SharedKey::create(path).map(drop).map_err(of_key)
 }
 
 /// A fingerprint on the list of those who may send.
@@ -130,15 +130,14 @@ pub fn authorize(
 ) -> Result<Entry, Error> {
     let list = access::file(path, "authorized", "--authorized")?;
     if note.contains(char::is_control) {
-        return Err(Error::Usage("a note is one line, without control characters".into()));
+        return Err(Failure::Usage.with("a note is one line, without control characters"));
     }
     // A list that is not as it should be would be refused later, with this line in it.
     allowed(&list)?;
-    let was_there =
-        Authorized::Listed(list.clone()).allows(fingerprint).map_err(|error| of_key(&error))?;
+    let was_there = Authorized::Listed(list.clone()).allows(fingerprint).map_err(of_key)?;
     if !was_there {
         append(&list, format!("{fingerprint} {note}").trim_end())
-            .map_err(|error| Error::Storage(format!("{}: {error}", list.display())))?;
+            .map_err(|error| Failure::Storage.with(format!("{}: {error}", list.display())))?;
     }
     Ok(Entry { list, was_there })
 }

@@ -1,6 +1,6 @@
 //! What the outcomes of both ends have in common.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Seconds};
 use linecard_transfer_net::file::Failures;
 use schemars::JsonSchema;
@@ -73,7 +73,9 @@ impl Transferred {
     /// Refuses a transfer of which some files are missing.
     pub(super) fn check(&self) -> Result<(), Error> {
         match (self.failed, self.objects) {
-            (Some(failed), Some(objects)) => Err(Error::Partial(incomplete(failed, objects))),
+            (Some(failed), Some(objects)) => {
+                Err(Failure::Partial.with(incomplete(failed, objects)))
+            }
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! The address of the other end, and that at which a receiver listens.
 
-use crate::Error;
+use crate::{Error, Failure};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
@@ -20,13 +20,12 @@ impl Peer {
     pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let found: Vec<SocketAddr> = found.map(Iterator::collect).map_err(|error| {
-            Error::Unreachable(format!("cannot find {}: {error}; check its name", self.host))
+            Failure::Unreachable.with(format!("cannot find {}: {error}; check its name", self.host))
         })?;
         if found.is_empty() {
-            return Err(Error::Unreachable(format!(
-                "{} has no address; check its name",
-                self.host
-            )));
+            return Err(
+                Failure::Unreachable.with(format!("{} has no address; check its name", self.host))
+            );
         }
         Ok(found)
     }
@@ -112,11 +111,11 @@ pub(super) fn listen(at: Option<SocketAddr>, open: bool) -> Result<TcpListener, 
                 std::io::ErrorKind::AddrNotAvailable => "; `ip address` lists those of this host",
                 _ => "",
             };
-            Error::Attach(format!("cannot listen at {at}: {error}{hint}"))
+            Failure::Attach.with(format!("cannot listen at {at}: {error}{hint}"))
         }
     };
     match at {
-        Some(at) if open && !at.ip().is_loopback() => Err(Error::Usage(format!(
+        Some(at) if open && !at.ip().is_loopback() => Err(Failure::Usage.with(format!(
             "--insecure-none --listen {at}: without keys, only this machine may connect: listen at \
              127.0.0.1, or use keys"
         ))),

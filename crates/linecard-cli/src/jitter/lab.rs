@@ -1,6 +1,7 @@
 //! Experiments and streams on this host, and pages of kept results.
 
 use crate::account;
+use crate::codes::all_exit_codes;
 use crate::flags::Flags;
 use crate::page::{self, PageArguments, PageFile};
 use crate::signals;
@@ -8,12 +9,12 @@ use clap::Args;
 use linecard_app::Context;
 use linecard_app::jitter::record::{self, Record};
 use linecard_app::jitter::{lab, trace};
-use linecard_app::{EXIT_CODES, Error};
+use linecard_app::{Error, Failure};
 use linecard_report::{Report, Target};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     flags: Flags<lab::Config>,
@@ -22,7 +23,7 @@ pub(crate) struct RunArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct TraceArguments {
     #[command(flatten)]
     flags: Flags<trace::Config>,
@@ -31,7 +32,7 @@ pub(crate) struct TraceArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct ReportArguments {
     /// Folder with the results of `linecard jitter run --output`.
     folder: PathBuf,
@@ -127,7 +128,7 @@ pub(crate) fn reproduce(report: &mut Report, context: &Context<'_>) {
 pub(crate) fn report(arguments: &ReportArguments, is_json: bool) -> Result<(), Error> {
     let records = lab::kept(&arguments.folder)?;
     let path = arguments.report.clone().unwrap_or_else(|| arguments.folder.join("report.html"));
-    let target = Target::new(&path).map_err(|error| Error::Usage(error.to_string()))?;
+    let target = Target::new(&path).map_err(|error| Failure::Usage.with(error))?;
     target.write(record::page("Jitter of this host", &records).origin(page::origin()))?;
     if is_json {
         return account::print_json(&records);

@@ -5,19 +5,20 @@ mod audit;
 #[cfg(target_os = "linux")]
 mod lab;
 
+use crate::codes::all_exit_codes;
 use crate::job::JobArguments;
 #[cfg(target_os = "linux")]
 use crate::page::{PageArguments, PageFile};
 #[cfg(target_os = "linux")]
 use crate::say;
 use clap::{Args, Subcommand};
+use linecard_app::Error;
 use linecard_app::jitter::analyze::Analyze;
 #[cfg(target_os = "linux")]
 use linecard_app::jitter::{self, ab::Ab, dummy::Dummy, send::Send, sink::Sink};
-use linecard_app::{EXIT_CODES, Error};
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct JitterArguments {
     /// Without one: measure this host for a second and a half, over a virtual cable between two
     /// namespaces, and say how late packets are, how sure that is, why, and what to change.
@@ -31,7 +32,7 @@ pub(crate) struct JitterArguments {
 /// Arguments of `linecard jitter ab`.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Args)]
-#[command(after_help = toggles(), after_long_help = toggles() + "\n" + EXIT_CODES)]
+#[command(after_help = toggles(), after_long_help = toggles() + "\n" + &all_exit_codes())]
 pub(crate) struct AbArguments {
     #[command(flatten)]
     job: JobArguments<Ab>,
@@ -141,7 +142,6 @@ pub(crate) use lab::reproduce;
 
 #[cfg(not(target_os = "linux"))]
 fn first_look(_json: bool) -> Result<(), Error> {
-    Err(Error::Usage(
-        "only captures can be looked at on this system: linecard jitter analyze".into(),
-    ))
+    Err(linecard_app::Failure::Usage
+        .with("only captures can be looked at on this system: linecard jitter analyze"))
 }

@@ -1,7 +1,7 @@
 //! Parameters of models, for `--help`.
 
+use crate::codes::{all_exit_codes, lines};
 use linecard_app::AnyJob;
-use linecard_app::EXIT_CODES;
 use linecard_app::model::MODELS;
 use std::fmt::Write as _;
 
@@ -16,12 +16,12 @@ const HEAD: &str =
 /// Those of all models.
 pub(super) fn all() -> String {
     let models: String = MODELS.iter().map(keys).collect();
-    format!("{HEAD}\n{models}{EXIT_CODES}")
+    format!("{HEAD}\n{models}{}", all_exit_codes())
 }
 
 /// Those of the sending side, which is the first.
 pub(super) fn transmit() -> String {
-    format!("{HEAD}{}{EXIT_CODES}", keys(&MODELS[0]))
+    format!("{HEAD}{}{}", keys(&MODELS[0]), all_exit_codes())
 }
 
 fn keys(model: &AnyJob) -> String {
@@ -32,26 +32,13 @@ fn keys(model: &AnyJob) -> String {
             let _ = writeln!(text, "  {left}");
             left = "";
         }
-        for line in lines(&parameter.to_string()) {
+        for line in lines(&parameter.to_string(), HELP_WIDTH) {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "  {left:NAME_WIDTH$} {line}");
             left = "";
         }
     }
     text + "\n"
-}
-
-/// A text in lines that fit beside the names.
-fn lines(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + word.len() < HELP_WIDTH => *line += &format!(" {word}"),
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -2,17 +2,18 @@
 
 use super::ScenarioArguments;
 use crate::account;
+use crate::codes::all_exit_codes;
 use crate::flags::Flags;
 use crate::page::PageFile;
 use clap::Args;
 use linecard_app::Context;
+use linecard_app::Error;
 use linecard_app::model::ladder::{self, Options};
 use linecard_app::model::transmit::TransmitModel;
-use linecard_app::{EXIT_CODES, Error};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct LadderArguments {
     #[command(flatten)]
     from: ScenarioArguments,

@@ -1,16 +1,17 @@
 //! `linecard model solve`.
 
 use crate::account;
+use crate::codes::all_exit_codes;
 use crate::flags::Flags;
 use crate::page::PageArguments;
 use clap::Args;
 use linecard_app::Context;
+use linecard_app::Error;
 use linecard_app::model::solve::{self, Config};
-use linecard_app::{EXIT_CODES, Error};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct SolveArguments {
     #[command(flatten)]
     options: Flags<Config>,

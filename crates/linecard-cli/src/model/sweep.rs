@@ -5,9 +5,9 @@ use crate::progress;
 use crate::say;
 use crate::units;
 use clap::Args;
-use linecard_app::Error;
 use linecard_app::model::parallel;
 use linecard_app::model::sweep::{Format, Options, Sweep};
+use linecard_app::{Error, Failure};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,7 +84,8 @@ fn check_ending(output: &Path, format: Format) -> Result<(), Error> {
         return Ok(());
     }
     let output = output.display();
-    Err(Error::Usage(format!("--output {output}: this would be {name}: call it so, or {what}")))
+    Err(Failure::Usage
+        .with(format!("--output {output}: this would be {name}: call it so, or {what}")))
 }
 
 /// How Parquet is written.

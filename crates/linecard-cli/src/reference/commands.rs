@@ -2,6 +2,7 @@
 
 use super::{code, compare, table};
 use crate::args::Arguments;
+use crate::codes::resumable;
 use clap::{Command, CommandFactory};
 use linecard_app::EXIT_CODES;
 
@@ -38,23 +39,12 @@ fn walk(command: &Command, name: &str, text: &mut String) {
 
 #[test]
 fn exit_codes_are_those_of_help() {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut after = String::new();
-    for line in EXIT_CODES.lines().skip(1) {
-        let words = line.trim();
-        match words.split_once("  ") {
-            Some((number, what)) => rows.push(vec![code(number), what.to_owned()]),
-            None if line.starts_with("   ") => {
-                let row = rows.last_mut().expect("a row goes on");
-                row[1] += &format!(" {words}");
-            }
-            None => after += &format!("{words}\n"),
-        }
-    }
+    let rows =
+        EXIT_CODES.map(|(number, meaning)| vec![code(&number.to_string()), meaning.to_owned()]);
     let mut text =
         "Every command ends with one of these, and with one line on stderr that says why.\n\n"
             .to_owned();
-    text += &table(&["code", "meaning"], rows);
-    text += &after;
+    text += &table(&["code", "meaning"], rows.to_vec());
+    text += &format!("\n{}\n", resumable());
     compare("exit-codes.md", "Exit codes", &text);
 }

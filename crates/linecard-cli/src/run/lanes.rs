@@ -1,6 +1,6 @@
 //! `--lanes`: how many, and of which kind.
 
-use linecard_app::Error;
+use linecard_app::{Error, Failure};
 use linecard_config::Document;
 
 /// What one `--lanes` says: `8`, `sim` or `sim:8`.
@@ -42,7 +42,7 @@ impl Lanes {
         let counts: Vec<u64> = values.iter().filter_map(|value| value.count).collect();
         if kinds > 1 || counts.len() > 1 {
             let what = "--lanes: given more than once: give one number, and sim where it is meant";
-            return Err(Error::Usage(what.to_owned()));
+            return Err(Failure::Usage.with(what.to_owned()));
         }
         Ok(Self { are_simulated: kinds == 1, count: counts.first().copied() })
     }

@@ -6,9 +6,9 @@ use crate::account;
 use crate::args::RunArguments;
 use crate::interrupt;
 use lanes::Lanes;
-use linecard_app::Error;
 use linecard_app::model::transfer::{self, TransferModel};
 use linecard_app::run::MemoryRun;
+use linecard_app::{Error, Failure};
 use linecard_app::{Finished, finish};
 use linecard_config::Document;
 
@@ -28,7 +28,7 @@ pub(crate) fn command(arguments: &RunArguments) -> Result<(), Error> {
 fn in_memory(arguments: &RunArguments, lanes: &Lanes) -> Result<Finished, Error> {
     if let Some(option) = arguments.sim.first() {
         let what = format!("--{option} is for lanes in virtual time: add --lanes sim");
-        return Err(Error::Usage(what));
+        return Err(Failure::Usage.with(what));
     }
     let scenario = arguments.scenario.as_deref().map(Document::read);
     let mut document = scenario.transpose()?.unwrap_or_default();
@@ -43,7 +43,7 @@ fn simulated(arguments: &RunArguments, lanes: &Lanes) -> Result<Finished, Error>
     let other = other.map(|option| format!("--{option}"));
     if let Some(other) = arguments.scenario.as_ref().map(|_| "a scenario".to_owned()).or(other) {
         let what = format!("{other} is for lanes in memory: leave it out with --lanes sim");
-        return Err(Error::Usage(what));
+        return Err(Failure::Usage.with(what));
     }
     arguments.sim.set(&mut document)?;
     lanes.set(&mut document)?;

@@ -1,16 +1,17 @@
 //! `linecard keys`: the key of this host, shared keys, and who may send.
 
 use crate::account;
+use crate::codes::all_exit_codes;
 use crate::flags::Flags;
 use clap::{Args, Subcommand};
+use linecard_app::Error;
 use linecard_app::finish;
 use linecard_app::transfer::keys::{Config, Fingerprint, KeysJob, authorize, create_shared};
-use linecard_app::{EXIT_CODES, Error};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = all_exit_codes())]
 pub(crate) struct KeysArguments {
     #[command(flatten)]
     flags: Flags<Config>,

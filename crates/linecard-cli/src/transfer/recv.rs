@@ -9,10 +9,10 @@ use crate::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard_app::Error;
 use linecard_app::transfer::receive::{Config, ReceiveJob, ReceiveOutcome, Receiver};
 use linecard_app::transfer::{Failed, Log};
 use linecard_app::{Context, Job, finished_with};
+use linecard_app::{Error, Failure};
 use linecard_report::Report;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
     let document = arguments.flags.document()?;
     let config = Config { folder: arguments.folder.clone(), ..document.config()? };
     if arguments.keep && config.is_pipe() {
-        return Err(Error::Usage("--keep is for a folder: stdout takes one file or pipe".into()));
+        return Err(Failure::Usage.with("--keep is for a folder: stdout takes one file or pipe"));
     }
     let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
@@ -59,10 +59,14 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
         bar.done();
         match result {
             Ok(outcome) => match arguments.received(&outcome, &report(&outcome)) {
-                Err(failure @ Error::Partial(_)) if arguments.keep => say(&failure.to_string()),
+                Err(error) if arguments.keep && error.failure() == Some(Failure::Partial) => {
+                    say(&error.to_string());
+                }
                 result => result?,
             },
-            Err(Failed { error: Error::Stopped(_), outcome: None }) if arguments.keep => {
+            Err(Failed { error, outcome: None })
+                if arguments.keep && error.failure() == Some(Failure::Stopped) =>
+            {
                 return Ok(());
             }
             Err(failed) => arguments.failed(failed, report)?,
@@ -89,7 +93,7 @@ impl RecvArguments {
         if let Some(outcome) = outcome.filter(|_| self.json) {
             self.print(&report(&outcome))?;
         }
-        if !self.keep || matches!(error, Error::Stopped(_)) {
+        if !self.keep || error.failure() == Some(Failure::Stopped) {
             return Err(error);
         }
         say(&error.to_string());

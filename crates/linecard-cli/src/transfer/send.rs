@@ -8,11 +8,11 @@ use crate::say;
 use crate::signals;
 use clap::Args;
 use linecard::progress::Progress;
-use linecard_app::Error;
 use linecard_app::transfer::keys::Fingerprint;
 use linecard_app::transfer::send::{Config, Observer, SendJob, SendOutcome, send};
 use linecard_app::transfer::{Failed, Peer};
 use linecard_app::{Context, Job, finished_with};
+use linecard_app::{Error, Failure};
 use linecard_config::Parsed;
 use linecard_transfer_net::send::SendProgress;
 use std::io::{BufRead, IsTerminal, Write};
@@ -89,7 +89,7 @@ impl Shown {
             while !has_begun.load(Ordering::Relaxed) {
                 if stop.is_stopped() {
                     say("stopped before anything was sent");
-                    std::process::exit(Error::STOPPED.into());
+                    std::process::exit(Failure::Stopped.code().into());
                 }
                 std::thread::sleep(LOOK);
             }

@@ -57,7 +57,13 @@ fn what_does_not_fit_says_why_and_what_helps() {
     // Values that are set take precedence, also where the scenario has none.
     let set = ["plan", "s.toml", "--set", "demand.goodput=10G", "--set", "machine.cores=2"];
     assert!(folder.succeeds(&set).contains("To be expected"));
-    folder.refuses(2, &["plan", "s.toml", "--set", "stage.takes=2"], &["--set stage.takes=2"]);
+    for set in ["stage.takes=2", "stage.foo=1"] {
+        folder.refuses(
+            2,
+            &["plan", "s.toml", "--set", set],
+            &[&format!("--set {set}: `stage` is a list")],
+        );
+    }
     // The first advice is true.
     let most = outcome.stderr.split("at most ").nth(1).unwrap();
     let most: f64 = most.split(' ').next().unwrap().parse().unwrap();

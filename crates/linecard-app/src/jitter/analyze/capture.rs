@@ -1,6 +1,6 @@
 //! The UDP flows of a capture.
 
-use crate::{Context, Error, captures};
+use crate::{Context, Error, Failure, captures};
 use linecard::packet::header::protocol;
 use linecard::packet::{FiveTuple, Form, Layout, LinkType};
 use linecard_io::capture::{CaptureError, Reader, Record};
@@ -48,11 +48,11 @@ impl Captured {
     pub(super) fn nothing_found(&self, input: &Path) -> Error {
         let input = input.display();
         match self.unknown_link {
-            Some(link) if !self.known_link => Error::UnknownLink(format!(
+            Some(link) if !self.known_link => Failure::UnknownLink.with(format!(
                 "{input}: link type {link} is not known; known are 0, 1, 101, 108, 113, 228, 229, 276: \
                  loopback, Ethernet, raw IP, Linux cooked"
             )),
-            _ => Error::Withheld(format!(
+            _ => Failure::Withheld.with(format!(
                 "{input}: no UDP flow among {} packets ({} fragments, which are not put together)",
                 self.packets, self.fragments
             )),

@@ -2,7 +2,7 @@
 
 use super::capture::{Candidate, Captured};
 use super::outcome::{AnalyzeOutcome, CountPair, Join, Samples, SideBySide, TimePair};
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::{Packet, by_number};
 use linecard_jitter::stats::sorted::Sorted;
@@ -26,7 +26,7 @@ pub(super) fn counterpart<'a>(
     let same_ends = of_kind().find(|found| found.ends == chosen.ends);
     let same_place = || of_kind().find(|found| found.ends.1 == chosen.ends.1);
     same_ends.or_else(|| of_kind().find(same_source)).or_else(same_place).ok_or_else(|| {
-        Error::Withheld(format!(
+        Failure::Withheld.with(format!(
             "{}: no flow of {} to {} or from the same source among its {} UDP flows",
             path.display(),
             chosen.kind.name(),
@@ -53,7 +53,7 @@ pub(super) fn add(
     }
     let joined = delays.len();
     let Some(least) = delays.iter().min().copied() else {
-        return Err(Error::Withheld(format!(
+        return Err(Failure::Withheld.with(format!(
             "{}: none of its {} packets is one of the {} of the first capture: is it the same stream at \
              the same time?",
             path.display(),

@@ -1,6 +1,6 @@
 //! Measured effects of toggles, from the JSON of an A/B run.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_jitter::linux::audit::{Effects, Measured};
 use serde::Deserialize;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(super) fn read(path: Option<&Path>) -> Result<Effects, Error> {
         .map_err(|source| Error::Open { path: path.to_owned(), source })?;
     let run: Run = serde_json::from_str(&text).map_err(|error| {
         let what = "not the JSON of `linecard jitter ab --json`";
-        Error::Usage(format!("--effects {}: {what}: {error}", path.display()))
+        Failure::Usage.with(format!("--effects {}: {what}: {error}", path.display()))
     })?;
     let mut effects = Effects::new();
     for Row { value } in run.effects.into_iter().filter(|row| row.value.took_effect) {

@@ -1,7 +1,7 @@
 //! Runs of the firmware beside a computed clock; and the clock that they give where it is another.
 
 use super::{CORE, Solving};
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_model::Clock;
 use linecard_report::{Section, Value};
 
@@ -146,7 +146,7 @@ impl Solving {
         let mhz = |hz: u64| hz as f64 / 1e6;
         let option = if what == CORE { "--core" } else { "--dma" };
         let way = if last_hz < computed_hz { "down" } else { "up" };
-        Error::Infeasible(format!(
+        Failure::Infeasible.with(format!(
             "{what} is {:.1} MHz as computed, but runs of the firmware confirm neither it nor any clock {way} to \
              {:.1} MHz: give {option}, and see what a run with it carries",
             mhz(computed_hz),

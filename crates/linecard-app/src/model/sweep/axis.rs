@@ -1,7 +1,7 @@
 //! What is varied: keys and their values, and the points of their grid.
 
 use super::super::transmit::Config;
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_config::{ConfigError, Document, Varied, scaled};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(super) struct Axis {
 impl Axis {
     /// `KEY=FROM..TO:STEP` or `KEY=A,B,C`; each value is tried on the scenario.
     pub(super) fn parse(text: &str, document: &Document) -> Result<Self, Error> {
-        let refuse = |what: String| Error::Usage(format!("--vary {text}: {what}"));
+        let refuse = |what: String| Failure::Usage.with(format!("--vary {text}: {what}"));
         let (key, values) = text
             .split_once('=')
             .ok_or_else(|| refuse("write KEY=FROM..TO:STEP or KEY=A,B,C".to_owned()))?;
@@ -51,7 +51,7 @@ impl Grid {
         for (at, axis) in axes.iter().enumerate() {
             if axes[..at].iter().any(|other| other.key == axis.key) {
                 let what = format!("--vary {}: this key is varied twice", axis.key);
-                return Err(Error::Usage(what));
+                return Err(Failure::Usage.with(what));
             }
         }
         let count = |axis: &Axis| axis.values.len() as u64;
@@ -60,7 +60,7 @@ impl Grid {
             Some(points) => Ok(Self { axes, points }),
             None => {
                 let what = format!("--vary: more than {MAX_POINTS} points: take larger steps");
-                Err(Error::Usage(what))
+                Err(Failure::Usage.with(what))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::ladder;
 use super::super::transmit::{Config, refused_run};
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_model::rv32::Image;
 use linecard_model::solve::{Firmware, Phase, Resource, SolveError, SolveInput};
 use linecard_model::transmit::Design;
@@ -34,7 +34,7 @@ pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<V
         bits_per_second: line.unwrap_or(1),
         phase: Phase::Typical,
     };
-    let why = |error: SolveError| Error::Usage(error.to_string());
+    let why = |error: SolveError| Failure::Usage.with(error);
     let found = question.predict(&question.design).map_err(why)?;
     let limit = question.limit(&question.design).map_err(why)?.limit;
     // A line that takes everything has no clock that carries it; one that none carries is not an error.

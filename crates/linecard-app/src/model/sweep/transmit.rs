@@ -5,7 +5,7 @@ use super::super::transmit::{Config, firmware, refused_run};
 use super::predicted;
 use super::rows::{self, PointResult};
 use crate::erased::{AtPoints, Row};
-use crate::{Context, Error};
+use crate::{Context, Error, Failure};
 use linecard::progress::Progress;
 use linecard_config::{Document, Varied};
 use linecard_model::elf::Firmware;
@@ -94,11 +94,11 @@ impl TransmitAtPoints {
 
 impl AtPoints for TransmitAtPoints {
     fn run(&self, values: &[Value], progress: &Arc<Progress>) -> Result<Row, Error> {
-        let found = self.values(values, progress).map_err(Error::Usage)?;
+        let found = self.values(values, progress).map_err(|what| Failure::Usage.with(what))?;
         if !found.is_right {
             let what =
                 "the firmware is wrong: packets are not what the offload makes of the messages";
-            return Err(Error::Wrong(what.to_owned()));
+            return Err(Failure::Wrong.with(what.to_owned()));
         }
         let names = self.names().iter().map(|name| (*name).to_owned());
         Ok(names.zip(found.values).collect())

@@ -1,6 +1,6 @@
 //! `iperf3` between the hosts of a lab.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::lab::{Host, Lab, LabError};
 use std::fs;
 use std::io::Read;
@@ -119,5 +119,5 @@ impl Drop for Running {
 /// What fails in a lab fails for want of rights or programs.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn failed(error: impl ToString) -> Error {
-    Error::Attach(error.to_string())
+    Failure::Attach.with(error.to_string())
 }

@@ -10,7 +10,7 @@ use super::access::{allowed, file, file_of};
 use super::error::of_receive;
 use super::rejected::Rejected;
 use super::{Failed, Log, cores, peer};
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard_transfer_net::control::{Access, Trust};
 use linecard_transfer_net::file::Folder;
 use linecard_transfer_net::keys::Authorized;
@@ -61,7 +61,7 @@ impl<'a> Receiver<'a> {
         let access = config.access.with_trust(context, || config.trust(context))?;
         let options = config.options(context, access.clone());
         if let Some(folder) = &options.folder {
-            Folder::open(folder).map_err(|error| Error::Storage(error.to_string()))?;
+            Folder::open(folder).map_err(|error| Failure::Storage.with(error))?;
         }
         let at = config.listen.map(|listen| listen.0.0);
         let listener = peer::listen(at, config.access.insecure_none)?;
@@ -96,7 +96,7 @@ impl<'a> Receiver<'a> {
         result.map(|got| ReceiveOutcome::new(&got)).map_err(|error| {
             let error = match (error, &last) {
                 (ReceiveError::Stopped, None) => {
-                    Error::Stopped("stopped before anything came".to_owned())
+                    Failure::Stopped.with("stopped before anything came".to_owned())
                 }
                 (error, _) => of_receive(error),
             };

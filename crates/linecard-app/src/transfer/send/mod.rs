@@ -9,7 +9,7 @@ pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 use super::access::{file, file_of};
 use super::error::{of_key, of_send};
 use super::{Failed, Peer, cores};
-use crate::{Context, Error, Job};
+use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{ControlError, Policy, Trust};
 use linecard_transfer_net::file::{ChunkBytes, Input};
@@ -84,7 +84,7 @@ pub fn send(
         && run.observer.is_right(&config.peer.0, *found)
     {
         let mut known = config.known(context)?;
-        known.remember(&config.peer.0.to_string(), *found).map_err(|error| of_key(&error))?;
+        known.remember(&config.peer.0.to_string(), *found).map_err(of_key)?;
         // The list that `options` has does not name it yet.
         result = run.try_all(&config.options(context)?, &addresses);
     }
@@ -170,19 +170,20 @@ impl Config {
     fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {
         let given = self.known_peers.as_deref().map(|path| file_of(context, "known_peers", path));
         let path = file(given.as_deref(), "known_peers", "--known-peers")?;
-        KnownPeers::load(&path).map_err(|error| of_key(&error))
+        KnownPeers::load(&path).map_err(of_key)
     }
 
     /// What failed, and what to do about a new key.
     fn explain(&self, error: SendError) -> Error {
         let is_new = matches!(error, SendError::Control(ControlError::UnknownPeer { .. }));
-        match of_send(error, &self.peer.0.to_string()) {
-            Error::Unauthenticated(text) if is_new => Error::Unauthenticated(format!(
-                "{text}. If `linecard recv` prints this fingerprint there, send with --accept-new \
-                 once, and it is remembered"
-            )),
-            error => error,
+        let error = of_send(error, &self.peer.0.to_string());
+        if !is_new || error.failure() != Some(Failure::Unauthenticated) {
+            return error;
         }
+        Failure::Unauthenticated.with(format!(
+            "{error}. If `linecard recv` prints this fingerprint there, send with --accept-new once, and it is \
+             remembered"
+        ))
     }
 }
 

@@ -7,7 +7,7 @@ mod split;
 mod transfer;
 
 use super::iperf3::{self, Test};
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::lab::{Cable, Host, Lab};
 use linecard_report::{Report, Section, Value};
 use linecard_transfer::control::Mode;
@@ -54,8 +54,8 @@ pub(super) fn add(say: super::Say<'_>, report: &mut Report) -> Result<(), Error>
 }
 
 fn lab(rates_bps: &[u64]) -> Result<Lab, Error> {
-    let lab = Lab::new(Cable::default()).map_err(|error| Error::Storage(error.to_string()))?;
-    lab.add_lanes(rates_bps).map_err(|error| Error::Storage(error.to_string()))?;
+    let lab = Lab::new(Cable::default()).map_err(|error| Failure::Storage.with(error))?;
+    lab.add_lanes(rates_bps).map_err(|error| Failure::Storage.with(error))?;
     Ok(lab)
 }
 

@@ -1,6 +1,6 @@
 //! The plain way to use several lanes: a chunk in equal parts over as many TCP connections.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::lab::{Host, Lab};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -69,5 +69,5 @@ fn confirm(listener: &TcpListener, part: usize, chunks: usize) -> io::Result<()>
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
-    Error::Storage(format!("TCP split: {error}"))
+    Failure::Storage.with(format!("TCP split: {error}"))
 }

@@ -1,6 +1,6 @@
 //! A transfer between the hosts of a lab.
 
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::lab::{Host, Lab};
 use linecard_transfer::control::Mode;
 use linecard_transfer::lane::LaneState;
@@ -165,5 +165,5 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error
 }
 
 fn failed(error: impl Display) -> Error {
-    Error::Storage(format!("real lanes: {error}"))
+    Failure::Storage.with(format!("real lanes: {error}"))
 }

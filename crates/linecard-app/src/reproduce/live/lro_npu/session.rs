@@ -2,7 +2,7 @@
 
 use super::super::iperf3::{self, Test};
 use super::scenario::Scenario;
-use crate::Error;
+use crate::{Error, Failure};
 use linecard_io::attach::{AttachStats, Attached, PortKind, PortSpec, Prepared, Settings};
 use linecard_io::calibrate;
 use linecard_io::lab::{CABLE, Cable, DEVICE, Host, Lab, LabError};
@@ -53,7 +53,7 @@ impl Session {
         self.attached.stop();
         let (account, failures) = self.attached.finish();
         match failures.into_iter().next() {
-            Some(failure) => Err(Error::Thread(failure.to_string())),
+            Some(failure) => Err(Failure::Thread.with(failure)),
             None => Ok(account),
         }
     }
