@@ -11,17 +11,14 @@
 //! timer, because nothing is held from one burst to the next.
 
 use linecard::offload::burst::Room;
+use linecard_tun::tokio::{AsyncDevice, AsyncSocket};
 use linecard_tun::udp::{BatchSocket, Batcher, Receiver};
 use linecard_tun::{BUFFER_LEN, Device, DeviceConfig};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use std::error::Error;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::time::UNIX_EPOCH;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::task::yield_now;
 
 /// The counter in front of a packet, and the tag behind it.
 const ROOM: Room = Room { front: 8, back: 16 };
@@ -31,8 +28,8 @@ const BUFFERED: usize = 5 << 20;
 const READS: usize = 64;
 
 struct Tunnel {
-    device: AsyncFd<Device>,
-    socket: AsyncFd<BatchSocket>,
+    device: AsyncDevice,
+    socket: AsyncSocket,
     key: LessSafeKey,
     /// Each end has its own nonces.
     is_lower: bool,
@@ -51,17 +48,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     socket.connect(peer)?;
     let socket = BatchSocket::new(socket)?;
     socket.set_buffers(BUFFERED)?;
-    let device = awaitable(Device::open(&DeviceConfig::tun(name))?)?;
-    let tunnel = Tunnel { device, socket: awaitable(socket)?, key, is_lower: local < peer };
+    let device = AsyncDevice::new(Device::open(&DeviceConfig::tun(name))?)?;
+    let tunnel = Tunnel { device, socket: AsyncSocket::new(socket)?, key, is_lower: local < peer };
     tokio::try_join!(upload(&tunnel), download(&tunnel))?;
     Ok(())
-}
-
-fn awaitable<T: AsRawFd>(end: T) -> io::Result<AsyncFd<T>> {
-    #[expect(unsafe_code, reason = "tokio cannot see that the descriptor stays the same")]
-    // SAFETY: this is called with a device and a socket, which own their descriptors and never
-    // replace them; and nothing here calls `AsyncFd::get_mut`.
-    Ok(unsafe { AsyncFd::register_with_interest(end, Interest::READABLE) }?)
 }
 
 /// From the device to the peer.
@@ -70,18 +60,20 @@ async fn upload(tunnel: &Tunnel) -> io::Result<()> {
     // The counter goes on after a restart: it begins with the time.
     let mut counter = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos() as u64;
     loop {
-        let mut ready = tunnel.device.readable().await?;
+        tunnel.device.readable().await?;
         for _ in 0..READS {
-            let Ok(frame) = ready.try_io(|device| device.get_ref().read(&mut frame)) else { break };
+            let frame = match tunnel.device.try_read(&mut frame) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                read => read?,
+            };
             // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
-            let Ok(mut segments) = frame?.cut() else { continue };
+            let Ok(mut segments) = frame.cut() else { continue };
             let _lost = batcher.push(tunnel.socket.get_ref(), &mut segments, ROOM, |datagram| {
                 counter += 1;
                 tunnel.seal(counter, datagram);
             });
         }
         let _lost = batcher.flush(tunnel.socket.get_ref());
-        yield_now().await;
     }
 }
 
@@ -90,9 +82,8 @@ async fn download(tunnel: &Tunnel) -> io::Result<()> {
     let device = tunnel.device.get_ref();
     let (mut receiver, mut merger, mut packets) = (Receiver::new(4), device.merger(), Vec::new());
     loop {
-        let mut ready = tunnel.socket.readable().await?;
         // An error is that of an earlier datagram, which nobody received.
-        if let Ok(Ok(burst)) = ready.try_io(|socket| receiver.receive(socket.get_ref())) {
+        if let Ok(burst) = tunnel.socket.receive(&mut receiver).await {
             packets.extend(burst.ranges().filter_map(|place| {
                 let len = tunnel.open(&mut burst.bytes[place.clone()])?;
                 Some(place.start + ROOM.front..place.start + ROOM.front + len)
@@ -103,7 +94,6 @@ async fn download(tunnel: &Tunnel) -> io::Result<()> {
             });
             merged.map_err(io::Error::other)?;
         }
-        yield_now().await;
     }
 }
 

@@ -126,6 +126,12 @@ pub struct Frame<'b> {
 }
 
 impl<'b> Frame<'b> {
+    /// The frame at the front of `buffer`, as [`Device::read_into`] left it there.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn of(link: LinkType, header: Header, bytes: &'b mut [u8]) -> Self {
+        Self { header, bytes, link }
+    }
+
     /// Its segments; the frame itself, with its checksum completed, if it is not to be segmented.
     ///
     /// # Errors
@@ -216,6 +222,12 @@ impl Device {
     /// [`ErrorKind::WouldBlock`] if there is none; [`ErrorKind::InvalidData`] if it was longer than
     /// `buffer`, and is lost; else the system's, among them `EBADFD` once the device was removed.
     pub fn read<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Frame<'b>> {
+        let (header, len) = self.read_into(buffer)?;
+        Ok(Frame { header, bytes: &mut buffer[..len], link: self.link })
+    }
+
+    /// Reads a frame into the front of `buffer`; its header and length.
+    pub(crate) fn read_into(&self, buffer: &mut [u8]) -> io::Result<(Header, usize)> {
         let (mut head, mut beyond) = ([0; Format::MAX_LEN], [0]);
         let head_len = self.format.header_len();
         let mut places = [
@@ -226,13 +238,12 @@ impl Device {
         ];
         let len = (&self.file).read_vectored(&mut places)?;
         let room = buffer.len();
-        let frame = len.checked_sub(head_len).and_then(|len| buffer.get_mut(..len));
-        let Some(bytes) = frame else {
+        let Some(len) = len.checked_sub(head_len).filter(|len| *len <= room) else {
             let text = format!("a frame is longer than the buffer of {room} bytes");
             return Err(io::Error::new(ErrorKind::InvalidData, text));
         };
         let header = Header::read(&head, self.format, Endian::Little).unwrap_or_default();
-        Ok(Frame { header, bytes, link: self.link })
+        Ok((header, len))
     }
 
     /// Writes a packet of its [`merger`](Self::merger), by one call.

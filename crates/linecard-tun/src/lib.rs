@@ -53,14 +53,10 @@
 //! [`socket.to(address)`](udp::BatchSocket::to), and finds the sender of what it received in each
 //! [`Batch`](udp::Batch).
 //!
-//! **With an executor.** [`Device`] and [`BatchSocket`](udp::BatchSocket) never block, and are file
-//! descriptors. tokio awaits them as `AsyncFd` (`tokio::io::unix`), and `try_io` around
-//! [`Device::read`] or [`Receiver::receive`](udp::Receiver::receive) does the rest: see the example
-//! `tokio`. `AsyncFd::register` is unsafe, because tokio cannot see that the descriptor stays the
-//! same (its safe constructors are deprecated for this reason): these types own theirs and never
-//! replace it, so what is left to the caller is not to put another value in their place by
-//! `AsyncFd::get_mut`. A task that always finds something to read should yield after some reads
-//! (`tokio::task::yield_now`).
+//! **With an executor.** With the feature `tokio`, the module `tokio` has `AsyncDevice` and
+//! `AsyncSocket`, whose reading is awaited; the example `tokio` is a tunnel made of them.
+//! [`Device`] and [`BatchSocket`](udp::BatchSocket) never block, and are file descriptors for any
+//! other executor. There, a task that always finds something to read should yield after some reads.
 //!
 //! No timer is needed, since nothing is held. Where packets are to be merged across bursts
 //! ([`Config::holding`](linecard::offload::coalesce::Config::holding)), note that tokio's timers
@@ -94,6 +90,8 @@ pub mod interface;
 mod progress;
 pub mod sys;
 mod tap;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 pub mod udp;
 
 pub use buffers::Buffers;

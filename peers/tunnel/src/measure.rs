@@ -42,7 +42,7 @@ pub fn tunnel(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figure
         [start(program, lab, Side::Near, Side::Far)?, start(program, lab, Side::Far, Side::Near)?];
     let times = round_trips::measure(lab, options.round_trips)?;
     let before = cpu(&ends)?;
-    let (bytes, gbit_per_second) = throughput(lab, options.seconds)?;
+    let (bytes, gbit_per_second) = throughput(lab, options)?;
     let used = cpu(&ends)? - before;
     Ok(Figures {
         gbit_per_second,
@@ -68,14 +68,13 @@ fn cpu(ends: &[Process]) -> Outcome<Duration> {
 }
 
 /// Bytes of one TCP stream that arrived, and their rate in Gbit/s.
-fn throughput(lab: &Lab, seconds: u32) -> Outcome<(f64, f64)> {
-    let options = ["-s", "-1", "--forceflush"];
-    let mut server = Process::start(lab.at(Side::Far), "iperf3", &options)?;
+fn throughput(lab: &Lab, options: &Options) -> Outcome<(f64, f64)> {
+    let mut server = Process::start(lab.at(Side::Far), "iperf3", &["-s", "-1", "--forceflush"])?;
     server.wait_for("listening")?;
-    let (address, time) = (Side::Far.inner().to_string(), seconds.to_string());
-    let options = ["-c", &address, "-t", &time, "-i", "0", "--json"];
-    let client = Process::start(lab.at(Side::Near), "iperf3", &options)?;
-    let output = client.finish(IPERF_LIMIT + Duration::from_secs(seconds.into()))?;
+    let (address, time) = (Side::Far.inner().to_string(), options.seconds.to_string());
+    let words = ["-c", &address, "-t", &time, "-C", &options.congestion, "-i", "0", "--json"];
+    let client = Process::start(lab.at(Side::Near), "iperf3", &words)?;
+    let output = client.finish(IPERF_LIMIT + Duration::from_secs(options.seconds.into()))?;
     let output: serde_json::Value = serde_json::from_str(&output)?;
     if let Some(error) = output["error"].as_str() {
         return Err(format!("iperf3: {error}").into());

@@ -4,21 +4,24 @@ use crate::Outcome;
 use crate::programs::{PROGRAMS, Program};
 
 const USAGE: &str =
-    "peers/tunnel.sh [--rounds 3] [--seconds 5] [--round-trips 5000] [--only NAME,...]
+    "peers/tunnel.sh [--rounds 3] [--seconds 5] [--round-trips 5000] [--congestion NAME] [--only NAME,...]
 
 --rounds       measurements of each program, in turns: 1 to 100
 --seconds      time of a measurement of throughput: 1 to 600
 --round-trips  round trips of a measurement of latency: 100 to 1000000
+--congestion   congestion control of the kernel's sending TCP: cubic by default, which most systems have; reno, bbr
 --only         only these programs
 
 Needs root, ip, iperf3 and setpriv. Programs:";
 
 /// How often each is measured, and which are.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     pub rounds: u32,
     pub seconds: u32,
     pub round_trips: u32,
+    /// Of the kernel's end that sends.
+    pub congestion: String,
     pub programs: Vec<Program>,
 }
 
@@ -26,7 +29,8 @@ impl Options {
     /// Nothing if only help was asked for, which is printed.
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Outcome<Option<Self>> {
         let programs = PROGRAMS.to_vec();
-        let mut options = Self { rounds: 3, seconds: 5, round_trips: 5_000, programs };
+        let congestion = "cubic".to_owned();
+        let mut options = Self { rounds: 3, seconds: 5, round_trips: 5_000, congestion, programs };
         while let Some(name) = arguments.next() {
             if matches!(name.as_str(), "--help" | "-h") {
                 println!("{USAGE} {}.", names());
@@ -37,6 +41,7 @@ impl Options {
                 "--rounds" => options.rounds = number(&name, &value, 1, 100)?,
                 "--seconds" => options.seconds = number(&name, &value, 1, 600)?,
                 "--round-trips" => options.round_trips = number(&name, &value, 100, 1_000_000)?,
+                "--congestion" => options.congestion = value,
                 "--only" => options.programs = only(&value)?,
                 _ => return Err(format!("{name} is no option: see --help").into()),
             }
@@ -74,8 +79,10 @@ mod tests {
 
     #[test]
     fn options_are_read() {
-        let options = parse("--rounds 2 --seconds 1 --only tun-rs,plain").expect("they are right");
+        let options = parse("--rounds 2 --seconds 1 --congestion reno --only tun-rs,plain")
+            .expect("they are right");
         assert_eq!((options.rounds, options.seconds), (2, 1));
+        assert_eq!(options.congestion, "reno");
         let names: Vec<_> = options.programs.iter().map(|program| program.name).collect();
         assert_eq!(names, ["tun-rs", "plain"]);
     }

@@ -28,13 +28,15 @@ pub struct Program {
 pub const CRATES: [&str; 5] = ["ring", "tun-rs", "quinn-udp", "boringtun", "smoltcp"];
 
 /// In the order in which they are measured and printed.
-pub const PROGRAMS: [Program; 13] = [
+pub const PROGRAMS: [Program; 15] = [
     tunnel("plain", "plain", "src/bin/plain.rs", &[]),
     tunnel("plain-clear", "plain", "src/bin/plain.rs", &["clear"]),
     tunnel("tun-rs", "tun-rs", "src/bin/tun-rs.rs", &[]),
     tunnel("tun-rs-clear", "tun-rs", "src/bin/tun-rs.rs", &["clear"]),
     tunnel("linecard", "linecard", "src/bin/linecard.rs", &[]),
     tunnel("linecard-clear", "linecard", "src/bin/linecard.rs", &["clear"]),
+    tunnel("floor", "floor", "src/bin/floor.rs", &[]),
+    tunnel("floor-clear", "floor", "src/bin/floor.rs", &["clear"]),
     // Tunnels with Linecard in C and with an executor belong here.
     tunnel("boringtun", "boringtun", "src/bin/boringtun.rs", &[]),
     tunnel("boringtun-gso", "boringtun-gso", "src/bin/boringtun-gso.rs", &[]),

@@ -17,14 +17,15 @@ pub struct Conditions {
     rounds: u32,
     seconds: u32,
     round_trips: u32,
+    congestion: String,
     load_at_start: String,
 }
 
 impl Conditions {
     /// At the start.
     pub fn new(options: &Options) -> Self {
-        let Options { rounds, seconds, round_trips, .. } = *options;
-        Self { rounds, seconds, round_trips, load_at_start: load() }
+        let Options { rounds, seconds, round_trips, congestion, .. } = options.clone();
+        Self { rounds, seconds, round_trips, congestion, load_at_start: load() }
     }
 }
 
@@ -43,8 +44,8 @@ pub fn print(
         versions.join(", ")
     );
     println!(
-        "Medians of {} rounds (lowest to highest): {} s of one TCP stream, {} round trips of 64 bytes.",
-        conditions.rounds, conditions.seconds, conditions.round_trips
+        "Medians of {} rounds (lowest to highest): {} s of one TCP stream (the kernel sends by {}), {} round trips of 64 bytes.",
+        conditions.rounds, conditions.seconds, conditions.congestion, conditions.round_trips
     );
     println!("Load average {} at the start, {} at the end.", conditions.load_at_start, load());
     println!(

@@ -6,7 +6,8 @@ use crate::measure::Figures;
 use crate::options::Options;
 use crate::processes::Process;
 use crate::programs::Program;
-use std::io::{Read, Write};
+use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,7 @@ pub fn measure(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figur
     let mut process = Process::start(lab.at(Side::Near), program.path()?, &arguments)?;
     process.wait_for("ready")?;
     lab.configure(Side::Near, DEVICE, Side::Near.inner(), MTU)?;
-    let stream = lab.at(Side::Near).inside(|| TcpStream::connect_timeout(&address, LIMIT))?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
+    let stream = lab.at(Side::Near).inside(|| open(address, &options.congestion))?;
     let time = Duration::from_secs(options.seconds.into());
     let (before, start) = (process.cpu()?, Instant::now());
     let bytes = match program.arguments {
@@ -45,6 +44,20 @@ pub fn measure(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figur
         cpu_seconds_per_gb: used.as_secs_f64() / (bytes as f64 / 1e9),
         round_trip_us: None,
     })
+}
+
+/// Connects to the program. A connection that was begun by BBR stays paced whatever is set later, so that congestion
+/// control is set first.
+fn open(address: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::from(socket(AddressFamily::INET, SocketType::STREAM, None)?);
+    sockopt::set_tcp_congestion(&stream, congestion).map_err(|error| {
+        io::Error::other(format!("congestion control \"{congestion}\": {error}"))
+    })?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    // Connecting, too.
+    stream.set_write_timeout(Some(LIMIT))?;
+    connect(&stream, &address)?;
+    Ok(stream)
 }
 
 fn receive(mut stream: TcpStream, time: Duration) -> Outcome<u64> {

@@ -90,7 +90,8 @@ fn check_one(name: &str, text: &str) -> Vec<Finding> {
         return vec![Finding::new(&file, 0, what)];
     };
     for (line, section, dependency) in dependencies(text) {
-        if dependency == TESTKIT && section.ends_with("dev-dependencies") {
+        // A crate's tests may switch features of its own on.
+        if [TESTKIT, name].contains(&dependency.as_str()) && section.ends_with("dev-dependencies") {
             continue;
         }
         let ours = MAY_USE.iter().any(|(known, _)| *known == dependency);
@@ -252,6 +253,8 @@ mod tests {
     #[test]
     fn the_testkit_is_for_tests() {
         assert_eq!(count("linecard", "[dev-dependencies]\nlinecard-testkit = \"1\""), 0);
+        assert_eq!(count("linecard", "[dev-dependencies]\nlinecard = \"1\""), 0);
+        assert_eq!(count("linecard", "[dependencies]\nlinecard = \"1\""), 1);
         assert_eq!(count("linecard", "[dev-dependencies.linecard-testkit]\nversion = \"1\""), 0);
         assert_eq!(count("linecard-cli", "[dependencies]\nlinecard-testkit = \"1\""), 1);
         assert_eq!(count("linecard-testkit", "[dev-dependencies]\nlinecard = \"1\""), 1);

@@ -9,6 +9,8 @@ pub(crate) mod addresses;
 pub(crate) mod datagrams;
 pub mod device;
 pub(crate) mod poll;
+#[cfg(feature = "tokio")]
+pub(crate) mod ready;
 pub mod send;
 
 use std::io;

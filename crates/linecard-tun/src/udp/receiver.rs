@@ -111,6 +111,12 @@ impl Receiver {
     /// As [`BatchSocket::receive`] of the first call. An error after some have been received is
     /// not reported.
     pub fn receive(&mut self, socket: &BatchSocket) -> io::Result<Burst<'_>> {
+        let is_last = self.fill(socket)?;
+        Ok(self.burst(is_last))
+    }
+
+    /// Receives, and returns whether nothing more was waiting.
+    pub(crate) fn fill(&mut self, socket: &BatchSocket) -> io::Result<bool> {
         self.batches.clear();
         let (mut end, mut is_last) = (0, false);
         while self.batches.len() < MAX_CALLS
@@ -129,6 +135,12 @@ impl Receiver {
                 }
             }
         }
-        Ok(Burst { bytes: &mut self.bytes[..end], batches: &self.batches, is_last })
+        Ok(is_last)
+    }
+
+    /// What was received.
+    pub(crate) fn burst(&mut self, is_last: bool) -> Burst<'_> {
+        let end = self.batches.last().map_or(0, |batch| batch.place.end);
+        Burst { bytes: &mut self.bytes[..end], batches: &self.batches, is_last }
     }
 }

@@ -5,12 +5,7 @@ use linecard_peers_tunnel::tcp;
 use linecard_tun::{BUFFER_LEN, Device, DeviceConfig, Frame};
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, PacketMeta};
 use smoltcp::time::Instant;
-use std::error::Error;
-use std::num::NonZero;
-use std::os::fd::{AsRawFd, RawFd};
-
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = 14;
+use std::{error::Error, num::NonZero, os::fd::AsRawFd, os::fd::RawFd};
 
 struct Tap {
     device: Device,
@@ -32,9 +27,10 @@ impl phy::Device for Tap {
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
-        capabilities.max_transmission_unit = ETHERNET + 1_500;
+        // An Ethernet header has 14 bytes, and an IPv4 packet 65,535 at most.
+        capabilities.max_transmission_unit = 1_514;
         capabilities.checksum.tcp = Checksum::None;
-        capabilities.segmentation.tcpv4 = NonZero::new(ETHERNET + 65_535);
+        capabilities.segmentation.tcpv4 = NonZero::new(65_549);
         capabilities
     }
 
@@ -57,10 +53,9 @@ impl phy::RxToken for Received<'_> {
 
 impl phy::TxToken for Sent<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, make: F) -> R {
-        let frame = &mut self.frame[..len];
-        let result = make(frame);
+        let result = make(&mut self.frame[..len]);
         // A device that is down or full loses frames, as any network does.
-        let _written = self.device.write_large(frame, self.size);
+        let _written = self.device.write_large(&mut self.frame[..len], self.size);
         result
     }
 

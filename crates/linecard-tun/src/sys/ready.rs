@@ -1,0 +1,60 @@
+//! Descriptors that tokio awaits.
+#![expect(unsafe_code, reason = "tokio cannot see that a descriptor stays the same")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::yield_now;
+
+/// What owns a descriptor from its making to its end, and never replaces it.
+pub(crate) trait OwnsDescriptor: AsRawFd + AsFd {}
+
+impl OwnsDescriptor for crate::Device {}
+impl OwnsDescriptor for crate::udp::BatchSocket {}
+
+/// A descriptor whose readiness to be read tokio awaits.
+#[derive(Debug)]
+pub(crate) struct Ready<T: OwnsDescriptor>(AsyncFd<T>);
+
+impl<T: OwnsDescriptor> Ready<T> {
+    pub(crate) fn new(end: T) -> io::Result<Self> {
+        // SAFETY: `T` owns its descriptor and never replaces it, so that it stays open and the same until it is
+        // dropped or taken out, which ends the registration first. Nothing here gives `&mut T` away, by which
+        // another value could be put in its place.
+        let registered = unsafe { AsyncFd::register_with_interest(end, Interest::READABLE) };
+        Ok(Self(registered?))
+    }
+
+    pub(crate) fn get_ref(&self) -> &T {
+        self.0.get_ref()
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+
+    /// Waits, after other tasks have run: where there is always something to read, tokio would let them wait.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        yield_now().await;
+        // The guard's readiness is kept: the next read that finds nothing clears it.
+        self.0.readable().await.map(drop)
+    }
+
+    /// Reads, unless it is known that there is nothing.
+    pub(crate) fn try_read<R>(&self, read: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
+        self.0.try_io(Interest::READABLE, read)
+    }
+
+    /// Reads as soon as there is something, after other tasks have run.
+    pub(crate) async fn read<R>(&self, read: impl FnMut(&T) -> io::Result<R>) -> io::Result<R> {
+        yield_now().await;
+        self.0.async_io(Interest::READABLE, read).await
+    }
+}
+
+impl<T: OwnsDescriptor> AsFd for Ready<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.get_ref().as_fd()
+    }
+}

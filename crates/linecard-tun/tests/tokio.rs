@@ -1,0 +1,105 @@
+//! Sockets and devices that tokio awaits. The test of a device needs root; without it, it says so and passes.
+
+use linecard::packet::LinkType;
+use linecard_testkit::lab::{inside, ip};
+use linecard_tun::tokio::{AsyncDevice, AsyncSocket};
+use linecard_tun::udp::{BatchSocket, Receiver};
+use linecard_tun::{BUFFER_LEN, Device, DeviceConfig, interface};
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long something may take that happens.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn socket() -> BatchSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    BatchSocket::new(socket).expect("it is a socket")
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_is_received_is_awaited_and_nothing_is_lost_by_cancelling() {
+    let (server, client) = (AsyncSocket::new(socket()).expect("a runtime runs"), socket());
+    let address = server.get_ref().socket().local_addr().expect("it is bound");
+    let mut receiver = Receiver::new(1);
+    // Nothing waits: cancelled.
+    let cancelled = timeout(Duration::from_millis(5), server.receive(&mut receiver)).await;
+    assert!(cancelled.is_err());
+    let nothing = server.try_receive(&mut receiver).map(|_| ());
+    assert_eq!(nothing.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
+    for round in 0..100_u8 {
+        // The other task sends once this one waits.
+        let send = async { client.send_to(&[round; 10], 4, address).expect("it is near") };
+        let receive = async {
+            let mut bytes = Vec::new();
+            while bytes.len() < 10 {
+                let received = timeout(PATIENCE, server.receive(&mut receiver)).await;
+                let burst = received.expect("it was sent").expect("no error");
+                bytes.extend(burst.ranges().flat_map(|place| burst.bytes[place].to_vec()));
+            }
+            bytes
+        };
+        let (bytes, sent) = tokio::join!(receive, send);
+        assert_eq!((bytes, sent), (vec![round; 10], 10));
+    }
+    assert!(server.into_inner().receives_batches());
+}
+
+/// A socket that always has something to read leaves other tasks their turn.
+#[tokio::test(flavor = "current_thread")]
+async fn a_flood_leaves_other_tasks_their_turn() {
+    let (server, client) = (AsyncSocket::new(socket()).expect("a runtime runs"), socket());
+    let address = server.get_ref().socket().local_addr().expect("it is bound");
+    let (turns, mut receiver) = (std::cell::Cell::new(0), Receiver::new(1));
+    let flooded = async {
+        for _ in 0..100 {
+            client.send_to(b"more", 4, address).expect("it is near");
+            server.readable().await.expect("the runtime runs");
+            // Nothing is read: it stays readable.
+        }
+        let _burst = server.try_receive(&mut receiver).expect("all are there");
+    };
+    let other = async {
+        while turns.get() < 100 {
+            turns.set(turns.get() + 1);
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = flooded => assert!(turns.get() > 50, "{} turns", turns.get()),
+        () = async { other.await; std::future::pending().await } => {}
+    }
+}
+
+/// Promise (Live interfaces): with the feature `tokio` of `linecard-tun`, tokio awaits the frames of a
+/// device.
+#[test]
+fn a_device_is_awaited() {
+    inside("a device that tokio awaits", |_| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let device = Device::open(&DeviceConfig::tun("tun0")).expect("root in a namespace");
+            let device = AsyncDevice::new(device).expect("a runtime runs");
+            interface::set_up("tun0", true).expect("it is there");
+            ip("addr add 10.7.0.1/24 dev tun0");
+            let sender = UdpSocket::bind("10.7.0.1:0").expect("the address is there");
+            sender.send_to(b"linecard", "10.7.0.2:7").expect("the device is up");
+            let mut buffer = vec![0; BUFFER_LEN];
+            loop {
+                let read = timeout(PATIENCE, device.read(&mut buffer)).await;
+                let frame = read.expect("a datagram was sent").expect("no error");
+                if frame.bytes.ends_with(b"linecard") {
+                    break;
+                }
+            }
+            assert_eq!(device.get_ref().link(), LinkType::Raw);
+            // Then the queue is emptied by reads that do not wait.
+            device.readable().await.expect("the runtime runs");
+            while device.try_read(&mut buffer).is_ok() {}
+            let end = device.try_read(&mut buffer).map(|_| ());
+            assert_eq!(end.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
+        });
+    });
+}
