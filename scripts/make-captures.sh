@@ -291,7 +291,7 @@ mergecap -F pcapng -I none -w "$work/both.pcapng" "$work/a.pcap" "$work/b.pcap"
 editcap -F pcapng -a "1:The first packet, seen by the sender" -a "2:The same, seen by the receiver" \
     "$work/both.pcapng" "$out/tcp4-two-interfaces.pcapng"
 
-# What a capture at the sender looks like when the interface does the work.
+# A capture at the sender when the interface does the work.
 set_up on
 listen "$ns_a" "$out/tcp4-offload.pcap" 60 wire
 iperf 192.0.2.2 -n 120K

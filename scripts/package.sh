@@ -8,7 +8,7 @@
 #     *.deb *.whl           packages, where cargo-deb and maturin are installed
 #     SHA256SUMS            of all of these
 #
-# What is not there is said at the end with how to install it, and its product is left out. Exit code: 0 done,
+# Missing tools are listed at the end with how to install them, and their products are left out. Exit code: 0 done,
 # 1 something failed. docs/howto/packaging.md has the rest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,7 +42,7 @@ export SOURCE_DATE_EPOCH
 if [ ! -f "$out/THIRD-PARTY.md" ]; then
     :
 elif cargo deb --version >/dev/null 2>&1; then
-    # What it takes is listed in crates/linecard-cli/Cargo.toml. It warns that it will not build what lies in
+    # Its contents are listed in crates/linecard-cli/Cargo.toml. It warns that it will not build what lies in
     # target/package: that is there already.
     cargo deb --package linecard-cli --no-build --strip --locked --output "$out/"
 else

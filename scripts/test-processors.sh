@@ -22,9 +22,9 @@ all=(
     "aarch64-unknown-linux-gnu aarch64-linux-gnu qemu-aarch64"
     "riscv64gc-unknown-linux-gnu riscv64-linux-gnu qemu-riscv64"
 )
-# Commands of cargo for a target, a line each. What depends on the order of bytes or the width of addresses fails on the
-# first two, error correction has vector instructions of the third, and floating-point numbers of the model and of
-# statistics have to be those of this machine. Code for Linux is only compiled: what programs embed with 32-bit
+# Commands of cargo for a target, a line each. Code that depends on the order of bytes or the width of addresses fails
+# on the first two, error correction has vector instructions of the third, and floating-point numbers of the model and
+# of statistics have to be those of this machine. Code for Linux is only compiled: what programs embed with 32-bit
 # addresses, and all of the command for AArch64. (The crates io-uring and vm-memory have no 32-bit ARM.)
 commands() {
     # Minutes each, of the same arithmetic as the random transfers.

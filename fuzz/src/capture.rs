@@ -47,7 +47,7 @@ pub(crate) fn entries(bytes: &[u8]) -> Vec<Entry> {
     entries
 }
 
-/// All that can be read, written anew; none when this format cannot hold it.
+/// Everything that can be read, written again; none when this format cannot hold it.
 fn copy(bytes: &[u8], format: Format) -> Option<Vec<u8>> {
     let mut reader = Reader::new(bytes).ok()?;
     let mut writer = Writer::new(Vec::new(), format, reader.source()).ok()?;

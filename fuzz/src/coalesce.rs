@@ -36,7 +36,7 @@ pub fn coalesce(data: &[u8]) {
     let batched = in_groups(&config, &arrivals, batch, true);
     check(&single, &arrivals);
     check(&batched, &arrivals);
-    // What is due at one time leaves in any order among flows.
+    // Flows that are due at the same time leave in any order.
     runner::same_outs(&config, &arrivals, &batched.outs(), &single.outs());
 }
 

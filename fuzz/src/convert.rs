@@ -71,7 +71,7 @@ fn capture_of(draw: &mut Draw<'_>) -> Vec<u8> {
     bytes
 }
 
-/// What is read as a trail is read again from what it is written as.
+/// Decoded segment metadata is equal after encoding and decoding it again.
 fn trail(bytes: &[u8]) {
     let value = [&b"LCT1"[..], bytes].concat();
     for value in [&value[..], bytes] {

@@ -31,7 +31,7 @@ pub fn fec(data: &[u8]) {
     }
 }
 
-/// What is written is read again, and what is read is not refused.
+/// Encoded values are decoded again, and decoded values are not refused.
 fn same_text(scheme: Scheme, draw: &mut Draw) {
     assert_eq!(scheme.to_string().parse(), Ok(scheme));
     let len = draw.below(16);

@@ -1,4 +1,4 @@
-//! What the fuzz targets check: each takes any bytes and panics when a promise is broken.
+//! The checks of the fuzz targets: each takes any bytes and panics when a promise is broken.
 //!
 //! The builders of frames and the slow twins are those of the property tests, so that a fuzzer
 //! holds the code against the same specification, with inputs that coverage has led it to.

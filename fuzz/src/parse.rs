@@ -30,7 +30,7 @@ fn check(layout: &Layout, frame: &[u8]) {
             assert!(field + 2 <= layout.header_len(), "a checksum outside of the headers");
         }
     }
-    // What lies behind the end does not count, unless a tunnel says how long it is.
+    // Bytes behind the end do not count, unless a tunnel gives their length.
     if form == Form::Datagram {
         let other = Layout::parse_head(LinkType::Other, frame, frame.len());
         assert_eq!(other.form(), Form::NotIp);

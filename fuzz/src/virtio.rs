@@ -1,5 +1,5 @@
 //! Any virtio-net header before any frame: refused, or true of the frame, which can then be cut as
-//! it says. What is read can be written, and what is described is found true.
+//! it says. Decoded headers can be encoded, and descriptions pass the check.
 
 use crate::draw::Draw;
 use crate::segment::built;

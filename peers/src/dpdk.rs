@@ -70,7 +70,7 @@ const MEMORY: &CStr = c"512";
 pub fn version() -> Result<&'static str, String> {
     static STARTED: OnceLock<Result<&'static str, String>> = OnceLock::new();
     let start = || {
-        // SAFETY: called once; the strings last for ever.
+        // SAFETY: called once; the strings are static.
         let (error, version) = unsafe { (peer_init(MEMORY.as_ptr()), peer_version()) };
         if error != 0 {
             return Err(format!("DPDK does not start: error {error}"));
@@ -326,7 +326,7 @@ impl Sender for Gso {
             peer_gso_cut(source, direct, indirect, frame_len, sum, to, stride, out, room)
         };
         let count = usize::try_from(count).expect("rte_gso_segment takes the packet");
-        // SAFETY: so many have been written.
+        // SAFETY: this many elements have been written.
         unsafe { self.made.set_len(self.made.len() + count) };
         self.cut.push(index);
         count

@@ -1,5 +1,5 @@
 //! What nothing can do without: reading headers, summing, copying, writing headers. They share no
-//! code with anybody who is timed.
+//! code with the measured implementations.
 
 use crate::buffers::{HEADROOM, PAGE, Slot, aligned, room, stride};
 use crate::check::Account;

@@ -44,7 +44,7 @@ pub struct Input {
 pub struct Ready {
     pub trace: Trace,
     pub origin: &'static str,
-    /// Flows that a receiver needs room for, and those under way at once; 0 if it is no matter.
+    /// Flows that a receiver needs room for, and those under way at once; 0 if it does not matter.
     pub flows: usize,
     #[cfg_attr(not(dpdk), expect(dead_code, reason = "only DPDK's table wants to know"))]
     pub window: usize,
@@ -92,7 +92,7 @@ pub fn all(options: &Options) -> Vec<Input> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         add(&name, "given capture", From::File(path.clone()));
     }
-    inputs.retain(|input| input.name.contains(&options.only));
+    inputs.retain(|input| options.asks_for(&input.name));
     inputs
 }
 
@@ -177,6 +177,6 @@ pub fn loads(options: &Options) -> Vec<Load> {
         SIZES.map(|size| load(format!("send-{size}"), Kind::Tcp4, "TCP over IPv4", size)).into();
     loads.push(load("send-ipv6".into(), Kind::Tcp6, "TCP over IPv6", 1428));
     loads.push(load("send-udp".into(), Kind::Udp4, "UDP over IPv4", 1472));
-    loads.retain(|load| load.name.contains(&options.only));
+    loads.retain(|load| options.asks_for(&load.name));
     loads
 }

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if inputs::all(&options).is_empty() && inputs::loads(&options).is_empty() {
-        eprintln!("no input is called {}: see --list", options.only);
+        eprintln!("no input is called {}: see --list", options.only.join(","));
         return ExitCode::from(2);
     }
     floors::self_test();

@@ -7,7 +7,7 @@ Linecard beside tun-rs and DPDK, on the same packets in one run.
 
 peers/run.sh [OPTIONS] [CAPTURE.pcap ...]
 
-  --only NAME    inputs whose name contains NAME (see --list)
+  --only NAMES   inputs whose name contains one of NAMES, which commas separate (see --list)
   --peer NAME    of the others, only those whose name contains NAME: tun-rs, dpdk
   --rounds N     rounds that are timed, 9 by default
   --quick        a smoke test of less than a minute: its figures say nothing
@@ -21,7 +21,7 @@ Captures given as arguments (pcap, Ethernet) are inputs too.";
 /// What is asked for.
 #[derive(Debug, Default)]
 pub struct Options {
-    pub only: String,
+    pub only: Vec<String>,
     pub peer: String,
     pub rounds: usize,
     pub quick: bool,
@@ -33,6 +33,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether an input of this name is asked for.
+    pub fn asks_for(&self, input: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| input.contains(name))
+    }
+
     /// Those of this process; says what is wrong with them otherwise.
     pub fn parse() -> Result<Self, String> {
         let mut options = Self::default();
@@ -41,7 +46,7 @@ impl Options {
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("{argument} takes a value"));
             match argument.as_str() {
-                "--only" => options.only = value()?,
+                "--only" => options.only = value()?.split(',').map(String::from).collect(),
                 "--peer" => options.peer = peer(value()?)?,
                 "--rounds" => {
                     let count = value()?.parse().ok().filter(|count| *count > 0);

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub struct Mode {
     /// Checksums are computed; otherwise the card has vouched for them.
     pub verify: bool,
-    /// Held across bursts; otherwise let go at each burst's end, as at the end of a poll.
+    /// Held across bursts; otherwise flushed at each burst's end, as at the end of a poll.
     pub held: bool,
     /// Flows that traffic has at once or that are to be remembered; 0 for the default.
     pub flows: usize,

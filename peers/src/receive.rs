@@ -14,7 +14,7 @@ use crate::report::{Class, Line, Report, Who};
 use crate::trace::Trace;
 use crate::tun;
 
-/// Rounds at most on inputs with so many packets that a round takes seconds.
+/// Most rounds on inputs whose size makes a round take seconds.
 const MANY_ROUNDS: usize = 5;
 
 /// Buffers for everybody.

@@ -3,7 +3,7 @@
 use crate::measure::Times;
 use std::fmt::Write;
 
-/// Who is timed.
+/// The measured implementations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Floor(&'static str),

@@ -1,4 +1,4 @@
-//! Everybody who sends, on one load, rounds in turn.
+//! All senders, on one load, rounds in turn.
 
 use crate::buffers::{PAGE, Slot, aligned, room, stride};
 #[cfg(dpdk)]

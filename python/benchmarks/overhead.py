@@ -1,4 +1,4 @@
-"""What Python costs over the command: sweeps of 10,000 points and captures of real size, in turns.
+"""Overhead of Python over the command: sweeps of 10,000 points and captures of real size, in turns.
 
     python python/benchmarks/overhead.py --command target/release/linecard [--points 10000] [--rounds 5]
 
@@ -64,7 +64,7 @@ def in_turns(
 
 
 def axes(points: int) -> dict[str, range]:
-    """A grid of so many points: clocks of the core and of the DMA."""
+    """A grid of this many points: clocks of the core and of the DMA."""
     side = int(points**0.5)
     return {"core.mhz": range(100, 100 + points // side), "dma.mhz": range(1000, 1000 + side)}
 

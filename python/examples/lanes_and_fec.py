@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Lanes and repair against loss
 #
-# Bulk data goes over eight lanes of 10 Gbit/s, and lanes lose packets. Lost packets are sent again, which takes a
-# round trip; or repaired from others, which takes a part of the rate. What is better at which loss? Both real ends of
-# a transfer run in virtual time: equal seeds give equal tables.
+# Bulk data goes over eight lanes of 10 Gbit/s, and lanes lose packets. Lost packets are sent again, which takes a round
+# trip; or repaired from others, which takes a part of the rate. Which code is better at which loss? Both real ends of a
+# transfer run in virtual time: equal seeds give equal tables.
 
 # %%
 import linecard

@@ -34,9 +34,8 @@ for number in (each["packets_out"] / each["packets_in"]).argsort()[::-1]:
     row = each.row(number)
     print(f"{Path(str(row['file'])).name:28} {row['packets_in']:4} packets become {row['packets_out']:4}")
 
-# %% [markdown]
-# What held merging up: the reasons that occurred, most frequent first. What each means stands in the report of a
-# capture below.
+# %% [markdown] What held merging up: the reasons that occurred, most frequent first. The report of a capture below
+# explains each.
 
 # %%
 reasons = {name: count for name, count in total.items() if "." in name and count}

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: the text is the command's, ``code`` its exit code."""
+"""Errors as exceptions: the text is the command's, ``code`` its exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LinecardError(Exception):
     """The exit code that the command has for it."""
 
     report: Report | None
-    """What had been found until then, if anything."""
+    """Results until then, if there are any."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)
@@ -55,7 +55,7 @@ class FirmwareError(LinecardError):
 
 
 class WithheldError(LinecardError):
-    """What was measured is not good enough for a verdict."""
+    """The measurement does not permit a verdict."""
 
 
 class InfeasibleError(LinecardError):

@@ -49,27 +49,28 @@ def solve(
     max_core: Amount = 3000,
     max_dma: Amount = 3000,
 ) -> Report:
-    """The smallest clocks, bus width and number of cores that carry a line rate (``linecard model solve``).
+    """Finds the smallest clocks, bus width and number of cores that carry a line rate (``linecard model solve``).
 
-    What is given is fixed, what is left out is looked for, and confirmed by runs just below and just above. Raises
+    Given values are fixed, omitted ones are computed, and confirmed by runs just below and just above. Raises
     :class:`InfeasibleError` where no clock is enough.
 
     Args:
-        rate: the line's rate, as 100G; all overhead counts, 1K to 100T
-        mtu: the longest packet, from the IP header on; its full size is what is sent, 68 to 65535
-        protocol: what is cut: "tcp" (segments), "udp" (fragments)
+        rate: the line rate, as 100G, with all overhead, 1K to 100T
+        mtu: the longest packet, from the IP header on; packets of this size are sent, 68 to 65535
+        protocol: protocol of the messages: "tcp" (segments), "udp" (fragments)
         packets: packets of a message; without it a steady stream of full packets, 1 to 1000, or "none"
-        mix: messages of several kinds, as tcp:44=3,udp:1=1: full packets of each, and how many of such, or
+        mix: messages of several kinds, as tcp:44=3,udp:1=1: full packets in each message, and the number of
+            such messages, or "none"
+        core: the cores' clock in MHz; if omitted, the smallest that suffices is computed, 0.001 to 100000, or
             "none"
-        core: the cores' clock in MHz; without it the smallest is looked for, 0.001 to 100000, or "none"
-        dma: the DMA's clock in MHz; without it the smallest is looked for, or where the core's is looked for
-            2115 taken, as published, 0.001 to 100000, or "none"
+        dma: the DMA's clock in MHz; if omitted, the smallest that suffices is computed, or, where the core's
+            clock is computed, 2115 is used, as published, 0.001 to 100000, or "none"
         bus: width of the local bus in bits, a power of two, 32 to 1024
         cores: cores, each with bus and DMA, 1 to 256
         cycles_per_word: DMA cycles for a word, 1 to 8
         policy: access to the bus while the DMA moves words: "hold" (the DMA holds the bus until the end of the
             transfer, as published), "interleave" (the core gets the bus between two words and delays the remaining
-            ones), "dual-port" (memories have two ports: no one waits)
+            ones), "dual-port" (memories have two ports: neither waits)
         header: how headers are moved: "beside" (separately from the payload, by a port of their own, as the
             published tables assume), "bus" (by the DMA, over the bus, before the payload)
         overhead: bytes of a packet on the line besides the IP packet: 20 as published, 38 with Ethernet, 0 to
@@ -77,9 +78,9 @@ def solve(
         firmware: firmware: approach-1, approach-2, best, or an ELF file
         phase: how the clocks' edges lie beside each other: "best" (the DMA has an edge when the core starts
             it, as the published tables assume), "typical" (random), "worst" (the core has just missed an edge)
-        margin: what a link to the host has to carry beyond what is needed, in per cent, 0 to 1000
-        max_core: the fastest clock of a core in MHz; beyond it more cores are taken, 0.001 to 100000
-        max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are taken, 0.001 to
+        margin: margin of the link to the host above the required rate, in per cent, 0 to 1000
+        max_core: the fastest clock of a core in MHz; beyond it more cores are used, 0.001 to 100000
+        max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are used, 0.001 to
             100000
 
     >>> answer = solve("100G", mtu=1500)
@@ -127,11 +128,11 @@ def model(
 
     Args:
         phases: of "transmit" only: phases of the DMA's clock to try, evenly over its period; the first is the
-            scenario's own, which all other figures are of, 1 to 1000 [8]
+            scenario's own, to which all other figures refer, 1 to 1000 [8]
         capture: of "transmit" only: write the packets that left, with their virtual times, to a capture of raw
             IP packets; names ending in .pcap give pcap, all others pcapng
-        annotate: of "transmit" only: show for each line of the firmware's source how many cycles it was busy,
-            waited, and lost behind branches
+        annotate: of "transmit" only: show the cycles of each line of the firmware's source: busy, waiting,
+            lost to branches
     """
     return call(
         "model",
@@ -155,14 +156,14 @@ def ladder(
     max_core: Amount | None = None,
     max_dma: Amount | None = None,
 ) -> Report:
-    """What limits a scenario of ``"transmit"``, and what limits next (``linecard model ladder``).
+    """Finds the bottleneck of a scenario of ``"transmit"``, and the next ones (``linecard model ladder``).
 
     Args:
         steps: steps at most; it ends earlier where the line's rate is carried, 1 to 100 [8]
         rate: the rate to climb to, in place of the line's; the line becomes a resource like others, 1K to
             100T, or "unlimited" [unlimited]
-        max_core: the fastest clock of a core in MHz; beyond it more cores are taken, 0.001 to 100000 [3000]
-        max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are taken, 0.001 to
+        max_core: the fastest clock of a core in MHz; beyond it more cores are used, 0.001 to 100000 [3000]
+        max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are used, 0.001 to
             100000 [3000]
     """
     return call(
@@ -185,16 +186,17 @@ def plan(
     calibration: File | None = None,
     measure: bool | None = None,
 ) -> Report:
-    """Whether stages fit on cores at a rate (``linecard plan``): replicas, mapping, rings, what to expect.
+    """Computes whether stages fit on cores at a rate (``linecard plan``): replicas, mapping, rings, expected
+    rates.
 
     Raises :class:`InfeasibleError` where nothing fits: its text says why and what would help, its ``report`` has
-    all that was asked.
+    the demand.
 
     Args:
         calibration: costs measured by `linecard calibrate`, for stages that have none in the scenario [where
             that command keeps them]
-        measure: run the stages on the engine too, on as many cores as planned, and put what they do beside
-            what was predicted; stages of the offloads only
+        measure: also run the stages on the engine, on as many cores as planned, and print the measured rates
+            beside the predicted ones; stages of the offloads only
     """
     return call(
         "plan",
@@ -241,9 +243,9 @@ def transfer(
             to 1000
         chunks: chunks to send, 1 to 100000
         max_inflight: chunks in flight, if the receiver has room; with 1, each chunk waits for the confirmation
-            of the one before, as in the published low-latency mode, 1 to 64
+            of the previous one, as in the published low-latency mode, 1 to 64
         chunk: bytes of a chunk, 1 to 1G
-        chunk_overhead: time that a host loses for a chunk that begins on a lane, 0ns to 1s
+        chunk_overhead: time that a host spends on starting a chunk on a lane, 0ns to 1s
         payload: bytes of data in a packet; header and seal are 40 more, 64 to 65000
         mode: how chunks are spread over lanes: "stable" (each chunk whole on one lane: the most throughput),
             "low-latency" (each chunk over all lanes: the least latency), "auto" (stable while there are chunks for
@@ -328,7 +330,7 @@ def analyze(
     sender: Literal["unknown", "narrow", "wide"] = "unknown",
     progress: Progress = None,
 ) -> Report:
-    """How evenly a stream in a capture comes, and what it asks of buffers (``linecard jitter analyze``).
+    """Analyzes how evenly a stream in a capture arrives, and which buffers it needs (``linecard jitter analyze``).
 
     RTP (ST 2022-6, ST 2110-20, -30, -31, -40) and other UDP of constant rate. Raises :class:`WithheldError` where
     no stream is found.
@@ -336,12 +338,12 @@ def analyze(
     Args:
         capture: capture to read, pcap or pcapng
         second: a second capture of the same stream, from nearer to the application
-        flow: the flow to take: its number in the list of flows, or where it goes to, as 239.0.1.2:50000;
+        flow: the flow to take: its number in the list of flows, or its destination, as 239.0.1.2:50000;
             without it, the one with the most packets, streams first
-        format: the SDI format of an ST 2022-6 stream, as 1080i59.94; auto reads it off the payload header, or
-            else the period
-        sender: what the sender promises to be, of ST 2110-21: "unknown" (not known: figures stand beside both
-            limits), "narrow" (type N or NL: as a device in hardware does), "wide" (type W: as software does)
+        format: the SDI format of an ST 2022-6 stream, as 1080i59.94; auto derives it from the payload header,
+            or else from the period
+        sender: sender type of ST 2110-21: "unknown" (not known: figures are compared with both limits),
+            "narrow" (type N or NL: as a device in hardware does), "wide" (type W: as software does)
     """
     return call(
         "analyze",
@@ -371,26 +373,26 @@ def coalesce_capture(
 ) -> Report:
     """Merges the packets of a capture as a receiver with LRO would (``linecard coalesce``).
 
-    ``target`` gets segment sizes and counts, so that :func:`segment_capture` gives back the originals.
+    ``target`` gets segment sizes and counts, so that :func:`segment_capture` restores the originals.
 
     Args:
         source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
         target: capture to write. Names ending in .pcap give pcap, which cannot hold segment sizes; all others
             give pcapng. With .gz, .zst or .lz4 behind that it is compressed
-        checksum: what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on
-            the sender with checksum offload: "verify" (compute every checksum; packets that fail pass unmerged),
+        checksum: how to treat TCP and UDP checksums: compute them, or trust them, as for captures taken on the
+            sender with checksum offload: "verify" (compute every checksum; packets that fail pass unmerged),
             "trust" (read no payload)
         hold: longest time a packet is held, in the capture's time, 1ns to 10s
         max_size: bytes of the largest merged packet, counted from the IP header. Beyond 65535 the IP length
-            field is 0 (BIG TCP), and only TCP outside of tunnels gets there; Wireshark reads packets of up to
-            262144 bytes, 576 to 512K
-        max_flows: flows remembered at once, 8 to 4194304
+            field is 0 (BIG TCP), and only TCP outside of tunnels merges to that size; Wireshark reads packets of
+            up to 262144 bytes, 576 to 512K
+        max_flows: flows remembered at a time, 8 to 4194304
         explain_flow: flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, of which each
             packet is listed with the reason why it did or did not merge, or "none"
         flows: list this many flows, those with the most packets, each with the most frequent reason why
             packets did not merge, 0 to 1000
-        keep_partial: when it is stopped, as by Ctrl-C, complete the output with what was read until then;
-            otherwise nothing is left
+        keep_partial: if stopped, as by Ctrl-C, complete the output with the packets read so far instead of
+            removing it
     """
     return call(
         "coalesce_capture",
@@ -418,7 +420,7 @@ def segment_capture(
     keep_partial: bool = False,
     progress: Progress = None,
 ) -> Report:
-    """Segments the large packets of a capture, or gives back what was merged (``linecard segment``).
+    """Segments the large packets of a capture, or restores the merged ones (``linecard segment``).
 
     Args:
         source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
@@ -427,8 +429,8 @@ def segment_capture(
             or "none"
         mtu: bytes of the longest IP packet: longer TCP packets are segmented, all others become IP fragments,
             68 to 65535, or "none"
-        keep_partial: when it is stopped, as by Ctrl-C, complete the output with what was read until then;
-            otherwise nothing is left
+        keep_partial: if stopped, as by Ctrl-C, complete the output with the packets read so far instead of
+            removing it
     """
     return call(
         "segment_capture",

@@ -38,7 +38,7 @@ _FlowRow: TypeAlias = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Study:
-    """What many captures have come to."""
+    """Results of many captures."""
 
     total: Table
     """All captures together: a row for each flow, or one row of counts; for media, that of each capture."""
@@ -91,7 +91,7 @@ def study(
 
     Captures are read on ``threads`` threads here, or on the cluster of ``client``, a ``dask.distributed.Client``
     whose workers have this package and see the same files. A capture that cannot be read fails by itself: see
-    :attr:`Study.failed`. The answer is the same whoever has read them.
+    :attr:`Study.failed`. The result is the same whichever worker has read them.
     """
     threads = tasks.check(client, threads, retries)
     if what not in ("flows", "merging", "media"):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["sweep"]
 
 _MOST_POINTS = 10_000_000
-"""Beyond, rows are no longer read by anybody."""
+"""Nobody reads more rows."""
 _MOST_IN_CHUNK = 512
 _CHUNKS_PER_THREAD = 8
 """Enough that all are busy until the end, few enough that their cost does not count."""
@@ -82,7 +82,7 @@ def sweep(
 
     Runs on ``threads`` threads of this machine (default: its cores), or on the cluster of ``client``, a
     ``dask.distributed.Client`` whose workers have this package; tasks of lost workers are run again elsewhere.
-    Points go there in chunks of ``chunk``. The table is the same bit for bit, whoever has run it: the varied
+    Points go there in chunks of ``chunk``. The table is the same bit for bit, whichever worker has run it: the varied
     keys, what each point came to, and ``error`` for points that could not be run (else None). What is random
     comes from the scenario's seed, which can be varied like all else.
 
@@ -93,7 +93,7 @@ def sweep(
     axes = _axes(vary)
     count = _count(axes)
     known = _scenario(scenario, set, tuple(axes), predict)
-    # What is wrong with the scenario is told here, and not by a worker.
+    # Errors in the scenario are reported here, and not by a worker.
     _points(known)
     workers = threads if client is None else max(1, tasks.threads_of(client))
     size = _chunk(chunk, count, workers)

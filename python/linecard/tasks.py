@@ -1,4 +1,4 @@
-"""Many independent tasks, here or on a cluster: results in the order of the tasks, whoever has done them."""
+"""Many independent tasks, here or on a cluster: results in the order of the tasks, whichever worker has done them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _LOOK = 2.0
 _LONELY = 60.0
 """Seconds after which a cluster without workers is given up: they may be started again meanwhile."""
 _VERSION = "__import__('importlib.metadata').metadata.version('linecard')"
-"""What workers are asked: it can be sent to those that have no such package."""
+"""Task of the workers: it can be sent to those that have no such package."""
 
 
 class Work(Protocol[Given, Found]):
-    """What is done for each task: ends early when it is told to stop. Can be sent to a worker."""
+    """Work for each task: ends early when it is told to stop. Can be sent to a worker."""
 
     def __call__(self, task: Given, stop: Stop | None = None, /) -> Found: ...
 
@@ -111,7 +111,7 @@ def run(
 ) -> list[Result]:
     """``work`` of each task; ``done`` is called with the numbers of tasks as they are done.
 
-    Here on so many threads, for which ``work`` should release the interpreter's lock; on a cluster as many as it
+    Here on this many threads, for which ``work`` should release the interpreter's lock; on a cluster as many as it
     has. The first exception ends it: what has begun here is told to stop, what has not is not begun.
     """
     results: dict[int, Result] = {}
@@ -165,14 +165,14 @@ def _there(work: Work[Task, Result], tasks: Sequence[Task], client: Any, retries
                     raise ClusterError(text)
                 while left and len(numbers) < _AHEAD * max(threads, 1):
                     number, task = left.popleft()
-                    # Equal tasks are run anew: a result is as good as what has run it.
+                    # Equal tasks are run again: a result is as good as what has run it.
                     numbers[client.submit(work, task, pure=False, retries=retries)] = number
                 try:
                     ready = distributed.wait(list(numbers), timeout=_LOOK, return_when="FIRST_COMPLETED").done  # type: ignore[no-untyped-call]
                 except (TimeoutError, distributed.TimeoutError):
                     ready = ()
             for future in ready:
-                # What a task raises is raised as it is, also where a lost cluster would raise the same.
+                # Exceptions of a task are raised unchanged, also where a lost cluster would raise the same.
                 if future.status == "error" and not isinstance(future.exception(), distributed.KilledWorker):
                     future.result()
             with _gone(address, so_far):
@@ -187,7 +187,7 @@ def _there(work: Work[Task, Result], tasks: Sequence[Task], client: Any, retries
 
 @contextmanager
 def _gone(address: str, so_far: Callable[[], str]) -> Iterator[None]:
-    """What a cluster that goes away raises, as an error that says so."""
+    """Converts the exceptions of a lost cluster into an error that says so."""
     from concurrent.futures import CancelledError as Cancelled
 
     from distributed import CancelledError, KilledWorker

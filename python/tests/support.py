@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Common code of the tests."""
 
 from __future__ import annotations
 

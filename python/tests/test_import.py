@@ -1,4 +1,4 @@
-"""What `import linecard` needs, and what it says where that is missing."""
+"""Requirements of `import linecard`, and its errors where they are missing."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_a_report_is_a_dictionary_a_text_and_a_page(tmp_path: Path) -> None:
     assert report.job == "model solve"
     assert report["demand"]["rate"] == 100e9
     assert report.to_dict() == json.loads(report.to_json())
-    assert "What has to be carried" in str(report)
+    assert "Required rate" in str(report)
     assert report.to_html().startswith("<!DOCTYPE html>")
     assert report._repr_html_().startswith("<iframe srcdoc=")
     report.save(tmp_path / "page.html")
@@ -190,7 +190,7 @@ linecard.coalesce_capture(sys.argv[1], sys.argv[2])
 
 # Promise (Python): Ctrl-C ends a long call, nothing of it continues, and no output is left.
 def test_ctrl_c_ends_a_long_call_and_leaves_nothing(tmp_path: Path) -> None:
-    """The capture is a pipe to which nobody writes any more: the job waits for ever, and can be ended."""
+    """The capture is a pipe to which nobody writes any more: the job waits without limit, and can be ended."""
     import os
 
     pipe, out = tmp_path / "pipe", tmp_path / "out.pcapng"

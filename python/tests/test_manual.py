@@ -1,4 +1,4 @@
-"""What the manual shows of Python is what happens."""
+"""The Python examples of the manual give the printed results."""
 
 from __future__ import annotations
 

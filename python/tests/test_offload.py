@@ -23,7 +23,7 @@ def test_datagrams_merge_and_come_back(frames: list[bytes]) -> None:
     assert one.reason and one.explanation and "3 packets" in repr(one)
 
 
-# Promise (Python): What a `Coalescer` merges is restored byte for byte.
+# Promise (Python): Packets merged by a `Coalescer` are restored byte for byte.
 def test_every_capture_comes_back_byte_for_byte() -> None:
     for path in sorted((TESTDATA / "captures").iterdir()):
         links = {1: "ethernet", 101: "raw", 113: "linux-sll", 276: "linux-sll2"}

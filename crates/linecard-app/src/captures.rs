@@ -91,13 +91,16 @@ pub(crate) fn complete(
     let output = output.display();
     if keeps_part {
         writer.commit()?;
-        return Ok(Some(format!("{output} has what was read until then")));
+        return Ok(Some(format!("{output} has the packets read until then")));
     }
     drop(writer);
-    Ok(Some(format!("{output} was not written (--keep-partial writes what was read until then)")))
+    Ok(Some(format!(
+        "{output} was not written (--keep-partial writes the packets read until \
+         then)"
+    )))
 }
 
-/// What a conversion says of its input and output, beside its figures.
+/// Notes of a conversion on its input and output, beside its figures.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remarks {
     /// The input as the user named it.
@@ -108,15 +111,15 @@ pub(crate) struct Remarks {
     pub(crate) snap_len: usize,
     /// Of these packets, those that were examined by their headers.
     pub(crate) by_headers: u64,
-    /// What a packet that is cut short cannot be.
+    /// Operations that are impossible on a truncated packet.
     pub(crate) cannot: &'static str,
-    /// What the output's format could not hold.
+    /// Properties that the output's format cannot hold.
     pub(crate) lost: Lost,
     /// Link types that are not known, with packets.
     pub(crate) unknown: Unknown,
     /// Why reading ended early.
     pub(crate) damage: Option<Arc<CaptureError>>,
-    /// What became of the output if the job was cancelled.
+    /// The state of the output if the job was cancelled.
     pub(crate) stopped: Option<String>,
 }
 
@@ -134,13 +137,13 @@ impl Remarks {
         if *by_headers > 0 {
             text += &format!(
                 " {by_headers} of them were examined by their headers: the figures are those of whole packets \
-                 whose checksums are right. In the output they are as they were, since what they merge into is \
-                 not there."
+                 whose checksums are right. In the output they are unchanged, since their payload \
+                 is incomplete."
             );
         }
         if by_headers < truncated {
             text += &format!(
-                " {} of them cannot be {cannot}, as what that takes is not there.",
+                " {} of them cannot be {cannot}, since the bytes for that are missing.",
                 truncated - by_headers
             );
         }
@@ -158,7 +161,8 @@ impl Remarks {
         });
         let stopped = self.stopped.is_some().then(|| {
             format!(
-                "Stopped before the end of the input: the figures are of the {} packets that were read.",
+                "Stopped before the end of the input: the figures cover the {} packets that were \
+                 read.",
                 self.packets_in
             )
         });
@@ -187,7 +191,7 @@ impl Remarks {
     }
 }
 
-/// What is said of packets whose link types are not known.
+/// The note about packets of unknown link types.
 pub(crate) fn passed_unchanged(unknown: &Unknown) -> String {
     let list = unknown.iter();
     let one = |(link, packets): (&u32, &u64)| match packets {
@@ -196,7 +200,8 @@ pub(crate) fn passed_unchanged(unknown: &Unknown) -> String {
     };
     let list: Vec<String> = list.map(one).collect();
     format!(
-        "{} passed unchanged; known are 0, 1, 101, 108, 113, 228, 229, 276: loopback, Ethernet, raw IP, Linux cooked",
+        "{} passed unchanged; supported are 0, 1, 101, 108, 113, 228, 229, 276: loopback, \
+         Ethernet, raw IP, Linux cooked",
         list.join(", ")
     )
 }

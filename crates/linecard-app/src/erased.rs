@@ -59,7 +59,7 @@ impl AnyJob {
     ///
     /// # Errors
     ///
-    /// What [`Job::run`] refuses, with places in the document.
+    /// The errors of [`Job::run`], with places in the document.
     pub fn run(&self, document: &Document, progress: &Arc<Progress>) -> Result<Finished, Error> {
         (self.run)(document, progress)
     }
@@ -159,7 +159,7 @@ fn run<J: Job>(document: &Document, progress: &Arc<Progress>) -> Result<Finished
 ///
 /// # Errors
 ///
-/// What [`Job::run`] refuses, with places in the document.
+/// The errors of [`Job::run`], with places in the document.
 pub fn finish<J: Job>(
     command: &'static str,
     document: &Document,
@@ -173,7 +173,7 @@ pub fn finish<J: Job>(
 ///
 /// # Errors
 ///
-/// What [`Job::run`] refuses, with places in the context's document.
+/// The errors of [`Job::run`], with places in the context's document.
 pub fn finish_with<J: Job>(
     command: &'static str,
     config: &J::Config,

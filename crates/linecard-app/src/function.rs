@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct Function {
     /// Its name.
     pub name: &'static str,
-    /// What it does: the first sentence, an empty line, further paragraphs.
+    /// Its description: the first sentence, an empty line, further paragraphs.
     pub doc: &'static str,
     /// Arguments that need no name, each with the parameter that it sets.
     pub positional: &'static [(&'static str, &'static str)],
@@ -48,7 +48,7 @@ pub enum Takes {
     WithValues,
 }
 
-/// What a function is called with.
+/// Arguments of a function.
 #[derive(Debug, Clone, Default)]
 pub struct Arguments {
     /// The scenario, if it takes one and one is given.
@@ -69,8 +69,10 @@ struct Call<'a> {
 /// The functions.
 pub const FUNCTIONS: &[Function] = &[
     Function {
-        doc: "The smallest clocks, bus width and number of cores that carry a line rate (``linecard model solve``).\n\n\
-              What is given is fixed, what is left out is looked for, and confirmed by runs just below and just above. \
+        doc: "Finds the smallest clocks, bus width and number of cores that carry a line rate \
+             (``linecard model solve``).\n\n\
+              Given values are fixed, omitted ones are computed, and confirmed by runs just below \
+              and just above. \
               Raises :class:`InfeasibleError` where no clock is enough.\n\n\
               >>> answer = solve(\"100G\", mtu=1500)\n\
               >>> round(answer[\"demand\"][\"packets_per_second\"])\n\
@@ -96,7 +98,8 @@ pub const FUNCTIONS: &[Function] = &[
         ..Function::with::<transmit::Options>("model")
     },
     Function {
-        doc: "What limits a scenario of ``\"transmit\"``, and what limits next (``linecard model ladder``).",
+        doc: "Finds the bottleneck of a scenario of ``\"transmit\"``, and the next ones \
+             (``linecard model ladder``).",
         scenario: Takes::WithValues,
         has_progress: false,
         run: |call, progress| {
@@ -108,9 +111,10 @@ pub const FUNCTIONS: &[Function] = &[
     },
     #[cfg(target_os = "linux")]
     Function {
-        doc: "Whether stages fit on cores at a rate (``linecard plan``): replicas, mapping, rings, what to expect.\n\n\
-              Raises :class:`InfeasibleError` where nothing fits: its text says why and what would help, its ``report`` has \
-              all that was asked.",
+        doc: "Computes whether stages fit on cores at a rate (``linecard plan``): replicas, \
+             mapping, rings, expected rates.\n\n\
+              Raises :class:`InfeasibleError` where nothing fits: its text says why and what \
+              would help, its ``report`` has the demand.",
         scenario: Takes::WithValues,
         has_progress: false,
         run: |call, progress| {
@@ -143,7 +147,8 @@ pub const FUNCTIONS: &[Function] = &[
         ..Function::of::<MemoryRun>("run")
     },
     Function {
-        doc: "How evenly a stream in a capture comes, and what it asks of buffers (``linecard jitter analyze``).\n\n\
+        doc: "Analyzes how evenly a stream in a capture arrives, and which buffers it needs \
+             (``linecard jitter analyze``).\n\n\
               RTP (ST 2022-6, ST 2110-20, -30, -31, -40) and other UDP of constant rate. Raises :class:`WithheldError` where no \
               stream is found.",
         positional: &[("capture", "input"), ("second", "second")],
@@ -151,12 +156,14 @@ pub const FUNCTIONS: &[Function] = &[
     },
     Function {
         doc: "Merges the packets of a capture as a receiver with LRO would (``linecard coalesce``).\n\n\
-              ``target`` gets segment sizes and counts, so that :func:`segment_capture` gives back the originals.",
+              ``target`` gets segment sizes and counts, so that :func:`segment_capture` restores \
+              the originals.",
         positional: &[("source", "input"), ("target", "output")],
         ..Function::of::<Coalesce>("coalesce_capture")
     },
     Function {
-        doc: "Segments the large packets of a capture, or gives back what was merged (``linecard segment``).",
+        doc: "Segments the large packets of a capture, or restores the merged ones (``linecard \
+             segment``).",
         positional: &[("source", "input"), ("target", "output")],
         ..Function::of::<Segment>("segment_capture")
     },

@@ -1,4 +1,4 @@
-//! What a job is.
+//! The contract of a job.
 
 use crate::Error;
 use linecard::progress::Progress;
@@ -50,14 +50,14 @@ pub trait Job: 'static {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The error.
     fn check(outcome: &Self::Outcome) -> Result<(), Error> {
         let _ = outcome;
         Ok(())
     }
 }
 
-/// What a job needs besides its configuration.
+/// The environment of a job, besides its configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// Progress, in a unit of the job's own, and cancellation.

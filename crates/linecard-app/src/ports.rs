@@ -1,4 +1,4 @@
-//! What this host can do: kinds of ports, found by trying, and interfaces.
+//! Capabilities of this host: kinds of ports, found by trying, and interfaces.
 
 use crate::{Context, Error, Job};
 use garde::Validate;
@@ -24,7 +24,7 @@ pub struct PortsConfig {}
 pub struct PortsOutcome {
     /// Kinds of ports
     pub kinds: Kinds,
-    /// What is lacking
+    /// Missing facilities
     pub lacking: Vec<Lack>,
     /// Interfaces of this network namespace
     pub interfaces: Named<InterfaceOutcome>,
@@ -191,8 +191,8 @@ impl linecard_report::Outcome for PortsOutcome {
     fn notes(&self) -> Vec<String> {
         let unlisted = self.unlisted.as_ref();
         let unlisted = unlisted.map(|error| format!("The interfaces cannot be listed: {error}."));
-        let zero_copy =
-            "Whether a driver gives AF_XDP its packets without a copy is tried when opened.";
+        let zero_copy = "Whether a driver gives AF_XDP its packets without a copy is tested when the port is \
+             opened.";
         unlisted.into_iter().chain([zero_copy.to_owned()]).collect()
     }
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
-/// Prints the report to stdout, or to stderr when data goes to stdout, and writes the page if one is
-/// asked for. A failure leaves what was found until then.
+/// Prints the report to stdout, or to stderr when data goes to stdout, and writes the page if
+/// requested. A failure leaves what was found until then.
 pub(crate) fn show(
     finished: Finished,
     json: bool,

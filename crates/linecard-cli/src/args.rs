@@ -28,8 +28,8 @@ use linecard_app::offload::{coalesce, segment};
 use linecard_app::run;
 use std::path::PathBuf;
 
-/// A line card in software: cuts large sends into packets (LSO), merges received packets back
-/// (LRO), and says where the time goes.
+/// A line card in software: segments large sends into packets (LSO), merges received packets (LRO), and shows where the
+/// time goes.
 #[derive(Debug, Parser)]
 #[command(name = "linecard", version, after_long_help = all_exit_codes(), max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -39,70 +39,66 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the main job: large sends, segmented, over lanes, merged, every byte verified.
+    /// Run the main job: segment large sends, carry them over lanes, merge, and verify every byte.
     ///
-    /// Needs no rights and no interface: lanes are in memory, or with `--lanes sim` in virtual time. Values
-    /// given here take precedence
-    /// over those of the scenario, which can also choose the IP version, corruption, hold budget and
-    /// checksum policy; scenarios/run.toml shows every key.
+    /// Needs no privileges and no interface: lanes are in memory, or with `--lanes sim` in virtual time. Values given
+    /// here take precedence over those of the scenario, which can also choose the IP version, corruption, hold budget
+    /// and checksum policy; scenarios/run.toml shows every key.
     Run(RunArguments),
     /// Join two live ports: packets from NEAR are merged (LRO) on their way to FAR, and what FAR gives
     /// in large packets is cut (LSO).
     ///
-    /// NEAR stands for the wire, FAR for the host: a new TAP device gets the MTU and the MAC address of
-    /// the near interface and takes its place. Runs until Ctrl-C, then lets go what it holds. Needs
-    /// root to open the ports (or the capabilities `net_admin` for TUN and TAP devices, and `net_raw` and `bpf`
-    /// too for interfaces), and gives up all rights before the first packet.
+    /// NEAR stands for the wire, FAR for the host: a new TAP device gets the MTU and the MAC address of the near
+    /// interface and takes its place. Runs until Ctrl-C, then flushes held packets. Needs root to open the ports (or
+    /// the capabilities `net_admin` for TUN and TAP devices, and `net_raw` and `bpf` too for interfaces), and gives up
+    /// all rights before the first packet.
     #[cfg(target_os = "linux")]
     Attach(AttachArguments),
-    /// Try a network interface in virtual time, before anyone builds it: cores with real firmware,
+    /// Model a network interface in virtual time, before it is built: cores with real firmware,
     /// DMA, bus and line.
     #[command(subcommand_required = true, arg_required_else_help = true)]
     Model(ModelArguments),
-    /// Find which cause makes each late packet of a stream, from the wire to the application, and what
-    /// to change.
+    /// Find the cause of each late packet of a stream, from the wire to the application, and the setting to change.
     Jitter(JitterArguments),
-    /// Measure what the stages of the offloads and of transfers cost on this machine, for plans.
+    /// Measure the cost of the stages of offloads and transfers on this machine, for plans.
     ///
-    /// Takes some seconds, in which other programs may not get the core, where that is allowed.
+    /// Takes some seconds, in which other programs do not get the core, where that is permitted.
     #[cfg(target_os = "linux")]
     Calibrate(JobArguments<Calibrate>),
-    /// Say whether stages fit on cores at a rate: replicas, batches, mapping, rings, and what to expect; or
-    /// why not, and what would help.
+    /// Compute whether stages fit on cores at a rate: replicas, batches, mapping, rings and expected rates; or why they
+    /// do not, and what would help.
     #[cfg(target_os = "linux")]
     Plan(PlanArguments),
     /// Print published figures and ours side by side.
     Reproduce(ReproduceArguments),
     /// Merge the packets of a capture as a receiver with LRO would.
     ///
-    /// Writes a capture in which merged packets carry segment size and count, so that `linecard
-    /// segment` gives back the originals, and says why packets did or did not merge.
+    /// Writes a capture in which merged packets carry segment size and count, so that `linecard segment` restores the
+    /// originals, and reports why packets did or did not merge.
     Coalesce(CoalesceArguments),
-    /// Cut the large packets of a capture, or give back what `coalesce` has merged.
+    /// Segment the large packets of a capture, or restore the packets that `coalesce` has merged.
     Segment(SegmentArguments),
-    /// Say what this host can do: which kinds of ports, what the kernel lacks, which interfaces.
+    /// List what this host supports: kinds of ports, missing kernel facilities, interfaces.
     ///
-    /// Found by trying, with the rights that it is run with: it opens sockets on the loopback
-    /// interface and makes a TAP device, for a moment, and touches no other interface. What is
-    /// lacking is reported, and is not a failure.
+    /// Tries each kind with the privileges of the caller: opens sockets on the loopback interface and creates a TAP
+    /// device, for a moment, and touches no other interface. Missing facilities are reported, and are not an error.
     #[cfg(target_os = "linux")]
     Ports(PortsArguments),
-    /// Send a file, a folder or a pipe to `linecard recv`, over one lane or many at once.
+    /// Send a file, a folder or a pipe to `linecard recv`, over one or several lanes.
     ///
-    /// Everything is encrypted; each end knows the other by its key (`linecard keys`) or by a file that
-    /// both have (--psk). What has arrived stays when a transfer ends early, and the same command goes on
-    /// from there.
+    /// Everything is encrypted; each end authenticates the other by its key (`linecard keys`) or by a shared key file
+    /// (--psk). When a transfer ends early, the data that has arrived is kept, and the same command resumes from there.
     #[cfg(target_os = "linux")]
     Send(SendArguments),
-    /// Wait for `linecard send` and put what comes into a folder, or to stdout.
+    /// Receive from `linecard send` into a folder, or to stdout.
     ///
-    /// A file appears under its name when all of it is there and its hash is that of what was sent.
+    /// A file appears under its name when it is complete and its hash is that of the sender's.
     #[cfg(target_os = "linux")]
     Recv(RecvArguments),
-    /// Show the key that this host is known by, make a shared one, or allow somebody to send.
+    /// Show the key of this host, create a shared key, or authorize a sender.
     #[cfg(target_os = "linux")]
     Keys(KeysArguments),
-    /// Print what a shell needs to complete this command, its options and their values.
+    /// Print a shell's completion script for this command, its options and their values.
     ///
     /// For bash it goes to `~/.local/share/bash-completion/completions/linecard`, where the package
     /// `bash-completion` is installed. docs/howto/packaging.md has the other shells.
@@ -131,7 +127,7 @@ pub(crate) struct RunArguments {
     pub(crate) lanes: Vec<LanesValue>,
     #[command(flatten)]
     pub(crate) page: PageArguments,
-    /// Print the account as JSON.
+    /// Print the statistics as JSON.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten, next_help_heading = "Transfer over lanes in virtual time (--lanes sim)")]
@@ -151,7 +147,7 @@ pub(crate) struct CoalesceArguments {
     pub(crate) flags: Flags<coalesce::Config>,
     #[command(flatten)]
     pub(crate) page: PageArguments,
-    /// Print the account as JSON.
+    /// Print the statistics as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -166,7 +162,7 @@ pub(crate) struct SegmentArguments {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) flags: Flags<segment::Config>,
-    /// Print the account as JSON.
+    /// Print the statistics as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

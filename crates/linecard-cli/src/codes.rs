@@ -26,16 +26,17 @@ pub(crate) fn exit_codes(of: &[u8]) -> String {
     text
 }
 
-/// What a user may do after some of them.
+/// Remedies after some of them.
 pub(crate) fn resumable() -> String {
     let [first @ .., last] = RESUMABLE.map(|code| code.to_string());
     format!(
-        "After {} and {last}, send and recv continue a transfer that is started again: what has arrived is kept.",
+        "After {} and {last}, send and recv continue a transfer that is started again: the \
+         received data is kept.",
         first.join(", ")
     )
 }
 
-/// A text in lines of at most so many columns.
+/// A text in lines of at most this many columns.
 pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -147,7 +147,7 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
     }
 }
 
-/// What was given for a parameter, if anything was.
+/// The value given for a parameter, if there is one.
 fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Option<Given> {
     let option = if parameter.flag.is_some() { format!("--{name}") } else { name.to_owned() };
     if parameter.is_switch() {

@@ -34,8 +34,8 @@ impl Interrupt {
     }
 }
 
-/// From now on a signal cancels a conversion by its progress, so that it ends with its account. What has not ended
-/// after [`PATIENCE`] ends as by [`remove_incomplete_output`].
+/// From now on a signal cancels a conversion by its progress, so that it ends with its account. A job that has not
+/// ended after [`PATIENCE`] ends as by [`remove_incomplete_output`].
 pub(crate) fn stop(progress: &Arc<Progress>) -> Result<Interrupt, Error> {
     let progress = Arc::clone(progress);
     let which = at_signal(move || {

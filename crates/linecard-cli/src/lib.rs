@@ -91,8 +91,8 @@ fn ports(json: bool) -> Result<(), Error> {
     account::print(&finished.report, json, None)
 }
 
-/// One line on stderr; when nobody can read it, the exit code has to do. What a file or a name brings of control
-/// characters must not reach the terminal.
+/// One line on stderr; when nobody can read it, the exit code has to do. Control characters in
+/// files or names must not reach the terminal.
 fn say(line: &str) {
     let mut text = String::with_capacity(line.len());
     for c in line.chars() {

@@ -64,8 +64,8 @@ fn ascii(text: &str) -> Vec<u8> {
     text.chars().map(escape).collect::<String>().into_bytes()
 }
 
-/// What follows the options in `--help`, whose layout is by spaces: `Title:` begins a section, `  word  text` an entry,
-/// and what is indented further goes on with it.
+/// The text behind the options in `--help`, whose layout is by spaces: `Title:` begins a section, `
+/// word  text` an entry, and what is indented further goes on with it.
 fn after(help: &str) -> Roff {
     let mut roff = Roff::default();
     if !help.lines().next().is_some_and(is_title) {

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PageArguments {
-    /// Write what was found as a page for a browser too, which needs no network: FILE ends in .html, which
-    /// is added to a name without an extension, and a file of the same name in .json beside it has every figure.
+    /// Also write the results as a self-contained HTML page. FILE ends in .html, which is appended
+    /// to a name without an extension; a .json file of the same name beside it has every figure.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -33,7 +33,7 @@ impl PageArguments {
     }
 }
 
-/// Where the page is written, if one is asked for.
+/// The path of the page, if requested.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct PageFile(Option<Target>);
@@ -72,7 +72,7 @@ pub(crate) fn origin() -> Origin {
 
 /// Whether two names are, or would be, of one file.
 fn is_same(page: &Path, other: &Path) -> bool {
-    // What is not there yet is in a folder that is.
+    // A path that does not exist yet is in a folder that does.
     let whole = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let inside =

@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(after_long_help = all_exit_codes())]
 pub(crate) struct PlanArguments {
-    /// Scenario file (TOML): what is asked, the machine, the stages; see scenarios/plan-*.toml.
+    /// Scenario file (TOML): the demand, the machine, the stages; see scenarios/plan-*.toml.
     #[arg(required_unless_present = "verify", conflicts_with = "verify")]
     pub(crate) scenario: Option<PathBuf>,
     /// Set a value of the scenario, as `demand.goodput=10G`; may be repeated.

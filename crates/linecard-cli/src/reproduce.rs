@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(after_long_help = all_exit_codes())]
 pub(crate) struct ReproduceArguments {
-    /// What to reproduce.
+    /// The publication to reproduce.
     #[arg(value_name = "NAME", required_unless_present = "all")]
     pub(crate) name: Option<Reproduction>,
     /// Reproduce all, one after the other, with models only: half a minute.
@@ -26,7 +26,7 @@ pub(crate) struct ReproduceArguments {
     /// Scenario to use instead of the one that comes with the command.
     #[arg(long, value_name = "FILE")]
     pub(crate) scenario: Option<PathBuf>,
-    /// Only the model: no real traffic, no rights.
+    /// Only the model: no real traffic, no privileges.
     #[arg(long)]
     pub(crate) modelled: bool,
     /// Write each of the paper's figures, its points over our curves, as a picture (SVG) into this folder.
@@ -39,7 +39,7 @@ pub(crate) struct ReproduceArguments {
     page: PageArguments,
 }
 
-/// What can be reproduced.
+/// Publications that can be reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Reproduction {
     /// Send offload on a RISC core: cycles of each class of packets, DMA five times as fast (table 1).
@@ -68,7 +68,7 @@ pub(crate) enum Reproduction {
     /// A gigabit adapter on PCI, modelled: throughput over clients, sessions, processors and their
     /// clock (figures 2 to 5).
     GigabitThroughput,
-    /// What Ethernet and TCP/IP add to data (figures 6 and 7).
+    /// Overhead of Ethernet and TCP/IP (figures 6 and 7).
     GigabitOverhead,
     /// A frame over the PCI bus and through the server, modelled (figures 8 and 9), and what the paper
     /// suggests.
@@ -134,8 +134,9 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
 }
 
 #[cfg(target_os = "linux")]
-const JITTER: &str = "Live figures are this host's, at this moment: no row of them has to meet the paper's, whose server \
-     was dedicated hardware. What is emulated is done another way; see docs/design/jitter.md.";
+const JITTER: &str = "Live figures are this host's, at this moment: they need not match the \
+     paper's, whose server was dedicated hardware. Emulated conditions are produced in another \
+     way; see docs/design/jitter.md.";
 
 /// All: as text one behind the other, as JSON by their names.
 fn all(json: bool, context: &Context<'_>) -> Result<(Vec<Reproduced>, Result<(), Error>), Error> {

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 #[derive(Debug, Args)]
 #[command(after_long_help = all_exit_codes())]
 pub(crate) struct SchemaArguments {
-    /// Kind of scenario: as the file of a model says it by `model = "…"`, `run` or `plan`.
+    /// Kind of scenario: the name in `model = "…"` of a model's file, `run` or `plan`.
     #[arg(value_parser = kinds())]
     kind: String,
 }

@@ -20,7 +20,8 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
     }
     if !is_ignored(SIGHUP) {
-        // Two come when a terminal goes, from the kernel and from the shell: the second means no more.
+        // Two come when a terminal goes, from the kernel and from the shell: the second has no
+        // further meaning.
         signal_hook::flag::register(SIGHUP, Arc::clone(&asked))?;
     }
     Ok(asked)

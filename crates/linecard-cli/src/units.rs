@@ -8,8 +8,8 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("\"{text}\" is not a whole number: write for example 16"))
 }
 
-/// An output. What is another name for the standard output is treated as it, or the report would
-/// end up among the data.
+/// An output. Other names of the standard output are treated like it, or the report would be mixed
+/// with the data.
 pub(crate) fn output(path: PathBuf) -> PathBuf {
     if is_stdout(&path) { PathBuf::from("-") } else { path }
 }

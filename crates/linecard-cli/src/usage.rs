@@ -6,7 +6,7 @@ use linecard_app::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Says what clap found. Help and version are asked for, and printed as they are.
+/// Says what clap found. Help and version are requested output, and printed unchanged.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let no_command = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if no_command || !error.use_stderr() {
@@ -43,7 +43,7 @@ const SCENARIOS: [(&str, &str); 4] = [
     ("linecard model ladder ", "linecard model ladder scenarios/model-lso.toml --rate 400G"),
 ];
 
-/// What clap found, in one line.
+/// The error that clap found, in one line.
 pub(crate) fn of(error: &clap::Error) -> String {
     let text = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let (option, usage) = (text(ContextKind::InvalidArg), text(ContextKind::Usage));
@@ -64,7 +64,7 @@ pub(crate) fn of(error: &clap::Error) -> String {
     }
 }
 
-/// What is wrong and clap's tips; not the usage, which `--help` has.
+/// The error with clap's hints; not the usage, which `--help` has.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     let wanted = |text: &&str| !text.starts_with("Usage:") && !text.starts_with("For more");

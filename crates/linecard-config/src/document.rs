@@ -151,7 +151,7 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// What the type does not take.
+    /// Errors of the type.
     pub fn read_as<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         self.deserialized(self.table(&[])?)
     }
@@ -237,7 +237,7 @@ impl Document {
         let what = if !key.iter().all(is_bare) {
             WRITE.to_owned()
         } else if self.taken.contains(&key[0]) {
-            format!("{} is not a parameter: it stands in the scenario", key[0])
+            format!("{} is not a parameter: it is part of the scenario", key[0])
         } else {
             self.sets.push(Set { given, key, value });
             return Ok(());
@@ -492,7 +492,7 @@ fn insert<'t>(table: &mut DeTable<'t>, key: &[String], at: Range<usize>, value: 
     if !table.contains_key(name.as_str()) {
         table.insert(spanned(), Spanned::new(at.clone(), DeValue::Table(DeTable::new())));
     }
-    // What is not a section stays, to be refused where it stands.
+    // Other values stay, to be refused at their place.
     if let Some(DeValue::Table(section)) = table.get_mut(name.as_str()).map(Spanned::get_mut) {
         insert(section, rest, at, value);
     }
@@ -705,7 +705,7 @@ mod tests {
             ("#core.count=0", "write KEY=VALUE"),
             ("[core]\ncount=0", "write KEY=VALUE"),
             ("core..count=1", "write KEY=VALUE"),
-            ("kind=y", "kind is not a parameter: it stands in the scenario"),
+            ("kind=y", "kind is not a parameter: it is part of the scenario"),
             ("core=[2]", "core is a section: write core.count = …"),
             ("core.count.x=1", "core.count is a value, not a section"),
             ("core.count=70000", "70000 is out of range: choose 1 to 64"),

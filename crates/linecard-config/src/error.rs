@@ -12,7 +12,7 @@ pub struct ConfigError {
     pub location: Box<Location>,
     /// The parameter by its path, as `npu.cores`; nothing where the document itself is wrong.
     pub parameter: Option<String>,
-    /// What is wrong.
+    /// The error.
     pub problem: Box<Problem>,
 }
 
@@ -56,7 +56,7 @@ pub enum Location {
     Parameter(String),
 }
 
-/// What is wrong with a value.
+/// The error of a value.
 #[derive(Debug)]
 pub enum Problem {
     /// The file cannot be read.

@@ -20,7 +20,7 @@ use toml::map;
 /// Why a text cannot be read as a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReadError {
-    /// What is wrong.
+    /// The error.
     pub(crate) message: String,
     /// The first byte of what it is about, if that is known.
     pub(crate) at: Option<usize>,
@@ -186,7 +186,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         self.deserialize_seq(visitor)
     }
 
-    /// A value that is not there is no value: what is there, is some.
+    /// A missing value is not a value: what is there, is some.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_some(self)
     }

@@ -38,7 +38,7 @@ impl<T> Config for T where
 pub struct Parameter {
     /// Its path: section and name, as `npu.cores`; in a list of tables, as `stage[].takes`.
     pub name: String,
-    /// What it means: the first paragraph of its documentation.
+    /// Its meaning: the first paragraph of its documentation.
     pub doc: String,
     /// The least value, as documents write it.
     pub low: Option<Value>,
@@ -73,7 +73,7 @@ pub struct Parameter {
     pub conflicts: Vec<String>,
     /// Whether its option has to be given: the field's `#[schemars(extend("x-required" = true))]`.
     pub needs_option: bool,
-    /// What holds where there is no value: the field's `#[schemars(extend("x-default" = "all addresses"))]`.
+    /// The default where there is no value: the field's `#[schemars(extend("x-default" = "all addresses"))]`.
     pub default_words: Option<String>,
     /// The unit of values of its option that have none: the field's `#[schemars(extend("x-bare" = "s"))]`.
     pub bare_unit: Option<String>,
@@ -344,7 +344,7 @@ fn collect(path: &str, schema: &Value, defaults: &Value, found: &mut Vec<Paramet
 }
 
 fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parameter {
-    // What holds of the elements of a list is said of them.
+    // Limits on the elements of a list are given for the elements.
     let of = |key: &str| field.get(key).or_else(|| field.get("items")?.get(key));
     let text = |key: &str| of(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let format = text("format");

@@ -102,19 +102,19 @@ impl Rate {
     /// 1,000 bit/s.
     pub const KILO: Self = Self(1_000);
 
-    /// So many bits per second.
+    /// From bits per second.
     #[must_use]
     pub const fn new(bits_per_second: u64) -> Self {
         Self(bits_per_second)
     }
 
-    /// So many Gbit/s.
+    /// From Gbit/s.
     #[must_use]
     pub const fn giga(count: u64) -> Self {
         Self(count.saturating_mul(1_000_000_000))
     }
 
-    /// So many Tbit/s.
+    /// From Tbit/s.
     #[must_use]
     pub const fn tera(count: u64) -> Self {
         Self(count.saturating_mul(1_000_000_000_000))
@@ -128,7 +128,7 @@ impl Rate {
 }
 
 impl Bytes {
-    /// So many bytes.
+    /// From a number of bytes.
     #[must_use]
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
@@ -142,7 +142,7 @@ impl Bytes {
 }
 
 impl Count {
-    /// So many.
+    /// From a number.
     #[must_use]
     pub const fn new(count: u64) -> Self {
         Self(count)
@@ -159,25 +159,25 @@ impl Duration {
     /// No time.
     pub const ZERO: Self = Self(0);
 
-    /// So many picoseconds.
+    /// From picoseconds.
     #[must_use]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
-    /// So many nanoseconds.
+    /// From nanoseconds.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns.saturating_mul(1_000))
     }
 
-    /// So many milliseconds.
+    /// From milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000_000))
     }
 
-    /// So many seconds.
+    /// From seconds.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000_000))
@@ -197,13 +197,13 @@ impl Duration {
 }
 
 impl Frequency {
-    /// So many hertz.
+    /// From hertz.
     #[must_use]
     pub const fn from_hz(hz: u64) -> Self {
         Self(hz)
     }
 
-    /// So many megahertz.
+    /// From megahertz.
     #[must_use]
     pub const fn from_mhz(mhz: u64) -> Self {
         Self(mhz.saturating_mul(1_000_000))
@@ -384,7 +384,8 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// What all quantities share. `$pattern` is the form of texts, as JSON Schema writes it; `$as` is how a value is written in documents; `$number` reads a bare number.
+/// Common code of all quantities. `$pattern` is the form of texts, as JSON Schema writes it; `$as` is how a value is
+/// written in documents; `$number` reads a bare number.
 macro_rules! quantity {
     ($type:ident, $format:literal, $kinds:tt, $pattern:expr, $expected:literal, |$value:ident| $as:expr, |$text:ident| $number:expr) => {
         impl $type {

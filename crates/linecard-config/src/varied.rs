@@ -102,7 +102,7 @@ impl Parameter {
     /// The value that a document would have, where that is plain.
     fn quick(&self, value: &Value) -> Option<Value> {
         match value {
-            // What is more than a word in TOML is left to its parser.
+            // Values of more than one word are left to the TOML parser.
             Value::String(text) if !self.is_text && text.contains(['"', '\'', '[', '{', '#']) => {
                 None
             }

@@ -147,7 +147,7 @@ fn given(table: &DeTable<'_>, name: &str) -> bool {
     }
 }
 
-/// What is wrong with a value, as far as it shows without its type.
+/// The error of a value, as far as it can be found without its type.
 fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
     let invalid = |what: String| Some(Problem::Invalid(what));
     let written = match value {

@@ -12,7 +12,8 @@ use linecard_jitter::stream::probe::{MIN_LEN, Probe};
 use std::net::UdpSocket;
 use std::sync::atomic::AtomicBool;
 
-/// How often a sink takes memory for so many packets, which wait for it, and as many that are none.
+/// The number of allocations of a sink for this many packets that wait for it, and as many that are
+/// not of the stream.
 fn taken_by_sink(mode: SinkMode, packets: u64) -> Option<u64> {
     let config = SinkConfig::new("127.0.0.1:0".parse().unwrap());
     let sink = match Sink::open(SinkConfig { mode, capacity: 2_000, ..config }) {

@@ -18,7 +18,7 @@ const WANTED_SHARE: f64 = 0.9999;
 /// Where a child finds that it is one.
 const CHILD: &str = "LINECARD_TEST_TRACE_CHILD";
 
-/// What is in tracefs, by a mount of the shell's own; nothing where there is no right to it.
+/// The content of tracefs, by a private mount of the shell; nothing without the privilege for it.
 fn instances_of(process: u32) -> Option<Vec<String>> {
     let script = "d=$(mktemp -d) && mount -t tracefs t $d && ls $d/instances; umount $d; rmdir $d";
     let output = Command::new("unshare").args(["-m", "sh", "-c", script]).output().ok()?;

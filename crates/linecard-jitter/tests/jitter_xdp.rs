@@ -50,8 +50,8 @@ fn open(lab: &Lab, address: SocketAddr) -> Result<Sink, SinkError> {
     lab.enter(Host::Own, || Sink::open(config)).unwrap()
 }
 
-/// Sends so many packets, and what a sink got of them that runs on a thread outside of the lab, with how
-/// often it took memory.
+/// Sends this many packets to a sink that runs on a thread outside of the lab; gives what it
+/// received, with how often it took memory.
 fn stream(lab: &Lab, target: SocketAddr, count: u64) -> Option<(Received, u64)> {
     let sink = match open(lab, target) {
         Ok(sink) => sink,

@@ -1,5 +1,5 @@
-//! Settings of interfaces in a namespace of the test's own, changed and put back byte for byte, through
-//! the kernel.
+//! Settings of interfaces in a namespace of the test's own, changed and restored byte for byte,
+//! through the kernel.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -109,7 +109,7 @@ fn features_of_an_interface_in_another_namespace() {
         let to = if feature(name).reads("on").unwrap() { "off" } else { "on" };
         there_and_back(&place, &[(feature(name), to)]);
     }
-    // One that follows another one is as before too, when both are put back.
+    // A setting that depends on another one is restored too, when both are.
     let names = ["tx-tcp-segmentation", "tx-generic-segmentation"];
     let states = || names.map(|name| feature(name).read().unwrap());
     let before = states();
@@ -130,7 +130,7 @@ fn coalescing_of_a_device_that_has_it() {
     }
     let tap = Setting::coalescing("tap0").within(place.namespace());
     there_and_back(&place, &[(tap.clone(), "rx-frames=16")]);
-    // What the driver does not take is refused, and all is as before.
+    // Values that the driver rejects are refused, and everything is unchanged.
     let before = tap.read().unwrap();
     let mut journal = place.journal();
     assert!(journal.change(&tap, "tx-usecs=5").is_err());

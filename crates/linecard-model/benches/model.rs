@@ -50,7 +50,7 @@ impl Bus for Device {
     }
 }
 
-/// A loop for ever: what comes before, and what is repeated.
+/// An endless loop: its prologue, and the repeated part.
 struct Program {
     name: &'static str,
     setup: Vec<u32>,

@@ -18,14 +18,14 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// What is counted, and how often in a second: in two units.
+/// The counted units, and their rate per second: in two units.
 struct Row {
     name: &'static str,
     run: fn(u64) -> Result<Work>,
     units: [&'static str; 2],
 }
 
-/// What was done.
+/// The work done.
 struct Work {
     count: [u64; 2],
     hash: u64,

@@ -103,7 +103,7 @@ pub enum ClockError {
     /// The phase is not below the period.
     #[error("a phase of {phase_ps} ps: less than the period of {period_ps} ps is needed")]
     Phase {
-        /// What was given.
+        /// The given value.
         phase_ps: u64,
         /// The period it has to be below.
         period_ps: u64,

@@ -13,7 +13,7 @@ pub enum BusPolicy {
     Hold,
     /// the core gets the bus between two words and delays the remaining ones
     Interleave,
-    /// memories have two ports: no one waits
+    /// memories have two ports: neither waits
     DualPort,
 }
 

@@ -17,7 +17,7 @@ fn elf_seeds_are_loaded_with_their_names() {
     for seed in elf {
         let firmware = Firmware::parse("seed", &seed[1..]).expect("a whole file");
         assert!(firmware.place(0).is_some(), "it has symbols");
-        // What the fuzzer made of it when its inputs were limited to 2,048 bytes.
+        // The fuzzer's variant of it, from when inputs were limited to 2,048 bytes.
         assert!(seed.len() > 2_048 && Firmware::parse("seed", &seed[1..2_048]).is_err());
     }
 }

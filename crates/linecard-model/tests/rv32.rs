@@ -9,7 +9,7 @@ use linecard_model::rv32::{
     Segment, Stop, Wake, Width, annotate,
 };
 
-/// What is outside: answers given in advance, and what was asked.
+/// The environment: answers given in advance, and what was asked.
 #[derive(Default)]
 struct Script {
     replies: Vec<Reply>,
@@ -130,7 +130,7 @@ fn constants_fences_and_x0() {
     assert_eq!(result(auipc(A2, 0x1000), 0, 0), 0x1008);
     assert_eq!(result(auipc(A2, 0xffff_f000), 0, 0), 0xffff_f008);
     assert_eq!(result(FENCE, 0, 0), 0xdead_beef);
-    // What is written to x0 is gone, whatever writes it.
+    // Writes to x0 are discarded, whichever instruction makes them.
     let mut code = vec![lui(ZERO, 0x1000), auipc(ZERO, 0x1000), addi(ZERO, ZERO, 1)];
     code.extend([op(OR, ZERO, A0, A0), load(W, ZERO, A1, 0), jal(ZERO, 4), jalr(ZERO, ZERO, 28)]);
     code.extend([op(ADD, A2, ZERO, ZERO), EBREAK]);
@@ -235,7 +235,7 @@ fn branches_and_jumps_reach_as_far_as_they_say() {
         let mut code = vec![EBREAK; 0x4000];
         code[0x8000 / 4] = word;
         let image = Image { entry: 0x8000, ..Image::of_code(&code) };
-        // What makes a legal target of the farthest.
+        // The offset that makes the farthest target legal.
         let base = if word == jalr(A2, A0, 2047) { 0x4000 - 3 } else { 0x4000 };
         let mut core = Core::new(&image, Config::default()).expect("an image that fits");
         core.set_register(10, base);
@@ -273,7 +273,7 @@ fn accesses_outside_wait_and_then_take_their_cycle() {
     core.set_register(10, bus);
     core.set_register(11, 0xabcd);
     let mut script = Script::default();
-    // What is above the width is not the answer's business.
+    // Bits above the width do not affect the result.
     script.replies.push(Reply::Done { value: 0xffff_ff42, stall: 5 });
     script.replies.push(Reply::Blocked);
     assert_eq!(core.run(&mut script, 99), Ok(Stop::Blocked));

@@ -13,7 +13,7 @@ pub const MAX_STAGES: usize = 64;
 /// The most edges of a graph: four per stage.
 pub const MAX_EDGES: usize = 4 * MAX_STAGES;
 
-/// What flows on an edge, and what one firing of a stage processes.
+/// The unit that passes on an edge, and that one firing of a stage processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Token {
     /// A packet on the wire.
@@ -48,11 +48,11 @@ pub struct Port {
 pub struct Edge {
     /// The producing stage, by number.
     pub from: usize,
-    /// What one firing produces.
+    /// Output of one firing.
     pub gives: Port,
     /// The consuming stage.
     pub to: usize,
-    /// What one firing consumes.
+    /// Input of one firing.
     pub takes: Port,
 }
 
@@ -75,12 +75,12 @@ pub enum GraphError {
     Token { from: String, gives: Token, to: String, takes: Token },
     #[error(
         "the rates contradict each other at the edge from {from} to {to}: over another way {to} \
-         would have to fire at another rate, and tokens would pile up for ever"
+         would have to fire at another rate, and tokens would accumulate without bound"
     )]
     Inconsistent { from: String, to: String },
     #[error("{0} is in a cycle: feedback goes by acknowledgments and timers, not by edges")]
     Cycle(String),
-    #[error("{0} is joined to nothing: give it an edge, or leave it out")]
+    #[error("{0} is not connected: give it an edge, or leave it out")]
     Unconnected(String),
     #[error("the rates up to {0} multiply to more than 64 bits hold")]
     Overflow(String),
@@ -282,7 +282,7 @@ mod tests {
         let cycle = [edge(0, 1, 1, 1), edge(1, 1, 2, 1), edge(2, 1, 1, 1)];
         assert!(refused(&cycle).starts_with("b is in a cycle"));
         assert!(refused(&[edge(0, 1, 0, 1)]).starts_with("a is in a cycle"));
-        assert!(refused(&[edge(0, 1, 1, 1)]).starts_with("c is joined to nothing"));
+        assert!(refused(&[edge(0, 1, 1, 1)]).starts_with("c is not connected"));
         assert!(refused(&[edge(0, 0, 1, 1)]).contains("at least 1"));
         assert!(refused(&[edge(0, 1, 7, 1)]).contains("number 7"));
         let kinds = Edge { takes: Port { token: Token::Chunk, rate: 1 }, ..edge(0, 1, 1, 1) };

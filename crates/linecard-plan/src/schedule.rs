@@ -22,7 +22,7 @@ const LONGEST: f64 = 16.0;
 /// A stage, or a replica of it, on one core.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load<'s> {
-    /// What calls cost.
+    /// Costs of calls.
     pub cost: &'s Cost,
     /// Additional cost per firing, nanoseconds.
     pub extra_ns: f64,

@@ -24,7 +24,7 @@ pub enum State {
 pub struct StageSpec {
     /// Its name, as in the graph.
     pub name: String,
-    /// What one firing processes.
+    /// The unit that one firing processes.
     pub unit: Token,
     /// Whether it processes everything on the wire, including repair packets and retransmissions,
     /// or each payload only once.

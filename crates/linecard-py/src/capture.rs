@@ -32,9 +32,9 @@ pub struct Packet {
     wire_length: u32,
     /// Number of the interface in its section.
     interface: u32,
-    /// What frames start with: a LINKTYPE value, 1 is Ethernet.
+    /// First header of frames: a LINKTYPE value, 1 is Ethernet.
     link_type: u32,
-    /// Who sends to whom, for TCP and UDP.
+    /// Addresses and ports, for TCP and UDP.
     flow: Option<Flow>,
 }
 
@@ -92,7 +92,7 @@ impl Capture {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Gives the file back, at once or when the thread that reads it is done. What was read stays.
+    /// Gives the file back, at once or when the thread that reads it is done. Packets that were read are kept.
     fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         if let Ok(mut reading) = self.reading.try_lock() {
@@ -114,7 +114,7 @@ impl Capture {
             Ok((columns, reading.flows.known(), damage))
         })?;
         let (columns, known, damage) = read.map_err(|why: Ended| why.raise(py, &path))?;
-        // What was read before the damage comes first; the next call raises it again.
+        // Packets before the damage come first; the next call raises it again.
         match damage {
             Some(why) if columns.time_ns.is_empty() => Err(why.raise(py, &path)),
             Some(why @ (Ended::Stopped | Ended::Closed)) => Err(why.raise(py, &path)),

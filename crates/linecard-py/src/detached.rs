@@ -70,7 +70,7 @@ pub(crate) fn detached<R: Send + 'static>(
         });
         if let Err(exception) = looked {
             watch.stop();
-            // What it has of files is closed then.
+            // Its files are closed then.
             let _dropped = wait(py, &result, PATIENCE);
             return Err(exception);
         }

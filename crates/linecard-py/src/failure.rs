@@ -15,7 +15,7 @@ pub(crate) fn raise(py: Python<'_>, text: &str, code: u8) -> PyErr {
     exception(py, "of", text, code)
 }
 
-/// What this function or class of the module makes.
+/// The value that this function or class of the module makes.
 fn exception(py: Python<'_>, maker: &str, text: &str, code: u8) -> PyErr {
     let errors = py.import("linecard.errors");
     match errors.and_then(|errors| errors.call_method1(maker, (text, code))) {

@@ -17,7 +17,7 @@ const FIT: &str = "try{const f=this,d=f.contentDocument.documentElement,\
     fit=()=>{f.style.height=Math.min(Math.ceil(d.getBoundingClientRect().height)+2,1600)+'px'};\
     fit();new f.contentWindow.ResizeObserver(fit).observe(d)}catch(e){}";
 
-/// What a job has found: sections of named values.
+/// The outcome of a job: sections of named values.
 ///
 /// ``str()`` gives the command's text; it is a mapping of the command's JSON, which ``to_dict()`` gives as a
 /// dictionary; notebooks show it as a page. Can be pickled.
@@ -40,8 +40,8 @@ enum Shown {
 /// Runs a job by the name of its function; arguments have their values beside them, and ``set`` has values of the
 /// scenario's parameters that take precedence.
 ///
-/// What it refuses is an exception; a job that fails at its end raises with the report as ``report``. ``progress``
-/// is called with what is done and with all, in units of the job. ``stop`` ends it from another thread.
+/// Its errors are exceptions; a job that fails at its end raises with the report as ``report``. ``progress`` is called
+/// with what is done and with all, in units of the job. ``stop`` ends it from another thread.
 #[pyfunction]
 #[pyo3(signature = (name, values, *, scenario=None, set=Vec::new(), progress=None, stop=None))]
 pub fn job(
@@ -87,7 +87,7 @@ pub fn job(
     Err(exception)
 }
 
-/// What a report is made of: job, notes, sections, text, values, and the page's HTML and JSON.
+/// Parts of a report: job, notes, sections, text, values, and the page's HTML and JSON.
 type Parts<'py> = (String, Vec<String>, Vec<String>, String, Bound<'py, PyDict>, String, String);
 
 #[pymethods]

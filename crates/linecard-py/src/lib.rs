@@ -55,7 +55,9 @@ mod _linecard {
             capsule.cast_into::<PyCapsule>().map(drop).map_err(PyErr::from)
         };
         interface().map_err(|why| {
-            let text = format!("linecard: this NumPy has no interface for C that can be used ({why}): install it anew");
+            let text = format!(
+                "linecard: this NumPy has no interface for C that can be used ({why}): reinstall it"
+            );
             let error = PyImportError::new_err(text);
             error.set_cause(py, Some(why));
             error

@@ -1,4 +1,4 @@
-//! What merging does to a capture, without writing it anywhere.
+//! The effect of merging on a capture, without writing an output.
 
 use crate::detached::{Stop, detached};
 use crate::failure::{of_capture, of_open, usage};

@@ -121,7 +121,7 @@ impl Merged {
 
 /// Merges packets of flows (LRO), as ``linecard coalesce`` does.
 ///
-/// What comes is given to :meth:`push` with its time; what leaves is what these calls return. Nothing is held
+/// Arriving packets are given to :meth:`push` with their time; what leaves is what these calls return. Nothing is held
 /// longer than ``hold_ns`` in the times given.
 #[pyclass(module = "linecard", frozen)]
 pub struct Coalescer {
@@ -176,7 +176,7 @@ impl Coalescer {
         }))
     }
 
-    /// Lets go what is due at ``time_ns``.
+    /// Flushes packets that are due at ``time_ns``.
     fn advance(&self, time_ns: &Bound<'_, PyAny>) -> PyResult<Vec<Merged>> {
         let now = Instant::from_ns(whole(time_ns, "time_ns", 0..=MOST_NS)?);
         Ok(self.leaving(|coalescer, out| coalescer.advance(now, out)))
@@ -200,7 +200,7 @@ impl Coalescer {
         inner.next_wakeup().map(Instant::as_ns)
     }
 
-    /// What it has counted: packets and bytes, and how often each reason occurred.
+    /// Its counters: packets and bytes, and how often each reason occurred.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         counted(py, inner.counters())

@@ -17,7 +17,7 @@ const NONE: i32 = -1;
 /// The number of packets of further flows.
 const FULL: i32 = -2;
 
-/// Who sends to whom: TCP or UDP with both ends.
+/// Addresses and ports: TCP or UDP with both ends.
 #[pyclass(module = "linecard", frozen, eq, ord, hash)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow(pub(crate) FiveTuple);
@@ -58,7 +58,7 @@ impl Flow {
         (slf.get_type(), parts)
     }
 
-    /// Address of who sends.
+    /// Address of the sender.
     #[getter]
     fn source(&self) -> String {
         self.0.source.ip().to_string()
@@ -97,10 +97,10 @@ impl Flow {
     }
 }
 
-/// What a flow is made of.
+/// Parts of a flow.
 type FlowParts = (String, u16, String, u16, &'static str);
 
-/// What many packets are made of, in the order of the columns.
+/// Columns of many packets, in order.
 type PacketsParts = (
     Py<PyArray1<u64>>,
     Py<PyArray1<u32>>,

@@ -44,8 +44,8 @@ impl Points {
         Ok(Self { points: points.into() })
     }
 
-    /// What points came to, by name, None where a point has no such value; and of each point why it could not
-    /// be run, or None. Names are in the order in which they first occur.
+    /// Results of points, by name, None where a point has no such value; and of each point why it
+    /// could not be run, or None. Names are in the order in which they first occur.
     #[pyo3(signature = (points, threads, stop=None))]
     fn run<'py>(
         &self,

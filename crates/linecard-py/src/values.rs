@@ -48,7 +48,7 @@ pub(crate) fn bytes(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<u8>> {
     buffer.to_vec(value.py())
 }
 
-/// What frames start with, by name.
+/// First header of frames, by name.
 pub(crate) fn link(py: Python<'_>, name: &str) -> PyResult<LinkType> {
     match name {
         "ethernet" => Ok(LinkType::Ethernet),

@@ -11,7 +11,7 @@ pub struct Named<T>(pub Vec<(String, T)>);
 /// An item of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Item<T> {
-    /// What it is of.
+    /// The quantity that it measures.
     pub label: String,
     /// A value, or a struct of values.
     pub value: T,

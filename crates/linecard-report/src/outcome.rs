@@ -13,8 +13,8 @@ use std::borrow::Cow;
 /// A job's result: a struct of sections, each a struct of values or a list.
 ///
 /// Names of fields are the keys in JSON. The documentation of a field is what people read: of a section its title, of a
-/// value its label. Types say the unit ([`Share`], [`BitRate`] …). What is `None` is left out. A value can be a struct
-/// itself: an object in JSON, whose text [`Outcome::text`] has.
+/// value its label. Types say the unit ([`Share`], [`BitRate`] …). `None` is left out. A value can be a struct itself:
+/// an object in JSON, whose text [`Outcome::text`] has.
 ///
 /// A section of [`Reasons`](crate::Reasons), or of counts in a struct with the attribute
 /// `schemars(extend("x-reasons" = true))`, or a count with it, shows the names of fields and their documentation behind the counts, without
@@ -146,7 +146,7 @@ fn schema_of<T: JsonSchema + 'static>() -> &'static Schema {
     })
 }
 
-/// What an outcome says of a value.
+/// Description of a value of an outcome.
 #[derive(Default)]
 struct Words {
     label: Option<String>,

@@ -24,7 +24,8 @@ pub enum ReportError {
         path: PathBuf,
     },
     /// The folder does not exist.
-    #[error("{} cannot be written: there is no folder {}: make it first, or write elsewhere", path.display(), folder.display())]
+    #[error("{} cannot be written: there is no folder {}: create it first, or write \
+         elsewhere", path.display(), folder.display())]
     NoFolder {
         /// The file.
         path: PathBuf,
@@ -32,7 +33,8 @@ pub enum ReportError {
         folder: PathBuf,
     },
     /// The path is a folder, a device or a pipe.
-    #[error("{} is not a file, and a page takes the place of one: choose another name", path.display())]
+    #[error("{} is not a regular file, so a page cannot replace it: choose another \
+         name", path.display())]
     NoFile {
         /// The path.
         path: PathBuf,

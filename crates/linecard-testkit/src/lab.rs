@@ -83,7 +83,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// What `ip` says.
+    /// Output of `ip`.
     pub fn ip(&self, arguments: &[&str]) -> Result<(), String> {
         self.inner.ip(arguments).map_err(|error| error.to_string())
     }
@@ -92,7 +92,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// What `ethtool` says.
+    /// Output of `ethtool`.
     pub fn ethtool(&self, device: &str, features: &[&str]) -> Result<(), String> {
         self.inner.features(device, features).map_err(|error| error.to_string())
     }
@@ -156,7 +156,7 @@ pub struct End<'e> {
     pub namespace: &'e Namespace,
     /// The device's name.
     pub device: &'e str,
-    /// What else `ip link add` is to be told of it, as `mtu` and `numtxqueues`.
+    /// Further arguments of `ip link add`, as `mtu` and `numtxqueues`.
     pub options: &'e [&'e str],
 }
 
@@ -164,7 +164,7 @@ pub struct End<'e> {
 ///
 /// # Errors
 ///
-/// What `ip` says.
+/// Output of `ip`.
 pub fn cable(near: End<'_>, far: End<'_>) -> Result<(), String> {
     let add = ["link", "add", near.device, "netns", near.namespace.name()];
     let peer = ["type", "veth", "peer", "name", far.device, "netns", far.namespace.name()];
@@ -175,7 +175,7 @@ pub fn cable(near: End<'_>, far: End<'_>) -> Result<(), String> {
 ///
 /// # Panics
 ///
-/// There is no right to it, which [`inside`] would have found.
+/// The privilege is missing, which [`inside`] would have found.
 #[must_use]
 pub fn new_network() -> Namespace {
     let namespace = Namespace::quiet().expect("there was one before");

@@ -1,4 +1,4 @@
-//! What the tests of all crates share.
+//! Common code of the tests of all crates.
 
 pub mod captures;
 #[cfg(all(feature = "lab", target_os = "linux"))]
@@ -58,14 +58,14 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Whether the long run was asked for.
+/// Whether the long run was requested.
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("LINECARD_LONG").is_some_and(|value| value == "1")
 }
 
-/// One of so many cases is tried by tests of many: 1, or what `LINECARD_PART` says where all would take too long, as
-/// on an emulated processor. A prime number shares no factor with what cases are made of, such as the bits of a byte.
+/// Tests of many cases try one in this many: 1, or `LINECARD_PART` where all would take too long, as on an emulated
+/// processor. A prime number shares no factor with what cases are made of, such as the bits of a byte.
 ///
 /// # Panics
 ///

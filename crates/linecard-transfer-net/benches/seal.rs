@@ -178,7 +178,7 @@ fn row(suite: Suite, body: usize, rounds: usize) {
     );
 }
 
-/// What the smoke run prints: the bytes of some sealed packets, folded.
+/// Output of the smoke run: the bytes of some sealed packets, folded.
 fn hash() -> u64 {
     let mut hash = 0_u64;
     for suite in SUITES {

@@ -53,7 +53,7 @@ pub enum PacketRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// Nothing to send, or no payload per packet.
-    #[error("a chunk of {bytes} bytes in packets of {payload} is nothing")]
+    #[error("a chunk of {bytes} bytes in packets of {payload} is empty")]
     Empty {
         /// Of the chunk.
         bytes: u32,

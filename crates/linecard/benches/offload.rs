@@ -43,7 +43,7 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Default)]
 struct Options {
     smoke: bool,
@@ -85,7 +85,7 @@ impl Options {
 /// One input of the receive side.
 struct Scenario {
     trace: Trace,
-    /// Whether a burst's end lets go what is held, as at the end of a poll.
+    /// Whether held packets are flushed at the end of a burst, as at the end of a poll.
     held: bool,
     config: Config,
 }
@@ -134,7 +134,7 @@ fn scenarios(options: &Options) -> Vec<Scenario> {
     all
 }
 
-/// What a floor does with every packet.
+/// Work of a floor per packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Parse,

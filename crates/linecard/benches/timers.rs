@@ -1,4 +1,4 @@
-//! What an `advance` of the coalescer costs when many flows hold data for a long time, so that many
+//! Cost of an `advance` of the coalescer when many flows hold data for a long time, so that many
 //! deadlines share a slot of the timer wheel.
 //!
 //!     cargo bench -p linecard --bench timers

@@ -88,7 +88,7 @@ impl<B, S: Port<B>, T: Stage<B>, K: Port<B>> Pipeline<B, S, T, K> {
         Self { output: Batch::bounded(limit), ..self }
     }
 
-    /// Runs the pipeline once. What is left of the last turn goes first, so that there is room; then
+    /// Runs the pipeline once. The rest of the last turn goes first, so that there is room; then
     /// what the source has passes through the stage to the sink in the same turn: the next one may
     /// come later, after other pipelines of the thread.
     pub fn run_once<M: Meter>(&mut self, now: Instant, meter: &mut M) -> Turn {

@@ -259,7 +259,7 @@ fn the_stage_shows_its_counters_and_gives_everything_back() {
     assert_eq!((&shown[..], output.len()), (&expected[..], 2));
 }
 
-/// What the twin keeps of a flow: all that it may still drop, and the newest number.
+/// State of a flow in the twin: all that it may still drop, and the newest number.
 #[derive(Debug, Default)]
 struct Flow {
     newest: Option<u32>,

@@ -15,7 +15,7 @@ fn data(index: usize) -> Frame {
     Frame { acknowledgment: 501, options: timestamps(70, 7), ..Frame::bulk(index, 1_000) }
 }
 
-/// The receiver's acknowledgment of so many of them.
+/// The receiver's acknowledgment of this many of them.
 fn ack(count: u32, window: u16) -> Frame {
     Frame {
         source: 2,
@@ -125,7 +125,7 @@ fn a_gap_is_never_acknowledged() {
     for index in [2, 3, 0] {
         assert_eq!(give(&mut active, &data(index)).err(), Some(Silence::NothingNew));
     }
-    // What fills it takes along what lies behind.
+    // The data that fills it releases the data behind it.
     assert_eq!(said(&give(&mut active, &data(1)).expect("an answer")).0, 4_001);
     // A connection that began unseen: complete is what the receiver says.
     let mut active = ActiveAck::new(LinkType::Ethernet, Config { mode: Mode::Paper, ..each() });
@@ -369,7 +369,7 @@ fn the_receivers_own_acknowledgments_are_no_duplicates() {
     }
 }
 
-/// What the network loses is sent again, as the receiver asks for it.
+/// Packets that the network loses are retransmitted, as the receiver requests.
 #[test]
 fn losses_are_repaired_by_the_receiver() {
     for mode in [None, Some(Mode::WindowHonest), Some(Mode::Paper)] {

@@ -96,7 +96,7 @@ fn a_full_table_lets_go_its_oldest_and_the_others_still_merge() {
 fn an_idle_flow_gives_its_place_before_one_that_holds_data() {
     let config = Config { max_flows: 8, ..Config::default() };
     let mut frames: Vec<(u64, Frame)> = (1..=7).map(|port| (1, of(port, 0))).collect();
-    // The eighth has let go its data and is the latest.
+    // The eighth has flushed its data and is the latest.
     frames.push((2, Frame { flags: ACK | 8, ..of(8, 0) }));
     frames.push((3, of(9, 0)));
     let (real, _) = timed(config, &frames);
@@ -420,7 +420,7 @@ fn flows_open_on_syn_and_close_on_fin_or_rst() {
     }
 }
 
-/// What fails its checksum opens and closes nothing.
+/// Packets with a wrong checksum open and close nothing.
 #[test]
 fn a_corrupt_syn_or_reset_is_not_believed() {
     let corrupt = |flags| Frame { field: Field::Bad, ..control(1, flags) };

@@ -212,7 +212,7 @@ fn bursts_of_thousands_lose_nothing() {
     }
 }
 
-/// What each packet that leaves is cut into, and the counters.
+/// Segments of each packet that leaves, and the counters.
 fn merge_all(frames: &[Vec<u8>]) -> (Vec<Vec<Vec<u8>>>, BurstCounters) {
     let mut merger = Merger::new(LinkType::Ethernet, Config::burst());
     let mut buffer = frames.concat();

@@ -86,7 +86,7 @@ fn fault_02_corrupt_checksums_stay_corrupt() {
     none_merge(&frames);
 }
 
-/// Whoever vouches for a checksum wrongly gets it back wrong: payload is not read.
+/// A checksum that is wrongly vouched for stays wrong: payload is not read.
 #[test]
 fn fault_02_a_checksum_wrongly_vouched_for_fails_in_the_merged_packet() {
     let frames = second(|frame| frame.field = Field::Bad);
@@ -292,7 +292,7 @@ fn fault_09_padding_is_not_payload() {
     let mut frames: Vec<Frame> = (0..2).map(|index| Frame::bulk(index, 2)).collect();
     frames[1].behind = Behind::Padding;
     assert_eq!(groups(&frames), [[0], [1]]);
-    // What is not zero, or not up to 60, is kept by not merging.
+    // Padding that is not zero, or not up to 60 bytes, is preserved by not merging.
     let behind = [vec![0; 4], vec![1; 4], vec![0; 5], vec![0; 40]];
     for (bytes, groups_of) in behind.into_iter().zip([1, 2, 2, 2]) {
         let mut frames: Vec<Frame> = (0..2).map(|index| Frame::bulk(index, 2)).collect();
@@ -330,7 +330,7 @@ fn fault_11_a_flush_leaves_nothing_and_no_state() {
     real.stop();
     assert_eq!((real.coalescer.held(), real.coalescer.next_wakeup()), (0, None));
     assert_eq!(real.out.len(), 40);
-    // What follows is compared with what follows it, not with what has left.
+    // Each packet is compared with the next one, not with those that have left.
     let mut frames: Vec<Frame> = (0..6).map(|index| Frame::bulk(index, 100)).collect();
     frames[2].field = Field::Bad;
     assert_eq!(groups(&frames), [&[0, 1][..], &[2], &[3, 4, 5]]);

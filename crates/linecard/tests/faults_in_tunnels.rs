@@ -252,7 +252,7 @@ fn fault_03_identifications_of_each_header_have_their_own_rule() {
 fn fault_05_an_outer_udp_checksum_is_never_zero() {
     for name in ["VXLAN with checksum", "VXLAN over IPv6", "Geneve", "MPLS in UDP"] {
         let mut frames = three(place(name));
-        // What is inside sums to the same number whatever the payload is; the port does not.
+        // The inner packet sums to the same number whatever the payload is; the port does not.
         let found = (0..=u16::MAX).any(|port| {
             for wrap in frames.iter_mut().flat_map(|frame| &mut frame.tunnel) {
                 if let Wrap::Udp { source, .. } = wrap {
@@ -277,7 +277,8 @@ fn fault_07_nothing_overtakes_held_data_in_a_tunnel() {
         frame.destination = 9;
         frame
     };
-    // What shows no ports, and what it lets go: data in the tunnel, and beside the tunnel's ends.
+    // Packets without visible ports, and the flows that they flush: data in the tunnel, and beside
+    // the tunnel's ends.
     let cases: [Case; 5] = [
         ("an outer fragment", |frame| with_ip(frame, |ip| ip.flags_fragment = 0x2000), true),
         ("outer options", |frame| with_ip(frame, |ip| ip.options = vec![1; 4]), false),
@@ -512,7 +513,7 @@ fn fault_14_outer_checksums_that_are_not_canonical_are_not_merged() {
     none_merge(&second_ip("IP in IPv4", |ip| ip.field = IpField::Ones));
     none_merge(&second_ip("VXLAN", |ip| ip.field = IpField::Ones));
     let mut frames = three(place("GRE with checksum"));
-    // What is inside sums to the same number in all packets: one key does for all.
+    // The inner packet sums to the same number in all packets: one key does for all.
     let found = (0..=u32::from(u16::MAX)).any(|key| {
         for frame in &mut frames {
             let (key, checksum) = (Some(key), Some(Field::Ones));

@@ -153,7 +153,7 @@ fn every_bit_of_tunnel_headers_counts() {
     }
 }
 
-/// What goes on by steps wraps as numbers of its width do.
+/// Fields that advance by steps wrap at their width.
 #[test]
 fn numbers_wrap() {
     for id in 0xFFF8..=u16::MAX {

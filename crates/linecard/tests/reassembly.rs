@@ -38,7 +38,7 @@ fn push_at(real: &mut Real, frames: &[(u64, Vec<u8>)]) {
     }
 }
 
-/// What frames lead to that arrive one after the other, without a stop.
+/// Result of frames that arrive one after the other, without a stop.
 fn run(frames: &[Vec<u8>]) -> Real {
     run_with(Config::default(), frames)
 }
@@ -513,7 +513,7 @@ fn a_full_table_gives_up_its_oldest() {
     let real = run_with(config.clone(), &sources);
     assert_eq!(real.exits(), gave_up(GiveUp::TableFull, &[0, 1]));
     assert_eq!(real.reassembler.datagrams(), 3);
-    // What was given up before goes first: it holds nothing.
+    // Datagrams given up before leave first: it holds nothing.
     let data = open(&Frame { source: 2, ..udp(false, 96) }, 1);
     let overlap = data.fragment(&data.part(16, 32));
     let frames = [&sources[..2], &[overlap, sources[2].clone(), sources[3].clone()]].concat();
@@ -579,7 +579,7 @@ fn a_hostile_source_costs_its_share_only() {
     }
 }
 
-/// Whoever has one IPv6 address has the whole network of it.
+/// A host with one IPv6 address can use its whole network.
 #[test]
 fn an_ipv6_source_is_a_network() {
     let config = Config { max_datagrams: 16, shares: 4, ..Config::default() };

@@ -252,7 +252,7 @@ fn leaves_what_the_twin_leaves_in_tunnels() {
     assert!(seen.packets_in < 100_000 || seen.reassembled > 4_000);
 }
 
-/// What was counted in all.
+/// Total counters.
 fn compare(cut: Cut) -> Counters {
     let mut seen = Counters::default();
     for_seeds(&KEPT, 1, 6_000, |seed| {

@@ -69,7 +69,7 @@ impl Real {
     }
 }
 
-/// What leaves, of frames that all arrive at once, and at the stop behind them.
+/// Output of frames that all arrive together, and of the stop behind them.
 fn left(config: Config, frames: &[Frame]) -> Vec<(usize, Exit)> {
     let mut real = Real::new(config);
     frames.iter().for_each(|frame| real.push_at(0, frame));
@@ -147,7 +147,7 @@ fn duplicates_are_dropped_when_asked_but_nothing_new_is() {
     let stop = released(Release::Stop);
     assert_eq!(real.out, [(0, FIRST), (2, stop), (4, stop)]);
     assert_eq!(real.counters().dropped, 2);
-    // What was given up as missing is not a duplicate when it comes.
+    // Data that was given up as missing is not a duplicate when it arrives.
     let mut real = Real::new(config());
     real.push_at(0, &bulk(1));
     real.push_at(0, &bulk(3));
@@ -233,7 +233,7 @@ fn whoever_is_trusted_is_believed() {
     }
 }
 
-/// A checksum is computed once, whoever comes behind.
+/// A checksum is computed once, whatever stage follows.
 #[test]
 fn what_was_verified_is_marked_so() {
     let mut resequencer = Resequencer::new(Config::default());
@@ -408,8 +408,8 @@ struct Outcome {
     counters: Counters,
 }
 
-/// A bulk transfer at 10 Gbit/s, sent 64 packets at a time; of 1,000 packets so many are displaced,
-/// by up to `by` places.
+/// A bulk transfer at 10 Gbit/s, sent 64 packets at a time; of 1,000 packets this many are
+/// displaced, by up to `by` places.
 fn outcome(late: u64, by: u64) -> Outcome {
     let rng = &mut Rng::new(late * 10 + by);
     // If all were late by one place, none would be.

@@ -1,6 +1,6 @@
-//! The burst API beside tun-rs on the IP packets of one burst, in the second-level cache: nanoseconds per
-//! packet, checksums verified, everything let go at the end. Rounds are interleaved; printed are the quiet
-//! estimate (the minimum) and the median.
+//! The burst API beside tun-rs on the IP packets of one burst, in the second-level cache:
+//! nanoseconds per packet, checksums verified, everything flushed at the end. Rounds are
+//! interleaved; printed are the quiet estimate (the minimum) and the median.
 //!
 //!     cargo run --release --bin burst
 

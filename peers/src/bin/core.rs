@@ -35,7 +35,7 @@ impl Bus for Nothing {
     }
 }
 
-/// The loop of the benchmark `model`, for ever.
+/// The loop of the benchmark `model`, endlessly.
 fn program() -> Vec<u32> {
     let body = mixed();
     let mut code = li(A0, DATA_AT).to_vec();

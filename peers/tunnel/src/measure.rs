@@ -16,7 +16,7 @@ const MTU: &str = "1420";
 /// What iperf3 may take beyond its measurement.
 const IPERF_LIMIT: Duration = Duration::from_secs(20);
 
-/// What was measured.
+/// The measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
     pub gbit_per_second: f64,

@@ -27,12 +27,12 @@ const MOST_TO_WARM_UP: u32 = 1_000_000;
 pub(crate) struct Round {
     line: Line,
     settings: LineSettings,
-    /// What stopped it.
+    /// The reason why it stopped.
     error: Option<LineError>,
 }
 
-/// The name of a stage in calibrations, before the `@` and the payload. What depends on the code has its
-/// name, too.
+/// The name of a stage in calibrations, before the `@` and the payload. Costs that depend on the
+/// code carry its name, too.
 pub(crate) fn name(stage: Stage, fec: Scheme) -> String {
     if fec == Scheme::NONE { stage.name().into() } else { format!("{}/{fec}", stage.name()) }
 }
@@ -53,7 +53,7 @@ pub(crate) fn is_kept(stage: &StageCost) -> bool {
     base.is_none_or(|base| different.iter().any(|stage| stage.name() == base))
 }
 
-/// What a firing of a stage handles.
+/// The unit that a firing of a stage handles.
 pub(crate) const fn unit(stage: Stage) -> Token {
     match stage {
         Stage::Read | Stage::Write => Token::Chunk,

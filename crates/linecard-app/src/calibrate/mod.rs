@@ -1,4 +1,4 @@
-//! What stages cost on this machine, kept in a file.
+//! Costs of stages on this machine, kept in a file.
 
 pub(crate) mod lines;
 
@@ -44,13 +44,13 @@ pub struct Config {
     pub file: Option<String>,
     /// core to measure on
     pub core: usize,
-    /// a second core, for what it costs to hand packets over
+    /// a second core, to measure the cost of handing packets over
     #[schemars(extend("x-value" = "N", "x-default" = "the one after or before"))]
     pub other_core: Option<usize>,
-    /// measure stages of offloads, or of transfers, and keep what the file has of the others
+    /// measure only the stages of offloads, or of transfers, and keep the others in the file
     #[schemars(extend("x-value" = "WHAT", "enum" = ["offload", "transfer"]))]
     pub only: Option<Only>,
-    /// measure for a second or two instead of some more, and no repair codes
+    /// measure for only a second or two, and skip repair codes
     pub quick: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Calibrate;
 
-/// What stages cost.
+/// Costs of stages.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CalibrateOutcome {
     /// Measured on
@@ -88,14 +88,14 @@ pub struct MeasuredOn {
     pub cycle_ns: Nanoseconds,
 }
 
-/// What a stage costs.
+/// Cost of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Costs {
     /// Of a call, however many firings it has.
     pub fixed_ns: Nanoseconds,
     /// Of each firing.
     pub each_ns: Nanoseconds,
-    /// What a firing handles.
+    /// The unit that a firing handles.
     pub unit: String,
     /// Median of calls to their mean.
     pub p50: f64,
@@ -105,7 +105,7 @@ pub struct Costs {
     pub residual: Share,
 }
 
-/// What it costs to hand a packet over.
+/// Cost of handing a packet over.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Crossing {
     /// At the giving core.
@@ -137,7 +137,7 @@ impl Job for Calibrate {
             calibration = Calibration { stages: joined(&calibration, found.stages), ..found };
         }
         if config.only != Some(Only::Offload) {
-            // What was found so far stays, whatever comes of this.
+            // Earlier results are kept, even if this fails.
             save(&path, &calibration)?;
             match transfer(config, context) {
                 Ok((found, undisturbed)) => {
@@ -156,7 +156,7 @@ impl Job for Calibrate {
     }
 }
 
-/// What other programs may have done, if they could not be kept away.
+/// The possible disturbance by other programs, if they could not be kept away.
 pub(crate) fn disturbed(alone: Result<(), String>) -> Option<String> {
     alone.err().map(|why| format!("Other programs may have disturbed this: {why}"))
 }
@@ -209,7 +209,7 @@ fn transfer(
     Ok((found.into_iter().map(StageCost::from).filter(lines::is_kept).collect(), alone))
 }
 
-/// What is known with what was found, which counts where both have it.
+/// The known costs, replaced by the measured ones where both exist.
 fn joined(known: &Calibration, found: Vec<StageCost>) -> Vec<StageCost> {
     let is_new = |stage: &&StageCost| !found.iter().any(|other| other.name == stage.name);
     let mut all: Vec<StageCost> = known.stages.iter().filter(is_new).cloned().collect();

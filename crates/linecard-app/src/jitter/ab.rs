@@ -1,4 +1,4 @@
-//! What a change does to packets, and how sure that is: randomised runs with and without it.
+//! The effect of a setting on packets, and its significance: randomised runs with and without it.
 
 use super::lab::Stream;
 use super::recovery;
@@ -25,7 +25,7 @@ use std::thread;
 
 /// Packets of one run: three tenths of a second.
 const RUN: u64 = 40_000;
-/// What each run gives; the first one decides.
+/// The result of each run; the first one decides.
 const FIGURES: [&str; 4] = [
     "transit, 99 %, µs",
     "transit, half, µs",
@@ -33,20 +33,20 @@ const FIGURES: [&str; 4] = [
     "spikes beyond two periods per second",
 ];
 
-/// The job. Settings of the host are put back before it ends.
+/// The job. Settings of the host are restored before it ends.
 #[derive(Debug)]
 pub struct Ab;
 
-/// What is compared, and how often.
+/// The settings to compare, and the number of runs.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// what is switched
+    /// settings to switch
     #[schemars(extend("x-argument" = "TOGGLE"))]
     pub toggles: Vec<String>,
-    /// blocks of four runs (ABBA or BAAB by a coin); six can show an effect at 5 %
+    /// blocks of four runs (ABBA or BAAB, at random); six can show an effect at 5 %
     #[default(8)]
     #[garde(range(min = 5, max = 64))]
     pub blocks: usize,
@@ -58,7 +58,7 @@ pub struct Config {
     pub stream: Stream,
 }
 
-/// What toggles did. `effects` is what [`super::audit`] takes.
+/// Effects of toggles. `effects` is what [`super::audit`] takes.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AbOutcome {
     /// Effects, of each toggle against the host as found
@@ -162,13 +162,14 @@ impl Job for Ab {
         let disturbed = disturbed.into_inner();
         if disturbed > 0 {
             outcome.notes.push(format!(
-                "In {disturbed} of {} runs a gate did not hold (packets missing, a trace with losses): chance \
-                 has more of a say then.",
+                "In {disturbed} of {} runs a gate did not hold (packets missing, a trace with \
+                 losses): the effect of chance is larger then.",
                 design.runs(outcomes.len())
             ));
         }
         if !is_preferred {
-            let note = "The sender has no precedence (SCHED_FIFO), which needs root: it is late more often.";
+            let note = "The sender has no real-time priority (SCHED_FIFO), which needs root: it \
+                 is late more often.";
             outcome.notes.push(note.to_owned());
         }
         Ok(outcome)
@@ -201,7 +202,7 @@ fn may_take_precedence(fifo: Option<u8>) -> bool {
     thread::spawn(move || placement.enter(true).is_ok()).join().unwrap_or(false)
 }
 
-/// Who is to blame, and why there is no cable, if that is why.
+/// The cause, with the reason why there is no cable if that is the cause.
 fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
     match error {
         AbError::Toggle { toggle, source: ToggleError::Interface } => {
@@ -211,7 +212,9 @@ fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
             ))
         }
         AbError::Run(RunError::Stopped) => Failure::Withheld.with(
-            "no verdict: stopped before all runs were made; settings are as before".to_owned(),
+            "no verdict: stopped before all runs were complete; the settings are \
+             restored"
+                .to_owned(),
         ),
         AbError::Design(what) => Failure::Usage.with(what),
         error => Failure::Attach.with(error),

@@ -27,7 +27,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Analyze;
 
-/// What is to be analysed.
+/// The stream to analyse.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-flags" = true))]
@@ -39,25 +39,26 @@ pub struct Config {
     /// a second capture of the same stream, from nearer to the application
     #[schemars(extend("x-argument" = "SECOND"))]
     pub second: Option<String>,
-    /// the flow to take: its number in the list of flows, or where it goes to, as 239.0.1.2:50000; without it, the one
+    /// the flow to take: its number in the list of flows, or its destination, as 239.0.1.2:50000; without it, the one
     /// with the most packets, streams first
     #[schemars(extend("x-value" = "N|ADDR:PORT"))]
     pub flow: Option<String>,
-    /// the SDI format of an ST 2022-6 stream, as 1080i59.94; auto reads it off the payload header, or else the period
+    /// the SDI format of an ST 2022-6 stream, as 1080i59.94; auto derives it from the payload header, or else from the
+    /// period
     #[default("auto".to_owned())]
     pub format: String,
-    /// what the sender promises to be, of ST 2110-21
+    /// sender type of ST 2110-21
     pub sender: Sender,
 }
 
-/// What a sender promises to be.
+/// Sender type.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Validate,
 )]
 #[serde(rename_all = "lowercase")]
 #[garde(allow_unvalidated)]
 pub enum Sender {
-    /// not known: figures stand beside both limits
+    /// not known: figures are compared with both limits
     #[default]
     Unknown,
     /// type N or NL: as a device in hardware does
@@ -122,7 +123,7 @@ impl Config {
     }
 }
 
-/// The flow asked for, or the one with the most packets, streams first.
+/// The given flow, or the one with the most packets, streams first.
 fn choose<'a>(
     capture: &'a Captured,
     config: &Config,
@@ -150,7 +151,7 @@ fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Fi
     let (from, to) = found.ends;
     let Some(figures) = Figures::of(&found.flow, format) else {
         return Err(Failure::Withheld.with(format!(
-            "{}: the flow {from} to {to} has {} packets: figures take 3 at least",
+            "{}: the flow {from} to {to} has {} packets: figures need at least 3",
             input.display(),
             found.flow.len()
         )));
@@ -159,8 +160,8 @@ fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Fi
         return Ok(figures);
     }
     Err(Failure::Withheld.with(format!(
-        "{}: no RTP stream, and the largest UDP flow, {from} to {to} with {} packets, has no constant \
-         rate: there is nothing to hold its times against",
+        "{}: no RTP stream, and the largest UDP flow, {from} to {to} with {} packets, has no \
+         constant rate, so there is no schedule to compare its times with",
         input.display(),
         found.flow.len()
     )))

@@ -1,4 +1,5 @@
-//! What of this host makes packets late, and what to change; changes are made and put back on request only.
+//! Settings of this host that make packets late, with better values; changes are made and restored
+//! on request only.
 
 mod effects;
 mod table;
@@ -21,38 +22,38 @@ use std::time::{Duration, Instant};
 /// How often is looked whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What is looked at, and what is changed.
+/// The checks to run, and the changes to make.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// change what can be changed now, verify it, and hold it until Ctrl-C, then put it back
+    /// change the settings that need no reboot, verify them, and restore them at Ctrl-C
     pub apply: Switch,
-    /// put back what `--apply --keep` has left
+    /// restore the settings that `--apply --keep` has changed
     #[schemars(extend("x-conflicts" = ["apply"]))]
     pub rollback: Switch,
-    /// with `--apply`: end at once and leave the settings, until `--rollback` or a restart
+    /// with `--apply`: end after the changes and keep them, until `--rollback` or a reboot
     #[schemars(extend("x-conflicts" = ["for"]))]
     pub keep: Switch,
-    /// with `--apply`: put back after so many seconds, a week at most
+    /// with `--apply`: restore after this many seconds, at most a week
     #[garde(range(min = 0.0, max = 604_800.0))]
     #[serde(rename = "for")]
     #[schemars(extend("x-value" = "SECONDS"))]
     pub seconds: Option<f64>,
-    /// the interface that packets come by
+    /// the interface that packets arrive on
     #[schemars(extend("x-default" = "the only one that is up and has hardware"))]
     pub interface: Option<String>,
     /// the sink's core
     #[schemars(extend("x-value" = "N", "x-default" = "the first isolated one, else the last"))]
     pub core: Option<usize>,
-    /// only these checks, by name, with commas between them
+    /// only these checks, as comma-separated names
     #[schemars(extend("x-value" = "CHECK"))]
     pub only: Vec<String>,
-    /// what toggles were measured to do: the JSON of `linecard jitter ab --json`
+    /// measured effects of toggles: the JSON of `linecard jitter ab --json`
     #[schemars(extend("x-value" = "FILE"))]
     pub effects: Option<String>,
-    /// also what is good or absent, and for each check the cause, the source and the risk
+    /// list all checks, also those that pass or do not apply, each with cause, source and risk
     pub all: Switch,
 }
 
@@ -62,7 +63,7 @@ pub trait Teller {
     ///
     /// # Errors
     ///
-    /// A report that cannot be shown: settings are put back all the same.
+    /// A report that cannot be shown: settings are restored nevertheless.
     fn show(&mut self, report: &Report) -> Result<(), Error>;
 
     /// Says a sentence.
@@ -70,7 +71,7 @@ pub trait Teller {
 }
 
 impl Config {
-    /// The checks that were asked for; none for all.
+    /// The selected checks; none for all.
     fn only(&self) -> Result<Vec<String>, ConfigError> {
         let only: Vec<String> =
             self.only.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
@@ -86,7 +87,7 @@ impl Config {
     fn check(&self) -> Result<(), ConfigError> {
         for (parameter, is_given) in [("keep", self.keep.0), ("for", self.seconds.is_some())] {
             if is_given && !self.apply.0 {
-                let what = "it says how long settings hold: add --apply";
+                let what = "it limits how long settings are held: add --apply";
                 return Err(ConfigError::of_parameter(parameter, what));
             }
         }
@@ -134,13 +135,13 @@ fn apply(
     teller: &mut dyn Teller,
 ) -> Result<(), Error> {
     if plan.is_empty() {
-        teller.say("there is nothing to change that can be changed now");
+        teller.say("no setting that can be changed now needs a change");
         return Ok(());
     }
     let mut journal = Journal::begin(&Store::of_user()).map_err(|error| refused(&error))?;
     let applied = make(plan, &mut journal);
     let changed = applied.iter().filter(|one| matches!(one.outcome, Ok(Change::Made))).count();
-    // A reader of the report that has gone must not keep settings from being put back.
+    // A reader of the report that has gone must not keep settings from being restored.
     let printed = teller.show(&report(&applied));
     if changed == 0 {
         let restorations = journal.roll_back().map_err(|error| refused(&error))?;
@@ -159,7 +160,7 @@ fn apply(
         return printed;
     }
     let until = config.seconds.map_or("at Ctrl-C".to_owned(), |time| format!("after {time} s"));
-    teller.say(&format!("{settings} changed and held until they are put back {until}"));
+    teller.say(&format!("{settings} changed, and held until they are restored {until}"));
     hold(config.seconds.map(Duration::from_secs_f64), context);
     let restorations = journal.roll_back().map_err(not_restored)?;
     recovery::end(&restorations)?.iter().for_each(|line| teller.say(line));
@@ -181,7 +182,7 @@ fn roll_back(teller: &mut dyn Teller) -> Result<(), Error> {
     let restorations =
         Store::of_user().undo_kept().map_err(|error| Failure::NotRestored.with(error))?;
     if restorations.is_empty() {
-        teller.say("nothing is kept: there is nothing to put back");
+        teller.say("no kept changes: nothing to restore");
     }
     let mut section = Section::list("settings", "Settings");
     for restoration in &restorations {
@@ -200,7 +201,7 @@ fn roll_back(teller: &mut dyn Teller) -> Result<(), Error> {
     Ok(())
 }
 
-/// What was made so, what was so, and what was refused.
+/// Settings that were changed, were right already, or were refused.
 fn report(applied: &[Applied]) -> Report {
     let differing = verify(applied);
     let mut section = Section::list("applied", "Changes");
@@ -208,7 +209,7 @@ fn report(applied: &[Applied]) -> Report {
         let is_verified = !differing.iter().any(|(planned, _)| **planned == one.planned);
         let outcome = match &one.outcome {
             Ok(_) if !is_verified => {
-                "changed, and is different again: who else sets it?".to_owned()
+                "changed, and has changed again: another process sets it".to_owned()
             }
             Ok(Change::Made) => "changed, and verified".to_owned(),
             Ok(Change::Needless) => "was so".to_owned(),

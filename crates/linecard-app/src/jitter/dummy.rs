@@ -27,7 +27,8 @@ pub struct Config {
     #[default(Count::new(1_000_000))]
     #[garde(range(min = Count::new(2), max = Count::new(MAX_LAPS)))]
     pub count: Count,
-    /// each lap counts from the last one, as in the paper's loop: pauses move the schedule, and nothing is ever late
+    /// each lap is timed from the previous one, as in the paper's loop: pauses move the schedule,
+    /// and nothing is ever late
     #[garde(skip)]
     pub relative: Switch,
     /// Where the loop runs.

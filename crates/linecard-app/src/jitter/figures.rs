@@ -73,7 +73,7 @@ pub struct SpikesPerSecond {
     pub upper: f64,
 }
 
-/// What the thread has been through; without values where the kernel does not say.
+/// Events of the thread; without values where the kernel does not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Thread {
     /// waited

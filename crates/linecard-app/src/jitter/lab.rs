@@ -65,7 +65,7 @@ pub struct Stream {
     /// core of the sink
     #[schemars(extend("x-default" = "the last"))]
     pub sink_core: Option<u16>,
-    /// over the loopback interface, which needs no rights, and has no interrupts to speak of
+    /// use the loopback interface, which needs no privileges and causes hardly any interrupts
     pub loopback: Switch,
     /// by what means the kernel is traced
     pub trace: Tracing,
@@ -75,7 +75,7 @@ pub struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tracing {
-    /// BPF, and tracefs where that is refused
+    /// BPF, or tracefs where BPF is refused
     #[default]
     Auto,
     /// BPF at tracepoints: packets carry their numbers
@@ -217,7 +217,7 @@ pub fn first_look(context: &Context<'_>) -> Result<Option<Record>, Error> {
     let stream = Stream::default();
     let base = stream.base(FIRST_LOOK);
     let (place, why) = stream.place();
-    // As the host is: nobody is preferred but the sender, who has to be on time.
+    // As the host is: only the sender gets real-time priority, because it must be on time.
     let conditions = Conditions { sink_fifo: None, is_awake: false, ..base };
     let mut record = stream_record(&place, &conditions, context)?;
     "this host as it is".clone_into(&mut record.title);
@@ -264,7 +264,7 @@ pub fn reproduce(report: &mut Report, context: &Context<'_>) {
     why.into_iter().for_each(|why| report.note(why));
 }
 
-/// What remarks on the effect of a signal begin with.
+/// Prefix of remarks on the effect of a signal.
 const STOPPED: &str = "Stopped early:";
 
 /// Whether a remark already says what was not run.
@@ -272,7 +272,7 @@ fn is_cut_short(record: &Record) -> bool {
     record.remarks.iter().any(|remark| remark.starts_with(STOPPED))
 }
 
-/// What a signal has kept from being measured.
+/// Measurements that a signal prevented.
 fn cut_short(record: &Record, count: u64, rest: &[Experiment]) -> String {
     let text = format!("{STOPPED} {} of {count} packets were sent.", record.sent);
     let rest: Vec<&str> = rest.iter().map(|one| one.id()).collect();
@@ -315,8 +315,8 @@ fn conduct(
 fn explained(one: Experiment, base: &Conditions, taken: &Conditions, mut record: Record) -> Record {
     if taken.period_ps != base.period_ps {
         record.remarks.push(format!(
-            "{} sends a packet each {}, and not each {}: this host has no third core for the busy thread, so \
-             it has the sender's, which has to sleep between packets.",
+            "{} sends a packet each {}, and not each {}: this host has no third core for the busy \
+             thread, so it runs on the sender's, which must sleep between packets.",
             one.id(),
             period(taken),
             period(base)
@@ -368,7 +368,7 @@ pub(super) fn stream_record(
     let mut conditions = conditions.clone();
     let stop = context.progress.stop_flag();
     let outcome = measure(place, &conditions, stop).or_else(|error| match error {
-        // Whoever may not take precedence measures without.
+        // Without the privilege for real-time priority, the measurement runs without it.
         SessionError::Generator(_) | SessionError::Sink(_) if conditions.sender_fifo.is_some() => {
             (conditions.sender_fifo, conditions.sink_fifo) = (None, None);
             measure(place, &conditions, stop)
@@ -468,7 +468,7 @@ pub fn kept(folder: &Path) -> Result<Vec<Record>, Error> {
     if paths.is_empty() {
         let folder = folder.display();
         return Err(Failure::Usage.with(format!(
-            "{folder} has no results: make some with linecard jitter run --all --output {folder}"
+            "{folder} has no results: create some with linecard jitter run --all --output {folder}"
         )));
     }
     paths.iter().map(|path| Record::read(path)).collect()
@@ -492,7 +492,7 @@ mod tests {
         let without = Conditions { traced: None, ..base.clone() };
         let untraced = explained(Experiment::E0, &base, &without, record()).untraced;
         assert!(untraced.is_some_and(|why| why.contains("E2 is the same stream with a trace")));
-        // Whoever has turned it off knows.
+        // Users who have turned it off know.
         let untraced = explained(Experiment::E0, &without, &without, record()).untraced;
         assert_eq!(untraced.as_deref(), Some("off"));
         assert_eq!(explained(Experiment::E2, &base, &base, record()), record());

@@ -30,7 +30,8 @@ impl Placement {
         placement::Placement { core, fifo, ..placement::Placement::default() }
     }
 
-    /// What a busy thread of that priority has to expect of the kernel, in a run of so long.
+    /// The interruptions that a busy thread of that priority must expect from the kernel in a run
+    /// of this length.
     pub(super) fn note(self, seconds: f64) -> Option<String> {
         let limit = throttling().filter(|_| self.fifo.is_some())?;
         (seconds * 1e6 >= limit.runtime_us as f64).then(|| {

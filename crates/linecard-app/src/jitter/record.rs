@@ -1,4 +1,4 @@
-//! What one experiment came to, as it is kept in a file: text, JSON and page are made from it.
+//! Result of one experiment, as it is kept in a file: text, JSON and page are made from it.
 
 mod make;
 mod page;
@@ -36,9 +36,9 @@ pub struct Record {
     pub version: u32,
     /// "E2"; empty for a stream that is not an experiment.
     pub id: String,
-    /// What it does.
+    /// Its steps.
     pub title: String,
-    /// What the paper found.
+    /// Finding of the paper.
     pub published: Option<String>,
     /// How true to the paper.
     pub reality: Option<String>,
@@ -55,7 +55,7 @@ pub struct Record {
     pub sent: u64,
     /// Packets that arrived, or laps.
     pub arrived: u64,
-    /// What has to hold before figures give a verdict.
+    /// Conditions for a verdict.
     pub gates: Vec<GateRecord>,
     /// As packets left.
     pub sender: Option<SeriesRecord>,
@@ -63,11 +63,11 @@ pub struct Record {
     pub sink: Option<SeriesRecord>,
     /// From the sender to the application.
     pub transit: Option<SummaryRecord>,
-    /// What the kernel was seen to do.
+    /// Observed activity of the kernel.
     pub traced: Option<TracedRecord>,
     /// Why there is no trace.
     pub untraced: Option<String>,
-    /// What else is to be said.
+    /// Further remarks.
     #[serde(default)]
     pub remarks: Vec<String>,
     /// Time in seconds, gap in nanoseconds.
@@ -85,7 +85,7 @@ pub struct GateRecord {
     pub name: String,
     /// Whether it holds.
     pub passes: bool,
-    /// What was found, with figures.
+    /// The finding, with figures.
     pub found: String,
 }
 
@@ -134,7 +134,7 @@ pub struct QuantileRecord {
     pub needed: Option<u64>,
 }
 
-/// What the kernel was seen to do.
+/// Observed activity of the kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TracedRecord {
     /// Events of the trace.
@@ -145,7 +145,7 @@ pub struct TracedRecord {
     pub breaks: u64,
     /// Packets followed from end to end.
     pub joined: u64,
-    /// What it cost to record an event.
+    /// Cost of recording an event.
     pub cost_ns_per_event: Option<f64>,
     /// "bpf" or "tracefs".
     #[serde(default)]
@@ -155,7 +155,7 @@ pub struct TracedRecord {
     pub counted: Option<u64>,
     /// Tracepoints that the kernel lacks.
     pub absent: Vec<String>,
-    /// Time in each stage of a packet's way.
+    /// Time in each stage of a packet's path.
     pub stages: Vec<(String, SummaryRecord)>,
     /// Gaps at each point of the way.
     pub points: Vec<(String, SummaryRecord)>,
@@ -186,7 +186,7 @@ pub struct CauseRecord {
     pub spikes: u64,
     /// Time that it is charged with.
     pub ns: u64,
-    /// What to change.
+    /// The setting to change.
     pub remedy: Option<String>,
 }
 
@@ -219,7 +219,7 @@ impl Record {
         let refused = |why: String| Failure::Usage.with(format!("{}: {why}", path.display()));
         if text.len() as u64 > MAX_BYTES {
             return Err(refused(format!(
-                "it is longer than {MAX_BYTES} bytes, which no result is"
+                "it is longer than {MAX_BYTES} bytes, more than any result has"
             )));
         }
         let record: Self = serde_json::from_slice(&text)

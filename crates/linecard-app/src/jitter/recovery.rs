@@ -1,10 +1,11 @@
-//! What an earlier process has left behind, and what settings have become when one ends.
+//! Settings that an earlier process left changed, and the state of settings at the end of one.
 
 use crate::{Error, Failure};
 use linecard_jitter::linux::journal::{Restoration, RestoreResult, Store};
 
-/// Puts back what dead processes have changed, to be called before anything else: a line for each. What cannot be put
-/// back is said, and is not an error: the next command may be the one that shows why.
+/// Puts back what dead processes have changed, to be called before anything else: a line for each.
+/// Settings that cannot be restored are reported, and are not an error: the next command may be the
+/// one that shows why.
 #[must_use]
 pub fn recover() -> Vec<String> {
     match Store::of_user().recover() {
@@ -17,7 +18,7 @@ pub fn recover() -> Vec<String> {
     }
 }
 
-/// What else there is to say of settings that were put back.
+/// Further remarks on restored settings.
 ///
 /// # Errors
 ///

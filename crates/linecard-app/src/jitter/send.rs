@@ -55,7 +55,7 @@ pub struct Config {
     /// Where the sender runs.
     #[garde(dive)]
     pub placement: Placement,
-    /// file for each packet's number, when it was due and when it was sent (0: refused), as CSV; `-` is stdout
+    /// file for each packet's number, due time and send time (0: refused), as CSV; `-` is stdout
     #[schemars(extend("x-value" = "FILE"))]
     pub output: Option<String>,
 }
@@ -90,7 +90,7 @@ pub struct Stream {
     pub seconds: Seconds,
 }
 
-/// What the stream has to keep, and whether it does.
+/// Limits of the stream, and whether it keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Gate {
     /// p99.9 of lateness
@@ -139,7 +139,7 @@ impl Config {
         let Some(preset) = Preset::named(&self.format) else {
             let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
             let what =
-                format!("\"{}\" is not a format: take one of {}", self.format, names.join(", "));
+                format!("\"{}\" is not a format: choose one of {}", self.format, names.join(", "));
             return refuse("format", what);
         };
         let mut config = GeneratorConfig::new(target).like(preset);
@@ -175,7 +175,7 @@ impl SendOutcome {
         let gaps = gaps(sent.into_iter());
         let refused = departures.last_error.map(|error| {
             let error = std::io::Error::from_raw_os_error(error);
-            format!("The kernel refused packets; the last time it said: {error}.")
+            format!("The kernel refused packets; the last error was: {error}.")
         });
         Self {
             stream: Stream { packets, refused: departures.refused, seconds: Seconds(seconds) },

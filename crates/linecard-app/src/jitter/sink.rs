@@ -35,14 +35,15 @@ pub struct Config {
     pub address: Parsed<SocketAddr>,
     /// how to receive: poll, block, busy-poll, epoll, recvmmsg, io-uring, af-xdp
     pub mode: Parsed<SinkMode>,
-    /// interface that packets come by, for af-xdp, which takes those of this port past the kernel
+    /// interface that packets arrive on, for af-xdp, which takes packets to this port before the
+    /// kernel does
     pub interface: Option<String>,
-    /// end after so many packets
+    /// end after this many packets
     pub expect: Option<Count>,
     /// Where the receiver runs.
     #[garde(dive)]
     pub placement: Placement,
-    /// file for each packet's number and when it came, in the order in which they came, as CSV; `-` is stdout
+    /// file for each packet's number and arrival time, in order of arrival, as CSV; `-` is stdout
     #[schemars(extend("x-value" = "FILE"))]
     pub output: Option<String>,
 }
@@ -64,7 +65,7 @@ pub struct SinkOutcome {
     notes: Vec<String>,
 }
 
-/// What came, and what did not.
+/// Packets that arrived, and packets that did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Packets {
     /// received
@@ -143,12 +144,14 @@ impl SinkOutcome {
             Some((_, false)) => Some(
                 "The sender's clock is another one: lateness counts from the packet that was fastest.",
             ),
-            None => {
-                Some("Fewer than two packets came in order: there is no schedule to compare with.")
-            }
+            None => Some(
+                "Fewer than two packets arrived in order: there is no schedule to compare \
+                     with.",
+            ),
         };
         let polled = (received.busy_polled == Some(false)).then_some(
-            "The packets came through nothing that the kernel can poll (loopback, plain veth, or a \
+            "The packets arrived through no interface that the kernel can poll (loopback, plain \
+             veth, or a \
              driver without NAPI): busy-poll was as good as block.",
         );
         let notes = clock.into_iter().chain(polled).map(str::to_owned);

@@ -22,11 +22,12 @@ const PACKETS: u64 = 200_000;
 #[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// measure what it costs to record one event, by each means, on the sink's core, and end
+    /// measure the cost of recording one event, with each facility, on the sink's core, and end
     pub cost: Switch,
     /// how the sink receives: poll, block, busy-poll, epoll, recvmmsg, io-uring
     pub mode: Parsed<SinkMode>,
-    /// where packets come up: sender, on its core; sink, on its core; thread:CORE, in a thread of the kernel's there
+    /// where the kernel processes received packets: sender, on its core; sink, on its core;
+    /// thread:CORE, in a kernel thread on that core
     #[default(Parsed(Receive::Sender))]
     pub receive: Parsed<Receive>,
     /// put polls off until a timer of this period
@@ -94,7 +95,7 @@ impl Config {
     }
 }
 
-/// What it costs to record one event, by each means, on the core of the stream's sink.
+/// Cost of recording one event with each facility, on the core of the stream's sink.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What outcomes of models share.
+//! Common parts of outcomes of models.
 
 use crate::{Error, Failure};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// From this share of the time on, a resource is said to limit.
 const LIMITS_FROM: f64 = 0.9;
 
-/// What came into a model: it went out, was dropped, or is held at the end.
+/// Input of a model: it went out, was dropped, or is held at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Conserved {
     /// packets, in
@@ -30,8 +30,8 @@ impl Conserved {
             return Ok(());
         }
         Err(Failure::Wrong.with(format!(
-            "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or bytes that are not \
-             those that were sent"
+            "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or \
+             received bytes differ from those sent"
         )))
     }
 
@@ -51,7 +51,7 @@ impl Conserved {
 pub(super) fn limit(shares: &[(&str, f64)]) -> String {
     match shares.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((name, share)) if *share >= LIMITS_FROM => (*name).to_owned(),
-        Some((name, _)) => format!("nothing alone; most busy: {name}"),
+        Some((name, _)) => format!("no single resource; busiest: {name}"),
         None => "nothing".to_owned(),
     }
 }

@@ -23,7 +23,7 @@ pub struct AdapterOutcome {
     pub account: Account,
     /// Rates
     pub rates: Rates,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,
@@ -71,7 +71,7 @@ pub struct Busy {
     pub embedded_busy: Share,
     /// firmware's core
     pub core_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 
@@ -127,7 +127,7 @@ impl linecard_report::Outcome for AdapterOutcome {
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "Every frame that left is the one that the offload of this project makes.";
+        let note = "Every frame that left equals the output of this project's offload.";
         AdapterModel::check(self).ok().map(|()| note.to_owned()).into_iter().collect()
     }
 }

@@ -1,4 +1,5 @@
-//! What configurations of a core with a DMA engine share, sending and receiving: clocks, and the messages that are sent.
+//! Common configuration of a core with a DMA engine, for sending and receiving: clocks, and the
+//! messages that are sent.
 
 use garde::Validate;
 use linecard::packet::header::{Ipv4, Tcp};
@@ -27,7 +28,7 @@ const MULTIPLES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000;
 pub enum DmaClock {
     /// Its own, in Hz.
     Hz(u64),
-    /// So many millionths of the core's.
+    /// Millionths of the core's clock.
     OfCore(u64),
 }
 
@@ -72,7 +73,7 @@ impl fmt::Display for DmaClock {
 }
 
 impl DmaClock {
-    /// Cycles per second beside a core of so many.
+    /// Cycles per second, relative to the core's.
     #[must_use]
     pub fn hz(self, core_hz: u64) -> u64 {
         match self {
@@ -98,7 +99,7 @@ pub enum Protocol {
     Mix,
 }
 
-/// What is sent.
+/// The messages to send.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -113,7 +114,7 @@ pub struct Load {
     #[default(Bytes::new(1_500))]
     #[garde(range(min = Bytes::new(68), max = Bytes::new(65_535)))]
     pub mtu: Bytes,
-    /// how many messages, one behind the other
+    /// number of messages, sent back to back
     #[default(16)]
     #[garde(range(min = 1, max = 1_000_000))]
     pub messages: u64,
@@ -167,7 +168,7 @@ const HEADERS: usize = Ipv4::LEN + Tcp::LEN;
 /// Its sequence number.
 const SEQ: usize = Ipv4::LEN + 4;
 
-/// A clock with a phase as a share of its period, moved by so many millionths of it.
+/// A clock with a phase as a share of its period, moved by this many millionths of it.
 pub(super) fn clock(hz: u64, phase: f64, moved: u64) -> Result<Clock, ClockError> {
     let period_ps = Ps::SECOND.0.checked_div(hz).unwrap_or(0);
     let millionths = ((phase * WHOLE as f64).round() as u64 + moved) % WHOLE;

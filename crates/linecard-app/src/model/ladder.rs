@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-/// What is asked beside the scenario.
+/// Options beside the scenario.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -37,12 +37,12 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// the fastest clock of a core in MHz; beyond it more cores are taken
+    /// the fastest clock of a core in MHz; beyond it more cores are used
     #[default(Frequency::from_mhz(3_000))]
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
     #[schemars(extend("x-flag" = "max-core"))]
     pub max_core: Frequency,
-    /// the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are taken
+    /// the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are used
     #[default(Frequency::from_mhz(3_000))]
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
     #[schemars(extend("x-flag" = "max-dma"))]
@@ -58,9 +58,9 @@ impl Limits {
 /// The steps.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LadderOutcome {
-    /// What limits, and what next
+    /// Bottlenecks, in order
     pub steps: Vec<Numbered>,
-    /// Of steps that end below the rate that was asked for.
+    /// The number of steps, if they end below the target rate.
     #[serde(skip)]
     short: Option<String>,
 }
@@ -83,7 +83,7 @@ pub struct Carried {
     pub carried: BitRate,
     /// by a run of the firmware
     pub carried_by_run: BitRate,
-    /// what limits
+    /// bottleneck
     pub limit: String,
     /// the line, if it limits
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Erro
     let config = context.config()?;
     let outcome = run(&config, options, context).map_err(|error| context.placed(error))?;
     let report = report_of("model ladder", &outcome);
-    let finished = Finished::of_report("What limits, and what limits next", report);
+    let finished = Finished::of_report("Bottlenecks, in order", report);
     Ok(finished.of_config(&config, context.document).of_config(options, None))
 }
 
@@ -169,11 +169,11 @@ fn refused(config: &Config, error: SolveError) -> Error {
     ConfigError::of_parameter(parameter, error.to_string()).into()
 }
 
-/// Says where steps end below the rate that was asked for.
+/// Reports steps that end below the target rate.
 fn short(ladder: &BottleneckAnalysis, wanted: u64) -> Option<String> {
     let last = ladder.steps.last().filter(|last| last.wire_bits_per_second < wanted as f64)?;
     Some(format!(
-        "{} steps end at {:.1} Gbit/s, below the {:.1} Gbit/s that were asked for: --steps takes more.",
+        "{} steps end at {:.1} Gbit/s, below the target of {:.1} Gbit/s: choose more with --steps.",
         ladder.steps.len(),
         last.wire_bits_per_second / 1e9,
         wanted as f64 / 1e9

@@ -27,7 +27,7 @@ pub struct NpuOutcome {
     pub dma: DmaRequests,
     /// Rates
     pub rates: Rates,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,
@@ -116,7 +116,7 @@ pub struct DmaRequests {
     pub syns: u64,
     /// for a SYN, served
     pub syns_served: u64,
-    /// time that requests asked for, of the time that there was
+    /// requested time of the engine, as a share of the run
     pub load: f64,
 }
 
@@ -144,7 +144,7 @@ pub struct Busy {
     pub host_busy: Share,
     /// all receive threads
     pub all_threads_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 
@@ -187,7 +187,11 @@ impl linecard_report::Outcome for NpuOutcome {
 
     fn notes(&self) -> Vec<String> {
         match NpuModel::check(self) {
-            Ok(()) => vec!["Every byte that the host took is the one that was sent.".to_owned()],
+            Ok(()) => vec![
+                "Every byte that the host received equals the one that was \
+                 sent."
+                    .to_owned(),
+            ],
             Err(_) => Vec::new(),
         }
     }

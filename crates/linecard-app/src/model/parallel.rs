@@ -12,7 +12,7 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// `run` for each item, on so many threads; what a thread panics with, this panics with.
+/// Calls `run` for each item on this many threads; a panic of a thread is propagated.
 pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let work = || {

@@ -23,7 +23,7 @@ pub struct PathOutcome {
     pub packets: Gaps,
     /// Between two interrupts
     pub interrupts: Gaps,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,
@@ -78,7 +78,7 @@ pub struct Busy {
     pub application_busy: Share,
     /// interrupt throttling
     pub throttle_busy: Option<Share>,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

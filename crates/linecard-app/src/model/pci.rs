@@ -28,7 +28,7 @@ pub struct PciOutcome {
     pub bus: BusClocks,
     /// Frames over the bus, and pauses of 100 µs and more
     pub moved: Moved,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,
@@ -110,7 +110,7 @@ pub struct Busy {
     pub handler_busy: Share,
     /// protocol work
     pub protocol_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 

@@ -14,7 +14,7 @@ use linecard_report::{BitRate, Item, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Ethernet that links are asked for.
+/// Ethernet rates that links are computed for.
 const ETHERNETS: [(u64, &str); 6] = [
     (10_000_000_000, "10G"),
     (40_000_000_000, "40G"),
@@ -45,7 +45,7 @@ pub struct PcieOutcome {
     pub reads: ReadRates,
     /// Fewest lanes for Ethernet both ways, gen1 to gen6, MPS 256 and MRRS 512
     pub fewest_lanes: Vec<Fewest>,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,
@@ -53,7 +53,7 @@ pub struct PcieOutcome {
     reads_title: String,
 }
 
-/// What the link carries.
+/// Capacity of the link.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Bandwidth {
     /// raw, each way
@@ -71,7 +71,7 @@ pub struct Bandwidth {
 /// An interface by its name.
 pub type Interface = Item<Carried>;
 
-/// What an interface carries.
+/// Capacity of an interface.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Carried {
     /// both ways at once
@@ -89,11 +89,11 @@ pub struct ReadRates {
     pub bits_per_second: BitRate,
     /// the same, simulated
     pub simulated_bits_per_second: BitRate,
-    /// what the link carries
+    /// capacity of the link
     pub link_bits_per_second: BitRate,
     /// reads in flight needed for that
     pub needed_in_flight: u64,
-    /// what limits reads
+    /// limit of reads
     pub limit: String,
 }
 
@@ -130,7 +130,7 @@ pub struct Busy {
     pub up_busy: Share,
     /// the link from host to device
     pub down_busy: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 
@@ -200,7 +200,8 @@ impl linecard_report::Outcome for PcieOutcome {
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "A closed form: nothing is dropped or held. What is busy is so at the interface's highest rate.";
+        let note = "A closed form: nothing is dropped or held. Utilisation is given at the \
+             interface's highest rate.";
         vec![note.to_owned()]
     }
 }

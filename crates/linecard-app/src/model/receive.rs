@@ -51,7 +51,7 @@ impl Job for ReceiveModel {
         let receive = Receive::new(&design, &image(config, context)?).map_err(failure)?;
         context.progress.expect(load.messages as usize);
         let cut = |message| receive::firmware::packets_of(&message, load.mtu());
-        // What cannot be cut is refused before.
+        // Messages that cannot be segmented are refused before.
         let packets =
             context.each(load.messages()).flat_map(|message| cut(message).unwrap_or_default());
         let outcome = receive.run(packets, |_| ()).map_err(failure)?;

@@ -43,7 +43,7 @@ impl Scenario {
         };
         let Some(name) = document.take_text("model")? else {
             let path = document.path().display();
-            let what = format!("{path}: the file does not say which model this is: {}", choose());
+            let what = format!("{path}: the file does not name its model: {}", choose());
             return Err(Failure::Usage.with(what));
         };
         let Some(model) = named(&name) else {

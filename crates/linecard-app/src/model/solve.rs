@@ -26,36 +26,36 @@ use smart_default::SmartDefault;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is asked: values that are given are fixed, clocks that are not are looked for.
+/// The query: values that are given are fixed, clocks that are not are looked for.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// the line's rate, as 100G; all overhead counts
+    /// the line rate, as 100G, with all overhead
     #[garde(range(min = Rate::KILO, max = Rate::tera(100)))]
     #[schemars(extend("x-flag" = "rate", "x-required" = true))]
     pub rate: Rate,
-    /// the longest packet, from the IP header on; its full size is what is sent
+    /// the longest packet, from the IP header on; packets of this size are sent
     #[default(Bytes::new(1_500))]
     #[garde(range(min = Bytes::new(68), max = Bytes::new(65_535)))]
     #[schemars(extend("x-flag" = "mtu"))]
     pub mtu: Bytes,
-    /// what is cut
+    /// protocol of the messages
     #[schemars(extend("x-flag" = "protocol"))]
     pub protocol: Protocol,
     /// packets of a message; without it a steady stream of full packets
     #[garde(range(min = 1, max = 1_000))]
     #[schemars(extend("x-flag" = "packets", "x-conflicts" = ["mix"]))]
     pub packets: Maybe<u64>,
-    /// messages of several kinds, as tcp:44=3,udp:1=1: full packets of each, and how many of such
+    /// messages of several kinds, as tcp:44=3,udp:1=1: full packets in each message, and the number of such messages
     #[schemars(extend("x-flag" = "mix", "x-conflicts" = ["protocol"]))]
     pub mix: Maybe<String>,
-    /// the cores' clock in MHz; without it the smallest is looked for
+    /// the cores' clock in MHz; if omitted, the smallest that suffices is computed
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
     #[schemars(extend("x-flag" = "core"))]
     pub core: Maybe<Frequency>,
-    /// the DMA's clock in MHz; without it the smallest is looked for, or where the core's is looked for 2115 taken, as
-    /// published
+    /// the DMA's clock in MHz; if omitted, the smallest that suffices is computed, or, where the core's clock is
+    /// computed, 2115 is used, as published
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
     #[schemars(extend("x-flag" = "dma"))]
     pub dma: Maybe<Frequency>,
@@ -92,7 +92,7 @@ pub struct Config {
     /// how the clocks' edges lie beside each other
     #[schemars(extend("x-flag" = "phase"))]
     pub phase: Phase,
-    /// what a link to the host has to carry beyond what is needed, in per cent
+    /// margin of the link to the host above the required rate, in per cent
     #[default(10)]
     #[garde(range(min = 0, max = 1_000))]
     #[schemars(extend("x-flag" = "margin"))]
@@ -102,7 +102,7 @@ pub struct Config {
     pub limits: Limits,
 }
 
-/// What is cut.
+/// Protocol of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -138,7 +138,7 @@ fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, String> {
     Ok(Traffic { flows })
 }
 
-/// What an IP packet carries behind the longest headers here.
+/// Payload of an IP packet behind the longest headers here.
 const MAX_PAYLOAD: u64 = 65_495;
 
 /// Widths that slots and interfaces have. The specification has x32 too, which nobody builds.
@@ -147,7 +147,7 @@ const WIDEST: u32 = 16;
 const CORE: &str = "the core's clock";
 const DMA: &str = "the DMA's clock";
 
-/// What is asked, with the firmware that answers are tried with.
+/// The query, with the firmware that confirms answers.
 struct Solving {
     question: SolveInput,
     image: Image,
@@ -155,7 +155,7 @@ struct Solving {
     steady: bool,
     /// Clocks beyond these are not an answer.
     limits: ClockLimits,
-    /// What a link to the host has to carry beyond what is needed, in per cent.
+    /// Margin of the link to the host above the required rate, in per cent.
     margin: u32,
     /// Whether the core's and the DMA's clock are looked for.
     is_open: (bool, bool),
@@ -206,7 +206,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
         wire_overhead_bytes: config.overhead.get(),
         // Several cores wait for their turn with whole messages.
         sbi_bytes: 1 << 30,
-        // What is looked for begins anywhere.
+        // The search can start anywhere.
         ..Design::published(clock(config.core, 100_000_000)?, clock(config.dma, 2_115_000_000)?)
     };
     design.check().map_err(|error| Failure::Usage.with(error))?;
@@ -247,7 +247,7 @@ impl Solving {
         let payload = Traffic::mss(self.kind, design.mtu) as u64;
         let bytes = payload + header + design.wire_overhead_bytes;
         let packets = *bits_per_second as f64 / (8 * bytes) as f64;
-        let mut section = Section::new("demand", "What has to be carried");
+        let mut section = Section::new("demand", "Required rate");
         section.add("rate", "line rate", Value::BitRate(*bits_per_second as f64));
         section.add("wire_bytes", "full packet on the line", Value::Bytes(bytes));
         section.add("packets_per_second", "full packets per second", Value::Number(packets));
@@ -308,7 +308,7 @@ impl Solving {
                     format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {:.0} %", headroom * 100.0)
                 }
                 None => format!(
-                    "none; x{WIDEST} carries {gbps:.1} Gbit/s, {:.0} % of what is needed",
+                    "none; x{WIDEST} carries {gbps:.1} Gbit/s, {:.0} % of the required rate",
                     (headroom + 1.0) * 100.0
                 ),
             };
@@ -520,7 +520,7 @@ impl Solving {
         let enough = measured >= self.question.bits_per_second as f64;
         answer.add("enough", "the line is carried", Value::Flag(enough));
         self.utilisation(design, &mut answer);
-        let mut others = Section::new("smallest", "The smallest that would do, all else as given");
+        let mut others = Section::new("smallest", "The smallest that suffices, all else as given");
         match self.question.bus_bits() {
             Ok(bits) => others.add("bus_bits", "bus, bits", Value::Count(bits.into())),
             Err(error) => others.add("bus_bits", "bus", Value::Text(error.to_string())),
@@ -532,7 +532,7 @@ impl Solving {
         Ok(vec![answer, others])
     }
 
-    /// What the source says of this very design, where it contradicts itself.
+    /// The statement of the source about this design, where it contradicts itself.
     fn contradictions(&self, report: &mut Report) {
         let SolveInput { design, bits_per_second, .. } = &self.question;
         let published = [(1500, 148, 60), (1024, 216, 87), (512, 423, 170)];

@@ -67,8 +67,9 @@ impl Points {
         &self.warnings
     }
 
-    /// What points came to, in their order, on so many threads; or why one could not be run. A point has a value for each
-    /// key. When `progress` is stopped, points that run come to their end early, and others are not run.
+    /// The results of points, in their order, computed on this many threads; or the reason why one could not be run. A
+    /// point has a value for each key. When `progress` is stopped, points that run come to their end early, and others
+    /// are not run.
     ///
     /// # Errors
     ///
@@ -116,7 +117,7 @@ pub enum Format {
     Parquet,
 }
 
-/// What a sweep does.
+/// Work of a sweep.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Parameters and their values, as `core.mhz=100..500:10` or `load.mtu=512,1500`; the last changes fastest.

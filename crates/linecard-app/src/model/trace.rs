@@ -19,20 +19,20 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What is asked beside the scenario.
+/// Options beside the scenario.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Options {
-    /// what to write
+    /// format of the trace
     #[schemars(extend("x-flag" = "format"))]
     pub format: Format,
-    /// stop after so many packets: a viewer shows no more than 100000
+    /// stop after this many packets; a viewer shows at most 100000
     #[default(1_000)]
     #[garde(range(min = 1, max = 100_000))]
     #[schemars(extend("x-flag" = "packets"))]
     pub packets: u64,
-    /// stop after so much virtual time
+    /// stop after this much virtual time
     #[schemars(extend("x-flag" = "time"))]
     pub time: Maybe<Duration>,
 }
@@ -48,7 +48,7 @@ pub enum Format {
     Vcd,
 }
 
-/// What a core does.
+/// Activity of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Asleep,

@@ -59,8 +59,7 @@ pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<Outcome, Error> {
     let outcome = sim::run_with_progress(&spec.settings(), context.progress).map_err(|error| {
         context.go_on().err().unwrap_or_else(|| {
             let seed = spec.seed;
-            Failure::Wrong
-                .with(format!("the transfer did not come to its end: {error} (seed {seed})"))
+            Failure::Wrong.with(format!("the transfer did not complete: {error} (seed {seed})"))
         })
     })?;
     context.go_on()?;

@@ -30,7 +30,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct TransmitModel;
 
-/// What a run does beside running its scenario.
+/// Options of a run beside its scenario.
 #[derive(
     Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
 )]
@@ -38,8 +38,8 @@ pub struct TransmitModel;
 #[schemars(extend("x-flags" = true))]
 #[garde(allow_unvalidated)]
 pub struct Options {
-    /// of "transmit" only: phases of the DMA's clock to try, evenly over its period; the first is the scenario's own, which
-    /// all other figures are of
+    /// of "transmit" only: phases of the DMA's clock to try, evenly over its period; the first is the scenario's own,
+    /// to which all other figures refer
     #[default(8)]
     #[garde(range(min = 1, max = 1_000))]
     pub phases: u64,
@@ -47,8 +47,7 @@ pub struct Options {
     /// ending in .pcap give pcap, all others pcapng; - is stdout
     #[schemars(extend("x-value" = "FILE"))]
     pub capture: Option<String>,
-    /// of "transmit" only: show for each line of the firmware's source how many cycles it was busy, waited, and lost behind
-    /// branches
+    /// of "transmit" only: show the cycles of each line of the firmware's source: busy, waiting, lost to branches
     pub annotate: bool,
 }
 
@@ -83,7 +82,8 @@ impl Job for TransmitModel {
         let first = outcome.mismatch.as_ref();
         let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
         Err(Failure::Wrong.with(format!(
-            "the firmware is wrong: {packets_wrong} packets are not what the offload makes of the messages, or never left; \
+            "the firmware is wrong: {packets_wrong} packets differ from the offload's output for \
+             the messages, or never left; \
              {} bytes of payload came and {} left{first}",
             payload_in.0, payload_out.0
         )))

@@ -32,7 +32,7 @@ pub struct Config {
     /// capture to write; - is stdout. Names ending in .pcap give pcap, which cannot hold segment sizes; all others give
     /// pcapng. With .gz, .zst or .lz4 behind that it is compressed
     pub output: PathBuf,
-    /// what to do with TCP and UDP checksums: compute them, or trust them, as for captures taken on the sender with
+    /// how to treat TCP and UDP checksums: compute them, or trust them, as for captures taken on the sender with
     /// checksum offload
     #[schemars(extend("x-flag" = "checksum"))]
     pub checksum: Checksum,
@@ -41,13 +41,13 @@ pub struct Config {
     #[garde(range(min = Duration::from_ns(1), max = Duration::from_secs(10)))]
     #[schemars(extend("x-flag" = "hold"))]
     pub hold: Duration,
-    /// bytes of the largest merged packet, counted from the IP header. Beyond 65535 the IP length field is 0 (BIG TCP), and
-    /// only TCP outside of tunnels gets there; Wireshark reads packets of up to 262144 bytes
+    /// bytes of the largest merged packet, counted from the IP header. Beyond 65535 the IP length field is 0 (BIG TCP),
+    /// and only TCP outside of tunnels merges to that size; Wireshark reads packets of up to 262144 bytes
     #[default(Bytes::new(65_535))]
     #[garde(range(min = Bytes::new(576), max = MAX_BYTES))]
     #[schemars(extend("x-flag" = "max-size"))]
     pub max_size: Bytes,
-    /// flows remembered at once
+    /// flows remembered at a time
     #[default(4_096)]
     #[garde(range(min = 8, max = 1 << 22))]
     #[schemars(extend("x-flag" = "max-flows"))]
@@ -60,7 +60,7 @@ pub struct Config {
     #[garde(range(min = 0, max = 1_000))]
     #[schemars(extend("x-flag" = "flows"))]
     pub flows: usize,
-    /// when it is stopped, as by Ctrl-C, complete the output with what was read until then; otherwise nothing is left
+    /// if stopped, as by Ctrl-C, complete the output with the packets read so far instead of removing it
     #[schemars(extend("x-flag" = "keep-partial"))]
     pub keep_partial: bool,
 }
@@ -70,7 +70,7 @@ pub struct Config {
 pub struct CoalesceOutcome {
     /// Merging (LRO)
     pub merging: Merging,
-    /// Why held packets were let go
+    /// Why held packets were flushed
     pub flushed: Reasons<Flush>,
     /// Why packets did not merge
     pub refused: Reasons<Refusal>,
@@ -78,13 +78,13 @@ pub struct CoalesceOutcome {
     pub flows: Vec<Flow>,
     /// Capture
     pub capture: Option<OtherBlocks>,
-    /// The flow asked for, packet by packet
+    /// The selected flow, packet by packet
     pub flow: Vec<Line>,
     #[serde(skip)]
     rest: Rest,
 }
 
-/// What a capture has beside packets in the order of their times.
+/// Deviations of a capture from packets in the order of their times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OtherBlocks {
     /// blocks that are not packets
@@ -93,7 +93,7 @@ pub struct OtherBlocks {
     pub clock_resets: u64,
 }
 
-/// What notes, charts and the check of an outcome need beside its figures.
+/// Data for notes, charts and the check of an outcome, beside its figures.
 #[derive(Debug, Clone)]
 struct Rest {
     counters: Counters,
@@ -212,15 +212,16 @@ impl linecard_report::Outcome for CoalesceOutcome {
         let partial = counters.refused.of(Refusal::PartialChecksum);
         let partial = (partial > 0).then(|| {
             format!(
-                "{partial} packets hold only the pseudo header's sum where the checksum belongs: the \
-                 capture looks taken on their sender, with checksum offload. `--checksum trust` \
+                "{partial} packets hold only the pseudo header's sum in place of the checksum: \
+                 the capture was probably taken on their sender, with checksum offload. \
+                 `--checksum trust` \
                  merges them."
             )
         });
         let lost_metadata = (*lost_metadata > 0).then(|| {
             format!(
                 "The output is pcap, which cannot hold the segment sizes of {lost_metadata} merged packets: \
-                 name it .pcapng so that `linecard segment` gives back the originals."
+                 name it .pcapng so that `linecard segment` restores the originals."
             )
         });
         let first = [partial, remarks.truncated(), lost_metadata].into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What happened to each packet of one flow, and why.
+//! The treatment of each packet of one flow, with the reason.
 
 use linecard::offload::coalesce::{Exit, Flush, Verdict};
 use linecard::packet::{FiveTuple, Packet};
@@ -8,7 +8,7 @@ use linecard_report::Item;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Flows counted to name the largest ones when the one asked for is not there.
+/// Flows counted to name the largest ones when the given one does not exist.
 const MAX_FLOWS: usize = 65_536;
 /// How many of them are named.
 const NAMED: usize = 5;
@@ -20,7 +20,7 @@ const PARAMETER: &str = "explain_flow";
 
 type Ends = (SocketAddr, SocketAddr);
 
-/// A packet of a flow, or what was let go of the flow.
+/// A packet of a flow, or a flush of the flow.
 pub type Line = Item<String>;
 
 /// Collects what happens to one flow, one direction of it.
@@ -30,7 +30,7 @@ pub(super) struct Explanation {
     lines: Vec<Line>,
     /// The packet being decided on, when it is of the flow.
     current: Option<(u64, String)>,
-    /// What leaves with it, to be told behind it.
+    /// Flushes that it causes, listed after it.
     leaving: Vec<String>,
     /// Time of the flow's first packet.
     start_ns: Option<u64>,
@@ -76,7 +76,7 @@ impl Explanation {
         self.current = Some((number, format!("+{seconds:.6} s  {:>5} B", packet.payload_len())));
     }
 
-    /// What became of it.
+    /// Records the verdict on the packet.
     pub(super) fn decided(&mut self, number: u64, verdict: Verdict) {
         let Some((_, packet)) = self.current.take() else { return };
         let fate = match verdict {
@@ -95,7 +95,7 @@ impl Explanation {
         }
     }
 
-    /// Held packets are let go.
+    /// Held packets are flushed.
     pub(super) fn leaves(&mut self, packet: &Packet<Numbered>, exit: Exit) {
         let Exit::Flushed(reason) = exit else { return };
         if ends_of(packet) == Some(self.wanted) {
@@ -108,7 +108,7 @@ impl Explanation {
         }
     }
 
-    /// What became of each packet.
+    /// The fate of each packet.
     pub(super) fn lines(&self) -> Vec<Line> {
         self.lines.clone()
     }
@@ -160,7 +160,7 @@ fn let_go(packet: &Packet<Numbered>, reason: Flush) -> String {
         0 => "alone".to_owned(),
         more => format!("{} packets from #{first}, {bytes} B", more + 1),
     };
-    format!("  let go {what} ({}): {}", reason.name(), reason.explanation())
+    format!("  flushed {what} ({}): {}", reason.name(), reason.explanation())
 }
 
 fn ends_of(packet: &Packet<Numbered>) -> Option<Ends> {

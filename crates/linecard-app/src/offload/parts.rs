@@ -91,7 +91,7 @@ impl From<&segment::Counters> for Classes {
     }
 }
 
-/// What to do with TCP and UDP checksums.
+/// How to treat TCP and UDP checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checksum {
@@ -125,7 +125,7 @@ pub fn draw_merging(page: &mut Page, which: &str, counters: &Counters) {
         hold.x(Axis::new("held", Unit::Ns).log());
         page.chart(hold.histogram("merged packets", hold_ns, 1.0).clone());
     }
-    draw_reasons(page, "flushed", format!("Why held packets were let go{which}"), flushed.into());
+    draw_reasons(page, "flushed", format!("Why held packets were flushed{which}"), flushed.into());
     draw_reasons(page, "refused", format!("Why packets did not merge{which}"), refused.into());
 }
 

@@ -37,7 +37,7 @@ pub struct Config {
     #[garde(range(min = Bytes::new(68), max = MAX))]
     #[schemars(extend("x-flag" = "mtu"))]
     pub mtu: Maybe<Bytes>,
-    /// when it is stopped, as by Ctrl-C, complete the output with what was read until then; otherwise nothing is left
+    /// if stopped, as by Ctrl-C, complete the output with the packets read so far instead of removing it
     #[schemars(extend("x-flag" = "keep-partial"))]
     pub keep_partial: bool,
 }
@@ -68,7 +68,7 @@ pub struct Packets {
     pub restored: u64,
 }
 
-/// What notes and the check of an outcome need beside its figures.
+/// Data for notes and the check of an outcome, beside its figures.
 #[derive(Debug, Clone)]
 struct Rest {
     first_refusal: Option<SegmentError>,
@@ -158,12 +158,14 @@ impl linecard_report::Outcome for SegmentOutcome {
         let refused = first_refusal.map(|first| {
             let count: u64 = self.refused.0.iter().map(|(_, count)| count).sum();
             format!(
-                "{count} packets could not be segmented and are in the output as they came. The first: {first}."
+                "{count} packets could not be segmented and are in the output unchanged. The \
+                 first: {first}."
             )
         });
         let large = (*large > 0).then(|| {
             format!(
-                "{large} packets are larger than 1500 bytes and do not say how they divide: use --mss or --mtu."
+                "{large} packets are larger than 1500 bytes and do not carry a segment size: use \
+                 --mss or --mtu."
             )
         });
         let first = [refused, remarks.truncated(), large].into_iter().flatten();

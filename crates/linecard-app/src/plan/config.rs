@@ -14,7 +14,7 @@ const MAX_GROUP: u32 = 256;
 /// The most payload of a packet: a whole chunk, and more.
 const MAX_PAYLOAD: Bytes = Bytes::new(1 << 30);
 
-/// What is asked, the machine, and the stages in the order of a packet's way.
+/// The demand, the machine, and the stages in the order of a packet's path.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -26,11 +26,11 @@ pub struct Config {
         "x-default" = "where that command keeps them"
     ))]
     pub calibration: Option<String>,
-    /// run the stages on the engine too, on as many cores as planned, and put what they do beside what was predicted; stages
-    /// of the offloads only
+    /// also run the stages on the engine, on as many cores as planned, and print the measured rates
+    /// beside the predicted ones; stages of the offloads only
     #[schemars(extend("x-flag" = "measure"))]
     pub measure: bool,
-    /// What is asked.
+    /// The demand.
     #[garde(dive)]
     pub demand: Demand,
     /// The machine.
@@ -41,7 +41,7 @@ pub struct Config {
     pub stage: Vec<Stage>,
 }
 
-/// What is asked.
+/// The demand.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -89,20 +89,21 @@ pub struct Machine {
     /// share of a core that may be used, above 0, as 0.8 or "80%"
     #[default("80%".parse().unwrap_or_default())]
     pub used: Probability,
-    /// what matters first
+    /// objective
     pub prefer: Preference,
     /// the cores' clock in MHz, for costs in cycles
     #[garde(range(min = Frequency::from_hz(1), max = Frequency::from_mhz(1_000_000)))]
     pub clock_mhz: Option<Frequency>,
-    /// what a cycle of a core costs besides its stages, as "40ns"
+    /// cost of a cycle of a core besides its stages, as "40ns"
     #[schemars(extend("x-default" = "as measured, else 0ns"))]
     pub cycle: Option<Duration>,
-    /// what a token costs the giving and the taking core on its way to another, as ["10ns", "60ns"]
+    /// cost of passing a token to another core, for the giving and the taking core, as ["10ns",
+    /// "60ns"]
     #[schemars(extend("x-default" = "as measured, else nothing"))]
     pub crossing: Option<[Duration; 2]>,
 }
 
-/// What matters first.
+/// The preferred objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preference {
@@ -136,46 +137,46 @@ pub struct Stage {
     /// the time of each firing in cycles, with `clock_mhz`
     #[schemars(extend("x-default" = "0"))]
     pub each_cycles: Option<f64>,
-    /// how calls spread: pairs of their time to the mean, and how often that is so
+    /// distribution of the times of calls: pairs of the ratio to the mean and its share
     #[schemars(extend("x-default" = "always the mean"))]
     pub spread: Option<Vec<[f64; 2]>>,
-    /// what a firing handles
+    /// unit of a firing
     pub unit: Unit,
     /// tokens that a firing takes from each stage before
     #[default(1)]
     #[garde(range(min = 1, max = u32::MAX))]
     pub takes: u32,
-    /// what it takes
+    /// unit of its input
     pub input: Unit,
     /// tokens that a firing gives
     #[default(1)]
     #[garde(range(min = 1, max = u32::MAX))]
     pub gives: u32,
-    /// what it gives
+    /// unit of its output
     pub output: Unit,
     /// names of the stages that it takes from
     #[schemars(extend("x-default" = "the one before"))]
     pub after: Option<Vec<String>>,
     /// names of stages that have to be on its core
     pub beside: Vec<String>,
-    /// what it keeps
+    /// state between firings
     pub state: Keeps,
     /// firings of a call, as [least, most]
     #[default([1, 64])]
     #[garde(inner(range(min = 1, max = MAX_BATCH)))]
     pub batch: [u32; 2],
-    /// how long a call may be put off, as "200us"
+    /// longest time that a call may be delayed, as "200us"
     #[schemars(extend("x-default" = "any time"))]
     pub deadline: Option<Duration>,
     /// share of cycles that may be too long, up to 0.5 or "50%"
     #[default("1%".parse().unwrap_or_default())]
     pub miss: Probability,
-    /// whether it handles what is on the wire, repair and what is sent again too
+    /// whether it handles all packets on the wire, with repair and retransmissions
     #[default(true)]
     pub wire: bool,
 }
 
-/// What flows between stages.
+/// The unit that passes between stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -188,7 +189,7 @@ pub enum Unit {
     Chunk,
 }
 
-/// What a stage keeps from one firing to the next.
+/// State that a stage keeps from one firing to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Keeps {

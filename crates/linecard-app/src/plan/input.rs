@@ -12,17 +12,17 @@ use linecard_plan::{
 /// Headers of TCP over IPv4 with timestamps: what a packet has more than its payload.
 const HEADERS: u64 = 52;
 
-/// What is planned, and where its values come from.
+/// The input of a plan, and the origin of its values.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) input: PlanInput,
     /// Bytes of an IP packet, by which costs are found.
     pub(super) packet: u32,
-    /// What else is different from when costs were measured.
+    /// Other differences from the conditions of calibration.
     pub(super) remark: Option<String>,
 }
 
-/// What a configuration asks for.
+/// The demand of a configuration.
 pub(super) fn query(config: &Config, context: &Context<'_>) -> Result<Query, Error> {
     linecard_config::check(config)?;
     let payload = config.demand.payload.map(Bytes::get);
@@ -181,7 +181,7 @@ impl Reader<'_> {
             (Some(goodput), None) => Rate::bits_per_second(goodput) as f64,
             (None, Some(packets)) => packets.get() as f64 * 8.0 * payload,
             _ => {
-                let what = "say how much is asked for: goodput, or packets per second, not both";
+                let what = "give the demand: goodput, or packets per second, not both";
                 return Err(ConfigError::of_parameter("demand", what));
             }
         };

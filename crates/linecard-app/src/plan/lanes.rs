@@ -31,7 +31,7 @@ impl Transfer {
         CHUNK_BYTES.div_ceil(self.payload)
     }
 
-    /// What is to be planned for `goodput_bps`; none where a stage has no cost or the numbers fit no
+    /// The plan's input for `goodput_bps`; none where a stage has no cost or the numbers fit no
     /// graph.
     pub(super) fn question(
         &self,
@@ -85,7 +85,7 @@ impl Transfer {
         };
         let port = |rate| Port { token: Token::Packet, rate };
         let edge = |to: usize| {
-            // What is acknowledged has been placed; a chunk need not be written for that.
+            // Acknowledged data has been placed; a chunk need not be written for that.
             let before = |stage: &Stage| stages[to] != Stage::AckTx || *stage != Stage::Write;
             let from = stages[..to].iter().rposition(before)?;
             let (gives, takes) = (port(tokens(stages[from])), port(tokens(stages[to])));

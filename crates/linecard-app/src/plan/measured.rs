@@ -25,7 +25,7 @@ const VISIT: Duration = Duration::from_millis(4);
 /// Shares of the predicted rate at which packets are offered: what should fit, and what should not.
 const OFFERED: [f64; 2] = [0.7, 1.3];
 
-/// What the engine has, by the names of its stages.
+/// Stages of the engine, by name.
 const KNOWN: [(Stages, &[&str]); 3] = [
     (Stages::Segment, &["application", "segment", "discard"]),
     (Stages::Coalesce, &["replay", "coalesce", "release"]),
@@ -76,7 +76,10 @@ fn deployment(query: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
     let there = Identity::of_this_host().cores.min(2);
     let used_cores = plan.map_or(machine.cores.min(there), |plan| plan.cores.len());
     if used_cores > there {
-        return refuse(format!("{used_cores} cores are planned, and the engine has {there} here"));
+        return refuse(format!(
+            "{used_cores} cores are planned, and the engine can use {there} \
+             here"
+        ));
     }
     if let (Stages::Both, 2, Some(plan)) = (known, used_cores, plan) {
         let core = |stage: usize| plan.stages[stage].cores.as_slice();
@@ -226,7 +229,7 @@ pub(super) fn verify(rounds: u64, context: &Context<'_>) -> Result<Verified, Err
     let offered = offers(&calibration, &rows, rounds, context)?;
     let near = configurations.iter().filter(|row| row.value.difference.0.abs() <= NEAR).count();
     let note = format!(
-        "{near} of {} configurations are within {:.0} % of what was predicted; {rounds} rounds of \
+        "{near} of {} configurations are within {:.0} % of the prediction; {rounds} rounds of \
          calibration and measurement in turn, medians.",
         rows.len(),
         NEAR * 100.0
@@ -270,7 +273,7 @@ fn label(deployment: &Deployment) -> String {
     format!("{name}, {packet} bytes, batch {batch}, {used_cores} core{s}")
 }
 
-/// What of an offered rate is done, below and above what was predicted, with batches of 8.
+/// Share of an offered rate that is handled, below and above the predicted rate, with batches of 8.
 fn offers(
     calibration: &Calibration,
     rows: &[Row],

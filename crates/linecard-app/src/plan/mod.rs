@@ -25,7 +25,7 @@ impl Job for Planning {
     type Outcome = PlanOutcome;
 
     fn title(_: &Config) -> String {
-        "Stages, cores, and what is to be expected".to_owned()
+        "Stages, cores, and expected rates".to_owned()
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<PlanOutcome, Error> {

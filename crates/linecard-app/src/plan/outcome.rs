@@ -6,7 +6,7 @@ use linecard_report::{BitRate, ByteCount, Item, Named, Nanoseconds, Outcome, Sha
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What is within this share of what was predicted is as predicted.
+/// A measurement within this share of the prediction counts as agreement.
 pub(super) const NEAR: f64 = 0.10;
 /// Less than this of what is offered is a miss.
 pub(super) const KEPT: f64 = 0.97;
@@ -29,14 +29,14 @@ pub struct PlanOutcome {
     /// Why there is no plan.
     #[serde(skip)]
     pub infeasible: Option<String>,
-    /// What each stage needs of a core.
+    /// Load of each stage on a core.
     #[serde(skip)]
     pub(super) used: Vec<f64>,
     #[serde(skip)]
     pub(super) notes: Vec<String>,
 }
 
-/// What is asked, whatever comes of it.
+/// The demand, also if it cannot be met.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DemandOutcome {
     /// goodput
@@ -53,7 +53,7 @@ pub struct DemandOutcome {
     pub used: Share,
 }
 
-/// So many a second.
+/// A number per second.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PacketRate {
     per_second: f64,
@@ -108,7 +108,7 @@ pub struct PlannedRing {
     pub delay_ns: Nanoseconds,
 }
 
-/// What a plan is good for.
+/// Rates that a plan carries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Prediction {
     /// goodput at most
@@ -123,7 +123,7 @@ pub struct Prediction {
     pub miss: Share,
 }
 
-/// What the engine does with the same stages.
+/// Rates of the engine with the same stages.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Observed {
     /// cores
@@ -169,21 +169,21 @@ pub struct Compared {
     pub difference: Share,
     /// From the least to the greatest.
     pub spread: Share,
-    /// What a transfer has besides.
+    /// Further values of a transfer.
     #[serde(flatten)]
     pub transfer: Option<Disturbed>,
 }
 
-/// What a transfer over loopback lost.
+/// Losses of a transfer over loopback.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Disturbed {
     /// Packets sent again, of all.
     pub resent: Share,
-    /// What other programs had of the time of the cores in use.
+    /// Share of the time of the cores in use that other programs took.
     pub others: Share,
 }
 
-/// What of an offered rate was done.
+/// Handled rate as a share of the offered one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Offer {
     /// Of what was predicted.
@@ -314,8 +314,7 @@ impl Outcome for PlanOutcome {
 impl Outcome for Verified {
     fn title(&self, section: &str) -> Option<String> {
         let of_transfers = section == "offered" && !self.transfers.is_empty();
-        let title =
-            "Lanes paced below and above what was predicted: share offered, share of it done";
+        let title = "Lanes paced below and above the prediction: share offered, share of it done";
         of_transfers.then(|| title.to_owned())
     }
 
@@ -365,7 +364,7 @@ impl Compared {
 }
 
 impl Offer {
-    /// What of an offered rate was done, both as shares.
+    /// Handled rate as a share of the offered one, both as shares.
     pub(super) fn new(offered: f64, done: f64) -> Self {
         Self { offered: Share(offered), done: Share(done), misses: done < KEPT }
     }

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 /// Bytes of the file that is sent.
 const FILE_BYTES: u64 = 512 << 20;
-/// What a receiver may keep of it in memory: sixteen chunks.
+/// The part of it that a receiver may keep in memory: sixteen chunks.
 const MEMORY_BYTES: u64 = 16 * CHUNK_BYTES as u64;
 /// How long stages are measured before and after each transfer.
 const VISIT: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ struct Row {
     runs: [Vec<Run>; 2],
 }
 
-/// What was seen of a transfer, rates in bit/s.
+/// Measurements of a transfer, rates in bit/s.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
     predicted: f64,
@@ -58,7 +58,7 @@ struct Run {
     measured: f64,
     /// Packets sent again, of all.
     resent: f64,
-    /// What other programs, and a hypervisor, had of the time of the cores in use.
+    /// Share of the time of the cores in use that other programs and a hypervisor took.
     others: f64,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn verify(
     }
     let near = rows.iter().filter(|row| row.difference().abs() <= NEAR).count();
     let mut notes = vec![format!(
-        "{near} of {} transfers are within {:.0} % of what was predicted; {rounds} rounds of \
+        "{near} of {} transfers are within {:.0} % of the prediction; {rounds} rounds of \
          calibration and measurement in turn, medians.",
         rows.len(),
         NEAR * 100.0
@@ -92,7 +92,8 @@ pub(super) fn verify(
     let disturbed = rows.iter().filter(disturbed).count();
     if disturbed > 0 {
         notes.push(format!(
-            "Other programs had more than {:.0} % of the cores in every run of {disturbed} of them.",
+            "Other programs used more than {:.0} % of the cores in every run of {disturbed} of \
+             them.",
             OTHERS * 100.0
         ));
     }
@@ -156,7 +157,7 @@ impl Lines {
         Ok(Self { own: Round::new(payload, fec)?, orders, found, other })
     }
 
-    /// What stages cost just now.
+    /// Current costs of stages.
     fn now(&mut self, cores: usize) -> Result<Vec<Measured>, Error> {
         if cores == 1 {
             return look_at(&mut self.own, 0);
@@ -190,8 +191,8 @@ impl Row {
         kind(self) == kind(other)
     }
 
-    /// What is predicted just before and just after each transfer, and what it does: asked for more than
-    /// should fit, and for less.
+    /// Predictions just before and just after each transfer, and its measurement: offered more than
+    /// should fit, and less.
     fn run(&mut self, file: &Original, lines: &mut Lines) -> Result<(), Error> {
         let mut stages = lines.now(self.transfer.cores)?;
         for (share, seen) in OFFERED.into_iter().zip([0, 1]) {
@@ -325,7 +326,7 @@ struct Time {
     busy: f64,
     /// And all.
     all: f64,
-    /// What this process had, on any core.
+    /// Time of this process, on any core.
     own: f64,
 }
 

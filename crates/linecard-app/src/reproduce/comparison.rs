@@ -62,7 +62,7 @@ pub(super) struct Printed {
     decimals: usize,
 }
 
-/// What it says if a row agrees.
+/// Text of a row that agrees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Class {
@@ -250,13 +250,13 @@ impl Row {
         }
     }
 
-    /// What both numbers are in: "MHz", "cycles".
+    /// Unit of both numbers: "MHz", "cycles".
     pub(super) fn unit(mut self, unit: impl Into<String>) -> Self {
         self.unit = unit.into();
         self
     }
 
-    /// Ours may be off by so many per cent of the paper's.
+    /// Our value may differ by this many per cent of the paper's.
     pub(super) fn within(mut self, percent: f64) -> Self {
         self.within_percent = Some(percent);
         self
@@ -286,7 +286,7 @@ impl Row {
         self
     }
 
-    /// What agreement of this row says.
+    /// Meaning of agreement of this row.
     #[must_use]
     pub(super) const fn class(mut self, class: Class) -> Self {
         self.class = class;

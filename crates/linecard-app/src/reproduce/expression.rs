@@ -126,7 +126,7 @@ fn shown(value: f64, format: &str) -> Result<String, String> {
     })
 }
 
-/// What is left of an expression.
+/// The rest of an expression.
 struct Parser<'t, 'l> {
     rest: &'t str,
     lookup: &'l Lookup<'l>,

@@ -18,7 +18,7 @@ pub(super) struct Figure {
     curves: Vec<FigureCurve>,
     #[serde(default)]
     published: Vec<Published>,
-    /// What the paper only draws, or how to read it.
+    /// Values that the paper only draws, or how to read it.
     #[serde(default)]
     caption: String,
 }

@@ -20,7 +20,7 @@ const KEYS: [&str; 4] = ["model", "base", "vary", "label"];
 pub(super) struct Runs<'p> {
     paper: &'p Paper,
     jobs: BTreeMap<&'p str, Vec<Point>>,
-    /// What the files say of each job, for reports.
+    /// Descriptions of the jobs in the files, for reports.
     pub(super) configs: Map<String, Value>,
     /// Columns of curves.
     curves: BTreeMap<&'p str, BTreeMap<&'p str, Vec<f64>>>,
@@ -35,7 +35,7 @@ struct Point {
     outcome: Value,
 }
 
-/// What `it` is in the expressions of a curve.
+/// The value of `it` in the expressions of a curve.
 #[derive(Debug)]
 enum It<'r> {
     Points(Vec<&'r Point>),
@@ -57,7 +57,7 @@ impl<'p> Runs<'p> {
             let job = Job::find(paper, (files, hardware.as_ref()), name)?;
             let points = job.points()?;
             configs.insert(name.clone(), job.config()?);
-            // What is wrong is said before anything runs.
+            // Errors are reported before anything runs.
             for (model, at) in points.iter().filter_map(|at| Some((named(job.model)?, at))) {
                 model.check(at)?;
                 warnings.extend(model.former_names(at));
@@ -213,7 +213,7 @@ impl<'p> Job<'p> {
             };
             let count = axis.values().map(Vec::len).next().filter(|count| *count > 0);
             let count =
-                count.ok_or_else(|| refuse("nothing is listed: give one value at least"))?;
+                count.ok_or_else(|| refuse("the list is empty: give at least one value"))?;
             if axis.values().any(|values| values.len() != count) {
                 return Err(refuse("parameters that go together need as many values each"));
             }
@@ -277,7 +277,7 @@ fn setting<'v>(values: &'v Value, path: &str) -> Option<&'v Value> {
 fn add_numbers(value: &Value, found: &mut Vec<f64>) -> Option<()> {
     match value {
         Value::Array(values) => values.iter().try_for_each(|value| add_numbers(value, found))?,
-        // What an outcome does not have: no comparison holds for it.
+        // Values missing from an outcome: no comparison holds for it.
         Value::Null => found.push(f64::NAN),
         Value::Bool(flag) => found.push(f64::from(u8::from(*flag))),
         value => found.push(value.as_f64()?),

@@ -1,4 +1,4 @@
-//! What papers/lso.toml asks for (Elbeshti et al.): real firmware on the modelled core, with the clocks, sizes and
+//! Quantities of papers/lso.toml (Elbeshti et al.): real firmware on the modelled core, with the clocks, sizes and
 //! protocol of a job.
 
 use crate::model::transmit::figures::{CLASSES, simulate};
@@ -36,7 +36,7 @@ struct Bench {
 #[derive(Debug, Clone, Copy, Default)]
 struct Spacing {
     ps: u64,
-    /// What has passed in this time, with what the line needs beside packets.
+    /// Packets that passed in this time, with the overhead of the line.
     wire_bytes: u64,
 }
 
@@ -120,7 +120,7 @@ impl Bench {
         if self.is_udp() { room & !7 } else { room - TCP_LEN }
     }
 
-    /// Payload of a message that becomes so many full packets.
+    /// Payload of a message that becomes this many full packets.
     fn payload(&self, packets: usize) -> usize {
         // The first fragment holds the UDP header too.
         packets * self.mss() - if self.is_udp() { UDP_LEN } else { 0 }

@@ -1,5 +1,5 @@
-//! What papers/lso-receive.toml asks for (Elbeshti et al., "Cycle processing"): real firmware on the modelled core of the
-//! receiving side.
+//! Quantities of papers/lso-receive.toml (Elbeshti et al., "Cycle processing"): real firmware on
+//! the modelled core of the receiving side.
 
 use crate::{Context, Error, Failure};
 use garde::Validate;
@@ -60,7 +60,8 @@ impl Config {
     }
 }
 
-/// What a TCP packet between first and last costs, in core cycles; null if the firmware does not sort it.
+/// Cost of a TCP packet between first and last, in core cycles; null if the firmware does not sort
+/// it.
 pub(super) fn cell(document: &Document, _: &Context<'_>) -> Result<Value, Error> {
     let config: Config = document.config()?;
     let (firmware, remedy) = config.parts();

@@ -1,4 +1,4 @@
-//! What papers need and no job computes, by the names that papers use.
+//! Quantities that papers need and no job computes, by the names that papers use.
 
 use super::{lso, lso_receive};
 use crate::{Context, Error};

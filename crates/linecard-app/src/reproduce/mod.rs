@@ -1,7 +1,8 @@
 //! Published values beside ours.
 //!
-//! What a publication says, and which job answers each of its values, is data: `papers/NAME.toml`. This runs the jobs,
-//! compares, and counts agreement only of values that the models were not given.
+//! The values of a publication, and the job that answers each of them, are data:
+//! `papers/NAME.toml`. This runs the jobs, compares, and counts agreement only of values that the
+//! models were not given.
 
 mod comparison;
 mod expression;
@@ -25,7 +26,7 @@ use paper::Paper;
 use serde_json::json;
 use std::path::Path;
 
-/// What a reproduction came to.
+/// Outcome of a reproduction.
 #[derive(Debug)]
 pub struct Reproduced {
     /// Published values and ours.
@@ -68,14 +69,14 @@ impl Reproduced {
         page.summary(&rest);
     }
 
-    /// What is wrong, if values differ without a reason.
+    /// The error, if values differ without a reason.
     #[must_use]
     pub fn failure(&self) -> Option<Error> {
         failure(self.unexplained)
     }
 }
 
-/// What is wrong, if so many values differ without a reason.
+/// An error, if this many values differ without a reason.
 #[must_use]
 pub fn failure(count: usize) -> Option<Error> {
     let what = format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");

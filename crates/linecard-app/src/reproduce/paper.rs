@@ -62,7 +62,7 @@ pub(super) struct Paper {
     pub(super) source: String,
     /// Expressions by name.
     pub(super) value: BTreeMap<String, String>,
-    /// What is run, by name.
+    /// The job, by name.
     pub(super) job: BTreeMap<String, JobEntry>,
     reproduction: Vec<Reproduction>,
     /// Parameters of measurements on this host.
@@ -74,7 +74,7 @@ pub(super) struct Paper {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct JobEntry {
-    /// What curves call it.
+    /// Its name in curves.
     label: Option<String>,
     /// The model, or a measurement of [`super::measure`].
     pub(super) model: Option<String>,
@@ -84,7 +84,7 @@ pub(super) struct JobEntry {
     pub(super) vary: Option<Vec<BTreeMap<String, Vec<Value>>>>,
 }
 
-/// What `linecard reproduce NAME` runs.
+/// The reproduction that `linecard reproduce NAME` runs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reproduction {
@@ -244,7 +244,7 @@ impl Paper {
         Ok(chain)
     }
 
-    /// What curves call a job.
+    /// Name of a job in curves.
     pub(super) fn label(&self, name: &str) -> &str {
         let chain = self.chain(name).unwrap_or_default();
         chain.iter().find_map(|(_, job)| job.label.as_deref()).unwrap_or_default()
@@ -322,7 +322,7 @@ fn printed(text: &str) -> Result<(Printed, &str), String> {
 mod tests {
     use super::*;
 
-    /// What was fitted names its parameter, what differs its reason, and what is exact has no tolerance.
+    /// A fitted row names its parameter, a differing one its reason, and an exact one has no tolerance.
     #[test]
     fn classes_have_what_they_need() {
         for (path, text, _) in PAPERS {

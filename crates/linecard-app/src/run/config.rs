@@ -18,7 +18,7 @@ const MIN_IPV6_MTU: u64 = 1_280;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What applications send.
+    /// The load of applications.
     #[garde(dive)]
     pub load: Load,
     /// The lanes.
@@ -32,7 +32,7 @@ pub struct Config {
     pub run: Run,
 }
 
-/// What applications send.
+/// The load of applications.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
@@ -95,7 +95,7 @@ pub struct Coalesce {
     #[default(Duration::from_ms(1))]
     #[garde(range(min = Duration::from_ns(1), max = Duration::from_secs(1)))]
     pub hold: Duration,
-    /// what to do with checksums
+    /// treatment of checksums
     pub checksum: Checksum,
 }
 

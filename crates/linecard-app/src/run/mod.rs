@@ -33,7 +33,7 @@ pub struct RunOutcome {
     pub lanes: Named<u64>,
     /// Merging (LRO)
     pub merging: Merging,
-    /// Why held packets were let go
+    /// Why held packets were flushed
     pub flushed: Reasons<Flush>,
     /// Why packets did not merge
     pub refused: Reasons<Refusal>,
@@ -41,7 +41,7 @@ pub struct RunOutcome {
     title: String,
     #[serde(skip)]
     counters: Counters,
-    /// What is wrong with the bytes that arrived.
+    /// The error in the bytes that arrived.
     #[serde(skip)]
     wrong: Option<String>,
 }

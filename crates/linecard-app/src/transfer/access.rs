@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Access {
-    /// use the key in this file, which both ends have (`linecard keys psk FILE` makes one), in place of one for each
+    /// use the key in this file, which both ends share (`linecard keys psk FILE` creates one),
+    /// instead of a key for each host
     #[schemars(extend("x-flag" = "psk", "x-value" = "FILE", "x-conflicts" = ["identity", "insecure-none"]))]
     pub psk: Option<PathBuf>,
-    /// this end's own key; made if the file is missing
+    /// this end's own key; created if the file is missing
     #[schemars(extend(
         "x-flag" = "identity",
         "x-value" = "FILE",
@@ -26,8 +27,8 @@ pub struct Access {
         "x-conflicts" = ["insecure-none"]
     ))]
     pub identity: Option<PathBuf>,
-    /// no keys and no encryption, for measurements within one machine: programs there can read and change what is sent;
-    /// refused for other addresses than 127.0.0.1 and `::1`
+    /// no keys and no encryption, for measurements within one machine: other programs can read and
+    /// change the data; refused for addresses other than 127.0.0.1 and `::1`
     #[schemars(extend("x-flag" = "insecure-none"))]
     pub insecure_none: bool,
 }
@@ -54,7 +55,7 @@ impl Access {
         Ok(Some(control::Access::Shared(key)))
     }
 
-    /// The access that was asked for; with keys for each end, this one trusts as `trust` says.
+    /// The configured access; with keys for each end, this one trusts as `trust` says.
     pub(super) fn with_trust(
         &self,
         context: &Context<'_>,

@@ -9,8 +9,8 @@ use linecard_transfer_net::send::SendError;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// What to do at either end.
-const SEND_AGAIN: &str = "what has arrived is kept: run the same commands again to go on";
+/// Remedies at either end.
+const SEND_AGAIN: &str = "the received data is kept: run the same commands again to resume";
 
 /// An error of a sender. `peer` is what the user calls the other end.
 pub(super) fn of_send(error: SendError, peer: &str) -> Error {
@@ -64,20 +64,23 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
 pub(super) fn of_rejected(error: ReceiveError) -> String {
     match error {
         ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
-            format!("nobody has allowed its key {found}")
+            format!("its key {found} is not authorized")
         }
         ReceiveError::Control(ControlError::NotAccepted { own }) => format!(
-            "it does not know the key of this end: if it should, it has to send with --accept-new \
-             once, and its user to see that the key is {own}"
+            "it does not know the key of this end: if it should, its user must compare the key \
+             with {own}, and send with --accept-new once"
         ),
         ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => {
             "it has closed the connection before it sent anything".into()
         }
         ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Tls }) => {
-            "what came is not TLS: it is another program, or a sender with --insecure-none".into()
+            "received data is not TLS: the peer is another program, or a sender with \
+             --insecure-none"
+                .into()
         }
         ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Linecard }) => {
-            "what came is not linecard's protocol without keys: it is another program, or a sender \
+            "received data is not linecard's protocol without keys: the peer is another program, \
+             or a sender \
              without --insecure-none"
                 .into()
         }
@@ -91,7 +94,7 @@ pub(super) fn of_rejected(error: ReceiveError) -> String {
 fn of_file(error: FileError) -> Error {
     match error {
         FileError::Damaged { path, kept } if path == kept => Failure::Wrong.with(format!(
-            "what went to {} does not have the hash of what was sent: do not use it, send it again",
+            "what went to {} does not have the hash of the sent data: do not use it, send it again",
             path.display()
         )),
         FileError::Damaged { .. } => Failure::Wrong.with(error),
@@ -110,12 +113,11 @@ fn of_control(error: ControlError, peer: &str) -> Error {
     match error {
         ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
             Failure::Unreachable.with(format!(
-                "{peer} does not answer; check its address and the firewalls on the way"
+                "{peer} does not answer; check its address and the firewalls on the path"
             ))
         }
-        ControlError::Connect { .. } => {
-            Failure::Unreachable.with(format!("{text}; is `linecard recv` running there, at this port?"))
-        }
+        ControlError::Connect { .. } => Failure::Unreachable
+            .with(format!("{text}; is `linecard recv` running there, at this port?")),
         ControlError::TimedOut { .. } => Failure::Unreachable.with(text),
         ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
             Failure::Unreachable.with(format!("{text}; {SEND_AGAIN}"))
@@ -127,8 +129,8 @@ fn of_control(error: ControlError, peer: &str) -> Error {
             "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
         )),
         ControlError::NoListThere { own } => Failure::Unauthenticated.with(format!(
-            "{peer} cannot use its list of who may send, and accepts nobody: what `linecard recv` prints there \
-             says how to mend it. The key of this end is {own}"
+            "{peer} cannot use its list of authorized senders, and refuses all: `linecard recv` \
+             prints there how to correct it. The key of this end is {own}"
         )),
         ControlError::OtherAccess => Failure::Unauthenticated.with(
             "the other end authenticates in another way: give --psk to both ends, or to neither",

@@ -1,4 +1,4 @@
-//! The key of this host, shared keys, and who may send.
+//! The key of this host, shared keys, and authorized senders.
 
 use super::access::{self, allowed};
 use super::error::of_key;
@@ -23,7 +23,7 @@ pub struct KeysJob;
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// this host's own key; made if the file is missing
+    /// this host's own key; created if the file is missing
     #[schemars(extend(
         "x-flag" = "identity",
         "x-value" = "FILE",
@@ -53,7 +53,7 @@ pub struct Own {
 /// The keys of other hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Others {
-    /// who may send
+    /// authorized senders
     pub authorized_count: u64,
     /// which are in
     pub authorized: String,
@@ -109,7 +109,7 @@ pub fn create_shared(path: &Path) -> Result<(), Error> {
     SharedKey::create(path).map(drop).map_err(of_key)
 }
 
-/// A fingerprint on the list of those who may send.
+/// A fingerprint on the list of authorized senders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The list.

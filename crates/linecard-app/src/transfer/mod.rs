@@ -25,7 +25,7 @@ pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Failed<O> {
     /// Why.
     pub error: Error,
-    /// What was done until then; nothing where it had not begun.
+    /// Work completed until then; nothing where it had not begun.
     pub outcome: Option<Box<O>>,
 }
 

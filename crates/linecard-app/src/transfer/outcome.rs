@@ -1,4 +1,4 @@
-//! What the outcomes of both ends have in common.
+//! Common parts of the outcomes of both ends.
 
 use crate::{Error, Failure};
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Seconds};
@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Of files that were not transferred, so many are listed one by one.
+/// Files that were not transferred and are listed one by one; others are only counted.
 pub const MAX_LISTED: usize = 10;
 
-/// What was transferred.
+/// The transferred data.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Transferred {
     /// complete
@@ -105,8 +105,8 @@ pub(super) fn failures(failures: &Failures) -> Vec<Item<String>> {
 
 fn incomplete(failed: u64, objects: u64) -> String {
     format!(
-        "{failed} not transferred, {objects} files and folders are in their places; what is there already \
-         is not sent when the same commands are run again"
+        "{failed} not transferred, {objects} files and folders are in their places; data that is \
+         already there is not sent again when the same commands are repeated"
     )
 }
 

@@ -6,7 +6,7 @@ use linecard_transfer_net::receive::{ReceiveError, TurnedAway};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines in [`SPAN`], at most: whoever reaches the port can cause one.
+/// Lines in [`SPAN`], at most: everybody who reaches the port can cause one.
 const MAX_LINES: u32 = 20;
 const SPAN: Duration = Duration::from_secs(10);
 

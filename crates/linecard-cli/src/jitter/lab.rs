@@ -112,8 +112,8 @@ pub(crate) fn first_look(is_json: bool) -> Result<(), Error> {
     }
     let headline = record::folded(&record::headline(records));
     let next = record::folded(
-        "linecard jitter run --all --report FILE shows each source by itself; linecard jitter audit \
-         says what this host is set to.",
+        "linecard jitter run --all --report FILE shows each source by itself; linecard jitter \
+         audit lists the settings of this host.",
     );
     account::print_text(&format!("{headline}\n{}\n{next}", record::screen(&record)))?;
     lab::verdict(records)

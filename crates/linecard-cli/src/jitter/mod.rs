@@ -51,65 +51,63 @@ fn toggles() -> String {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JitterCommand {
-    /// Run the paper's experiments: all sources of jitter removed, then given back one by one.
+    /// Run the paper's experiments: all sources of jitter are removed, then added back one by one.
     ///
-    /// E0 quality of the stream, E1 busy loop, E2 baseline, E3 from interrupt to application, E4 cores may
-    /// sleep, E5 interrupts between cores, E6 interrupts on a busy core, E7 the receiver blocks, E8
-    /// interrupts throttled. Runs in two network namespaces that it makes and removes, with root, or over
-    /// the loopback interface; nothing else of the host is changed. Ctrl-C ends it with what there is.
+    /// E0 quality of the stream, E1 busy loop, E2 baseline, E3 from interrupt to application, E4 cores may sleep, E5
+    /// interrupts between cores, E6 interrupts on a busy core, E7 the receiver blocks, E8 interrupts throttled. As
+    /// root, runs in two network namespaces that it creates and removes, otherwise over the loopback interface; nothing
+    /// else on the host is changed. Ctrl-C ends it with the results so far.
     #[cfg(target_os = "linux")]
     Run(lab::RunArguments),
-    /// Say what a change does to packets, and how sure that is: randomised runs with and without it.
+    /// Measure the effect of a setting on packets, and its significance, by randomised runs with and without it.
     ///
-    /// Each toggle is switched on and off in blocks of four runs, checked that it took effect, and put back
-    /// exactly, after Ctrl-C and a crash too. With several toggles, p is corrected (Holm). "aa" changes
-    /// nothing: it shows what chance does.
+    /// Each toggle is switched on and off in blocks of four runs, verified to have taken effect, and restored exactly,
+    /// also after Ctrl-C or a crash. With several toggles, p is corrected (Holm). "aa" changes nothing: it shows the
+    /// effect of chance.
     #[cfg(target_os = "linux")]
     Ab(AbArguments),
-    /// Make one page of kept results.
+    /// Write one page of all kept results.
     #[cfg(target_os = "linux")]
     Report(lab::ReportArguments),
-    /// Run a busy loop that receives nothing: what this host does to a program on a core.
+    /// Run a busy loop that receives nothing, to show how this host disturbs a program on a core.
     ///
     /// Prints both how long laps took (gaps) and how late they were: a pause of 10 ms is one long gap, and
     /// more than a thousand late laps.
     #[cfg(target_os = "linux")]
     Dummy(JobArguments<Dummy>),
-    /// Send a stream of constant rate on an absolute schedule, and say how well it was kept.
+    /// Send a stream of constant rate on an absolute schedule, and report how well it was kept.
     ///
-    /// A packet that is late is sent at once; the schedule stays. Packets carry their number, when they
-    /// were due and when they were sent, behind media headers.
+    /// A late packet is sent immediately; the schedule does not shift. Packets carry their number, their due time and
+    /// their send time behind media headers.
     #[cfg(target_os = "linux")]
     Send(JobArguments<Send>),
-    /// Receive a stream of `linecard jitter send`, and say when packets came and which did not.
+    /// Receive a stream of `linecard jitter send`, and report arrival times and lost packets.
     ///
-    /// Ends when all came that are expected, when nothing comes any more, or with Ctrl-C.
+    /// Ends when all expected packets have arrived, when no more arrive, or with Ctrl-C.
     #[cfg(target_os = "linux")]
     Sink(JobArguments<Sink>),
-    /// Follow each packet of one stream through the kernel, under given conditions; or, with --cost, say
-    /// what that costs.
+    /// Follow each packet of one stream through the kernel, under given conditions; or, with --cost, measure the cost
+    /// of tracing.
     ///
-    /// Traced by BPF, or by tracefs where BPF is refused. Beside the trace the kernel's own counters count
-    /// packets as a second witness.
+    /// Traces by BPF, or by tracefs where BPF is refused, and compares the trace with the kernel's own packet counters.
     #[cfg(target_os = "linux")]
     Trace(lab::TraceArguments),
-    /// Say of a stream in a capture how evenly it comes, and what it asks of buffers.
+    /// Analyze how evenly a stream in a capture arrives, and which buffers it needs.
     ///
-    /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP.
-    /// Of several flows the one with the most packets is taken, streams first. With a second capture of
-    /// the same stream, as from the application's side: both side by side, and what each packet was
-    /// delayed between them.
+    /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP. Of several
+    /// flows, the one with the most packets is analyzed, streams first. With a second capture of the same stream, for
+    /// example from the application's side, both are shown side by side, with the delay of each packet between them.
     Analyze(JobArguments<Analyze>),
-    /// Say what of this host makes packets late, and what to change; change it only with --apply.
+    /// List the settings of this host that make packets late, with better values; change them only with --apply.
     ///
-    /// Reads the kernel's command line and configuration, interrupts, the interface, clocks and sleep,
-    /// the scheduler and memory. What cannot be read is unknown. With --apply each setting is written to
-    /// a journal before it is changed, read again after, and put back at the end, after a crash too.
+    /// Reads the kernel's command line and configuration, interrupts, the interface, clocks and sleep, the scheduler
+    /// and memory. Settings that cannot be read are shown as unknown. With --apply, each setting is written to a
+    /// journal before it is changed, read back after it, and restored at the end, also after a crash.
     #[cfg(target_os = "linux")]
     Audit(audit::AuditArguments),
 }
 
-/// Runs the command. What an earlier one has left behind is put back first.
+/// Runs the command. Settings that an earlier run left changed are restored first.
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     jitter::recover().iter().for_each(|line| say(line));

@@ -19,7 +19,7 @@ pub(crate) struct LadderArguments {
     from: ScenarioArguments,
     #[command(flatten)]
     options: Flags<Options>,
-    /// Print the account as JSON.
+    /// Print the statistics as JSON.
     #[arg(long)]
     json: bool,
 }

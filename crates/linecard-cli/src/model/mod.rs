@@ -23,34 +23,35 @@ pub(crate) struct ModelArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// Run a scenario once: cycles of each class of packets, rates, and what limits them.
+    /// Run a scenario once: cycles of each class of packets, rates, and the bottleneck.
     ///
     /// The file names its model by `model = "…"`. In "transmit", the sending side, real firmware moves
     /// real bytes, and every packet that leaves is compared with what `linecard segment` makes of the
     /// message. The other models report what came in, went out, was dropped and is held, rates, and what
     /// limits them. Time is virtual: equal scenarios give equal results on every machine.
     Run(run::RunArguments),
-    /// Show what happens when: cores, DMA, bus and line over time, for a viewer.
+    /// Write a timeline of cores, DMA, bus and line, for a trace viewer.
     ///
     /// Takes scenarios of "transmit". Chrome's trace format opens in Perfetto (ui.perfetto.dev) and at `chrome://tracing`, VCD in
     /// wave viewers.
     Trace(trace::TraceArguments),
-    /// Run a scenario over a grid of values, a row for each point.
+    /// Run a scenario over a grid of values, with a row for each point.
     ///
     /// Takes scenarios of "transmit". Points run on several threads; rows are in the order of the grid, the last key changes fastest.
     Sweep(sweep::SweepArguments),
     /// Find the smallest clocks, bus width and number of cores that carry a line rate.
     ///
-    /// What is given is fixed, what is left out is looked for: in closed form, from cycles that are read
-    /// off runs of the firmware; and confirmed by runs just below and just above.
+    /// Given values are fixed. Omitted ones are computed in closed form, from cycles counted in runs of the firmware,
+    /// and confirmed by runs just below and just above.
     Solve(solve::SolveArguments),
-    /// Say what limits a scenario, and what limits next when that is relieved.
+    /// Find the bottleneck of a scenario, and the next one when that is relieved.
     ///
-    /// Takes scenarios of "transmit". Each step makes one resource a quarter faster; what that gives is computed, and confirmed by a run.
+    /// Takes scenarios of "transmit". Each step makes one resource a quarter faster; the resulting rate is computed,
+    /// and confirmed by a run.
     Ladder(ladder::LadderArguments),
 }
 
-/// What all jobs take.
+/// Arguments of all jobs.
 #[derive(Debug, Args)]
 pub(crate) struct ScenarioArguments {
     /// Scenario file (TOML); scenarios/model-*.toml are examples.

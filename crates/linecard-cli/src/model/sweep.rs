@@ -16,15 +16,15 @@ use std::sync::Arc;
 pub(crate) struct SweepArguments {
     #[command(flatten)]
     scenario: ScenarioArguments,
-    /// What to vary: `core.mhz=100..500:10`, both ends included, or a list, `load.mtu=512,1024,1500`.
-    /// Repeat it for a grid, of at most 10000000 points.
+    /// Keys and values: `core.mhz=100..500:10`, both ends included, or a list,
+    /// `load.mtu=512,1024,1500`. Repeat it for a grid, of at most 10000000 points.
     #[arg(long = "vary", value_name = "KEY=VALUES", required = true)]
     vary: Vec<String>,
-    /// Compute each point instead of running it: what it carries, what limits it, and the smallest core
-    /// clock that carries its line.
+    /// Compute each point instead of running it: its rate, its bottleneck, and the smallest core
+    /// clock that carries its line rate.
     #[arg(long)]
     predict: bool,
-    /// Write rows with commas between values, names first. This is the default.
+    /// Write comma-separated values below a line of names. This is the default.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Write an array of JSON objects.
@@ -85,7 +85,7 @@ fn check_ending(output: &Path, format: Format) -> Result<(), Error> {
     }
     let output = output.display();
     Err(Failure::Usage
-        .with(format!("--output {output}: this would be {name}: call it so, or {what}")))
+        .with(format!("--output {output}: this would be {name}: use that name, or {what}")))
 }
 
 /// How Parquet is written.

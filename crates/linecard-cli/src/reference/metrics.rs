@@ -46,7 +46,7 @@ fn metrics_are_those_that_a_scraper_gets() {
     compare("metrics.md", "Metrics", &text);
 }
 
-/// What the sample says of a metric.
+/// The description of a metric in the sample.
 fn described<'a>(sample: &'a str, what: &str, name: &str) -> Option<&'a str> {
     sample.lines().find_map(|line| line.strip_prefix(&format!("# {what} {name} ")))
 }

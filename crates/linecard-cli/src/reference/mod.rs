@@ -1,6 +1,6 @@
 //! The manual's reference is what the code says.
 //!
-//! `LINECARD_WRITE=1 cargo test -p linecard-cli --lib reference` writes its pages anew.
+//! `LINECARD_WRITE=1 cargo test -p linecard-cli --lib reference` rewrites its pages.
 
 mod commands;
 mod metrics;
@@ -11,8 +11,8 @@ mod scenarios;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// What every page says of itself.
-const MADE: &str = "This page is made from the code by a test, and cannot be out of step with it.";
+/// The note at the top of every page.
+const MADE: &str = "This page is generated from the code, and a test compares them.";
 
 /// The root of the repository.
 fn root() -> PathBuf {

@@ -22,7 +22,7 @@ fn reasons_are_those_that_are_counted() {
             listed!(coalesce::Refusal),
         ),
         (
-            "Why held packets were let go",
+            "Why held packets were flushed",
             "`flushed` in JSON: one for each that leaves, merged or alone.",
             listed!(coalesce::Flush),
         ),
@@ -36,7 +36,7 @@ fn reasons_are_those_that_are_counted() {
             "Of `--reorder` ([modes](../design/modes.md#reordering)): `in_sequence`.",
             listed!(resequence::Pass),
         ),
-        ("Reordering: why held packets were let go", "`released`.", listed!(resequence::Release)),
+        ("Reordering: why held packets were flushed", "`released`.", listed!(resequence::Release)),
         (
             "Active ACK: why packets were not answered",
             "Of `--active-ack` ([modes](../design/modes.md#active-ack)): `not_acknowledged`.",
@@ -53,7 +53,7 @@ fn reasons_are_those_that_are_counted() {
             listed!(ack_filter::Pass),
         ),
         (
-            "ACK coalescing: why held acknowledgments were let go",
+            "ACK coalescing: why held acknowledgments were released",
             "In the library.",
             listed!(ack_filter::Release),
         ),

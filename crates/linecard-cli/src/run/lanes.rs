@@ -3,7 +3,7 @@
 use linecard_app::{Error, Failure};
 use linecard_config::Document;
 
-/// What one `--lanes` says: `8`, `sim` or `sim:8`.
+/// Value of `--lanes`: `8`, `sim` or `sim:8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LanesValue {
     is_simulated: bool,

@@ -27,7 +27,7 @@ impl Bar {
         Self(Mutex::new(State::new()))
     }
 
-    /// So much is done, of so much if that is known; lanes have sent so many bytes.
+    /// The bytes done, of a total if it is known, and the bytes that lanes have sent.
     pub(super) fn show(&self, done: u64, total: Option<u64>, lanes: impl Iterator<Item = u64>) {
         let mut state = self.state();
         // Not before there is something to show: lines that are said redraw it.
@@ -40,7 +40,7 @@ impl Bar {
             bar.set_style(style(
                 "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left{wide_msg}",
             ));
-            // What was there before has not been sent now.
+            // Data that was there before is not counted as sent.
             bar.set_position(done);
             bar.reset_eta();
         }
@@ -93,7 +93,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// What each lane carries, in Mbit/s.
+/// Rate of each lane, in Mbit/s.
 fn rates(before: &[u64], now: &[u64], elapsed: Duration) -> String {
     if before.len() != now.len() || now.is_empty() {
         return String::new();

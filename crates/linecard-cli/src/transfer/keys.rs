@@ -1,4 +1,4 @@
-//! `linecard keys`: the key of this host, shared keys, and who may send.
+//! `linecard keys`: the key of this host, shared keys, and authorized senders.
 
 use crate::account;
 use crate::codes::all_exit_codes;
@@ -24,16 +24,16 @@ pub(crate) struct KeysArguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a key for both ends, in a new file, to be copied to the other end over a secure channel.
+    /// Create a shared key in a new file, to be copied to the other end over a secure channel.
     Psk {
-        /// The file; it must not be there yet.
+        /// The file, which must not exist yet.
         file: PathBuf,
     },
     /// Allow the owner of this key to send to this host.
     Authorize {
-        /// What `linecard keys` shows on the sender, as lc1….
+        /// The fingerprint that `linecard keys` shows on the sender, as lc1….
         fingerprint: Fingerprint,
-        /// What to remember of it, behind it in the file.
+        /// A note to store with it.
         note: Option<String>,
         /// The list [default: ~/.config/linecard/authorized].
         #[arg(long, value_name = "FILE")]

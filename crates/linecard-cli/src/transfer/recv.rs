@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(after_long_help = exit_codes(&[0, 1, 2, 14, 15, 16, 17, 130]))]
 pub(crate) struct RecvArguments {
-    /// The folder that files are put into, made if it is missing; - is stdout, for one file or pipe.
+    /// The folder for received files, created if it is missing; - is stdout, for one file or pipe.
     #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().map(units::output))]
     folder: PathBuf,
     #[command(flatten)]
@@ -28,8 +28,8 @@ pub(crate) struct RecvArguments {
     /// Receive from one sender after the other, until Ctrl-C.
     #[arg(long)]
     keep: bool,
-    /// Print an account of each transfer as JSON, also when not all came; on stderr if the data goes to
-    /// stdout.
+    /// Print the statistics of each transfer as JSON, also if it is incomplete; on stderr if the
+    /// data goes to stdout.
     #[arg(long)]
     json: bool,
 }

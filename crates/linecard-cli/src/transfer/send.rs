@@ -27,8 +27,8 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, Args)]
 #[command(after_long_help = exit_codes(&[0, 1, 2, 14, 15, 16, 17, 130]))]
 pub(crate) struct SendArguments {
-    /// A file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory,
-    /// which the receiver drops (a file of such a name is ./test:2G).
+    /// A file, a folder with its contents, - for stdin, or test:SIZE, as test:2G: that many bytes
+    /// from memory, which the receiver discards (write ./test:2G for a file of that name).
     #[arg(value_name = "PATH")]
     input: PathBuf,
     /// Where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
@@ -36,7 +36,7 @@ pub(crate) struct SendArguments {
     peer: Peer,
     #[command(flatten)]
     flags: Flags<Config>,
-    /// Print the account as JSON, also when not all could be sent.
+    /// Print the statistics as JSON, also if the transfer is incomplete.
     #[arg(long)]
     json: bool,
 }
@@ -76,7 +76,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
 struct Shown {
     bar: Bar,
     begun: Arc<AtomicBool>,
-    /// What is sent is read from stdin.
+    /// The data is read from stdin.
     is_data: bool,
 }
 

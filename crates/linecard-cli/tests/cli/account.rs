@@ -81,7 +81,7 @@ fn coalesce_says_the_same_in_both() {
         let json = parse(&folder.succeeds(&["coalesce", "in.pcap", "out.pcapng", "--json"]));
         assert_eq!(json["job"], "coalesce");
         same(&text, "Merging (LRO)", &json["merging"], &MERGING);
-        same_reasons(&text, "Why held packets were let go", &json["flushed"]);
+        same_reasons(&text, "Why held packets were flushed", &json["flushed"]);
         same_reasons(&text, "Why packets did not merge", &json["refused"]);
         assert!(json["merging"]["merged"].as_u64().unwrap() > 10, "{name}");
     }

@@ -84,7 +84,7 @@ fn an_sdi_stream_is_what_it_was_made_to_be() {
     assert!(text.lines().count() < 60, "{text}");
 }
 
-/// What the host adds: 2 µs each, 50 µs more for each 1,000th, and packet 5 not at all, as it is lost.
+/// Delay added by the host: 2 µs each, 50 µs more for each 1,000th, and packet 5 not at all, as it is lost.
 #[test]
 fn two_captures_are_joined_packet_by_packet() {
     let folder = Folder::new();
@@ -117,7 +117,7 @@ fn what_is_no_stream_is_said() {
     folder.write("dns.pcap", &pcap(questions));
     folder.refuses(11, &analyze("dns.pcap"), &["no RTP stream", "5 packets", "no constant rate"]);
     folder.write("two.pcap", &pcap((0..2).map(|n| (due_ns(n), sdi(n)))));
-    folder.refuses(11, &analyze("two.pcap"), &["has 2 packets", "3 at least"]);
+    folder.refuses(11, &analyze("two.pcap"), &["has 2 packets", "at least 3"]);
     folder.write("text", b"no capture at all");
     folder.refuses(1, &analyze("text"), &["text"]);
     folder.refuses(1, &analyze("absent"), &["cannot open absent"]);
@@ -144,7 +144,9 @@ fn a_stream_without_a_schedule_says_why() {
     folder.write("anc.pcap", &pcap(came));
     let text = folder.succeeds(&["jitter", "analyze", "anc.pcap"]);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    for part in ["none found (why is below)", "50 packets were read", "come with their picture"] {
+    for part in
+        ["none found (the reason is below)", "50 packets were read", "are sent with their picture"]
+    {
         assert!(flat.contains(part), "no \"{part}\" in {text}");
     }
 }
@@ -348,7 +350,7 @@ fn bursts_of_rtp_are_held_against_rtp_time() {
     });
     folder.write("strange.pcap", &pcap(strange));
     let text = folder.succeeds(&["jitter", "analyze", "strange.pcap"]);
-    assert!(text.contains("no schedule that they could be late against"), "{text}");
+    assert!(text.contains("there is no schedule to compare them with"), "{text}");
     assert!(!text.contains("Lateness"), "{text}");
 }
 

@@ -2,7 +2,7 @@
 
 use crate::folder::Folder;
 
-/// What follows `coalesce in.pcap out.pcapng`, and what the line must have.
+/// Arguments behind `coalesce in.pcap out.pcapng`, and text that the error must contain.
 const COALESCE: [(&[&str], &[&str]); 14] = [
     (&["--hold", "0ms"], &["--hold 0ms", "0ns is out of range: choose 1ns to 10s"]),
     (&["--hold", "5"], &["--hold", "\"5\" is not a time", "50us, 1ms or 2s"]),

@@ -1,5 +1,5 @@
-//! Two ports joined, as it is seen from outside: captures as ports, lines of JSON, the live view and
-//! metrics. What goes through live interfaces is tested elsewhere.
+//! Two ports joined, as it is seen from outside: captures as ports, lines of JSON, the live view and metrics. Traffic
+//! through live interfaces is tested elsewhere.
 
 use crate::folder::{Folder, Outcome, capture};
 use crate::support::linecard;
@@ -68,7 +68,7 @@ fn a_capture_goes_through_and_is_complete() {
         for way in ["unaccounted_ingress", "unaccounted_egress"] {
             assert_eq!(account["check"][way], 0, "{deployment}: {account}");
         }
-        // What was merged is cut again to as much as came, in number.
+        // Merged packets are segmented again into the original number.
         let text =
             folder.succeeds(&["coalesce", &format!("{deployment}.pcap"), "again.pcap", "--json"]);
         let again: Json = serde_json::from_str(&text).unwrap();
@@ -283,7 +283,7 @@ fn a_capture_of_live_packets_is_completed_without_rights() {
 
 /// Promise (Live interfaces): addresses and routes that `attach` moves are back after `kill -9`, too.
 ///
-/// What gives them back ignores signals to all processes of a service, and what is written to it later.
+/// The process that restores them ignores signals to all processes of a service, and later input.
 #[test]
 fn addresses_that_were_moved_are_given_back_however_it_ends() {
     let folder = Folder::new();

@@ -236,7 +236,7 @@ fn compressed_captures_are_read_and_written() {
         assert_eq!(folder.run(&arguments).code, Some(0), "{tool}");
         let attached = run(&["-dc", &format!("attached.pcap.{ending}")]).unwrap().stdout;
         assert_eq!(packets(&attached).len(), packets(&folder.read("in.pcap")).len(), "{tool}");
-        // What is left of a file that was cut is in the output.
+        // The intact part of a truncated file is in the output.
         let half = &packed.stdout[..packed.stdout.len() * 3 / 4];
         folder.write(&input, half);
         let outcome = folder.run(&["segment", &input, "cut.pcap"]);
@@ -254,13 +254,13 @@ fn one_flow_is_explained_packet_by_packet() {
     let text = folder.succeeds(&arguments);
     let title = "Flow 192.0.2.1:55090 to 192.0.2.2:5201, packet by packet";
     let lines: Vec<&str> = text.lines().skip_while(|line| *line != title).skip(1).collect();
-    // The flow has 46 packets; lines about what is let go come on top.
+    // The flow has 46 packets; lines about flushes come on top.
     let decided = |line: &&&str| line.contains(" B  ") && line.contains("+0.");
     assert_eq!(lines.iter().filter(decided).count(), 46, "{text}");
     let merged = lines.iter().filter(|line| line.ends_with("  merged")).count();
     let opened = lines.iter().filter(|line| line.contains("opens a merged packet")).count();
     assert!(merged > 30 && opened > 3, "{text}");
-    assert!(text.contains("let go 14 packets from #"), "{text}");
+    assert!(text.contains("flushed 14 packets from #"), "{text}");
     assert!(text.contains("(end-flag)") && text.contains("(no-payload)"), "{text}");
     let text = folder.succeeds(&[&arguments[..], &["--json"]].concat());
     let json: Json = serde_json::from_str(&text).unwrap();

@@ -54,7 +54,7 @@ fn a_full_standard_error() {
 fn a_full_disk() {
     let folder = Folder::with_capture("tcp4-bulk.pcap");
     std::fs::create_dir(folder.path("disk")).unwrap();
-    // What is on the disk afterwards goes to stdout.
+    // The state of the disk afterwards goes to stdout.
     let script = "mount -t tmpfs -o size=32k none disk || exit 99; \
                   printf precious > disk/old.pcapng; \
                   \"$1\" segment in.pcap disk/old.pcapng; old=$?; \

@@ -5,7 +5,7 @@ use crate::folder::Folder;
 use serde_json::Value as Json;
 use std::time::{Duration, Instant};
 
-/// What `linecard reproduce end2end100` prints: it changes only with what is transferred, when, and how.
+/// Output of `linecard reproduce end2end100`: it changes only with what is transferred, when, and how.
 const GOLDEN: &str = include_str!("end2end100.txt");
 
 /// The command of the experiment.
@@ -64,7 +64,7 @@ fn every_difference_has_its_reason() {
     }
 }
 
-/// A scenario that says something else gives something else, and that is no longer the paper's.
+/// A changed scenario gives other values, which are no longer the paper's.
 #[test]
 fn another_experiment_is_not_the_papers() {
     let folder = Folder::new();
@@ -115,7 +115,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_ne!(run("5"), run("6"));
 }
 
-/// What is lost is sent again, or repaired; nothing is, where nothing is lost.
+/// Lost packets are retransmitted, or repaired; nothing is, where nothing is lost.
 #[test]
 fn losses_are_repaired_or_sent_again() {
     let count = |found: &Json, key: &str| found["packets"][key].as_u64().unwrap();
@@ -211,8 +211,8 @@ fn a_transfer_that_stalls_is_given_up() {
 /// Promise (Transfer): Transfers over eight real veth lanes complete, with a lane that fails and
 /// returns, where network namespaces are allowed.
 ///
-/// Real lanes, where this process may make them. What they do depends on the machine's other work, so
-/// that this only sees that they work; docs/results/end2end100.md has the figures.
+/// Real lanes, where this process may make them. Their figures depend on the machine's load, so this test only checks
+/// that they work; docs/results/end2end100.md has the figures.
 #[test]
 fn real_lanes_carry_what_they_can_and_survive_a_cut() {
     let json = Folder::new().succeeds(&["reproduce", "end2end100", "--json"]);

@@ -2,7 +2,7 @@
 
 use linecard_io::capture::{Reader, Record};
 
-/// What must be equal of a packet.
+/// Fields of a packet that must be equal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) data: Vec<u8>,

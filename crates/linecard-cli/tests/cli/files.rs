@@ -54,7 +54,7 @@ fn input_that_is_compressed() {
     let folder = Folder::new();
     folder.write("a.pcap.xz", b"\xfd7zXZ\x00");
     refused_input(&folder, "a.pcap.xz", &["a.pcap.xz", "compressed with xz", "xz -dc"]);
-    // What is known, and damaged before anything could be read.
+    // A known format, damaged before the first packet.
     folder.write("a.pcap.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03");
     folder.write("a.zst", b"\x28\xb5\x2f\xfd\x04\x00");
     for name in ["a.pcap.gz", "a.zst"] {

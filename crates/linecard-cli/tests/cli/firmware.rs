@@ -83,8 +83,8 @@ fn an_image_is_looked_for_where_it_was_named() {
     folder.succeeds(&["model", "solve", "--rate", "40G", "--firmware", "mine.elf"]);
     let set = ["--set", "firmware.image=own.elf"];
     let run = [&["model", "run", "designs/s.toml"][..], &set].concat();
-    folder.refuses(2, &run, &["own.elf is not there", "\"best\""]);
-    // What cannot be looked at is not said to be missing.
+    folder.refuses(2, &run, &["own.elf does not exist", "\"best\""]);
+    // A path that cannot be examined is not reported as missing.
     let run = ["model", "run", "designs/s.toml", "--set", "firmware.image=mine.elf/own.elf"];
     folder.refuses(2, &run, &["mine.elf/own.elf: cannot be read", "Not a directory"]);
 }
@@ -149,7 +149,7 @@ fn a_device_says_why_it_refuses() {
         ),
         (
             0x0404_A023,
-            "at 0x30000040 is refused: neither a memory of the core nor a device is there",
+            "at 0x30000040 is refused: no memory of the core and no device is mapped there",
         ),
     ] {
         let folder = Folder::new();

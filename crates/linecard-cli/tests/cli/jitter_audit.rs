@@ -1,5 +1,5 @@
-//! `linecard jitter audit`: it reads, and changes only what it is told to, and puts it back after any
-//! end, `kill -9` included. What is changed here is an interface in a namespace of the test's own.
+//! `linecard jitter audit`: it reads, and changes only what it is told to, and puts it back after
+//! any end, `kill -9` included. The changed interface is in a namespace of the test.
 
 use crate::folder::{Folder, Outcome};
 use crate::support::linecard;
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const CHECKS: usize = 37;
-/// What is waited for on a busy machine.
+/// Longest wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Checks whose settings are the interface's own.
 const ONLY: &str = "rps,napi-defer,threaded-napi";
@@ -158,9 +158,9 @@ fn the_short_form_fits_a_screen() {
 fn wrong_arguments_are_refused() {
     let folder = Folder::new();
     folder.refuses(2, &["jitter", "audit", "--only", "no-such"], &["no-such", "rt-throttling"]);
-    folder.refuses(2, &["jitter", "audit", "--core", "9999"], &["core 9999 is not there"]);
+    folder.refuses(2, &["jitter", "audit", "--core", "9999"], &["core 9999 does not exist"]);
     let interface = ["jitter", "audit", "--interface", "nosuch"];
-    folder.refuses(2, &interface, &["interface nosuch is not there", "lo"]);
+    folder.refuses(2, &interface, &["interface nosuch does not exist", "lo"]);
     folder.refuses(1, &["jitter", "audit", "--effects", "none.json"], &["none.json"]);
     folder.write("bad.json", b"{}");
     folder.refuses(
@@ -205,7 +205,7 @@ fn without_rights_everything_is_read_and_nothing_changed() {
     };
     assert_eq!((read.code, read.stderr.as_str()), (Some(0), ""), "{read:?}");
     let applied = run(&["--apply"]).unwrap();
-    if applied.stderr.contains("nothing to change") {
+    if applied.stderr.contains("no setting that can be changed now") {
         linecard_testkit::skip("changes without rights", "this host has nothing to change");
         return;
     }
@@ -269,7 +269,7 @@ fn after_kill_9_the_next_start_puts_back_and_says_so() {
                 line.starts_with("linecard: left by a process that is dead: /sys/class/net/wire/"),
                 "{line}"
             );
-            assert!(line.contains("put back to \""), "{line}");
+            assert!(line.contains("restored to \""), "{line}");
         }
         assert_eq!(place.read(), before, "round {round}");
         assert!(!place.journals().exists());
@@ -315,7 +315,7 @@ fn what_is_kept_stays_until_it_is_rolled_back() {
     );
     assert_eq!(place.read(), before);
     let again = place.run(&["--rollback"]);
-    assert!(again.code == Some(0) && again.stderr.contains("nothing is kept"), "{again:?}");
+    assert!(again.code == Some(0) && again.stderr.contains("nothing to restore"), "{again:?}");
 }
 
 /// Promise (Jitter): A setting that somebody else has changed meanwhile is left alone, with a line
@@ -331,7 +331,7 @@ fn what_somebody_else_has_set_is_left_alone_with_exit_code_12() {
     signal(&child, "-INT");
     let outcome: Outcome = child.wait_with_output().unwrap().into();
     assert_eq!(outcome.code, Some(12), "{outcome:?}");
-    assert!(outcome.stderr.contains("not put back to \"20000\": it reads \"777\""), "{outcome:?}");
+    assert!(outcome.stderr.contains("not restored to \"20000\": it reads \"777\""), "{outcome:?}");
     let after = place.read();
     assert_eq!(after[1], "777\n");
     assert_eq!((&after[0], &after[2..]), (&before[0], &before[2..]));

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is waited for on a busy machine.
+/// Longest wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(50);
 /// A stream that is short and no burden.
 const SHORT: [&str; 4] = ["--count", "3000", "--period", "100us"];
@@ -78,7 +78,7 @@ fn is_done(outcome: &Outcome) -> bool {
     outcome.code == Some(0)
 }
 
-/// What a process has left of what others could see.
+/// Traces of a process that others could see.
 fn left_by(process: u32) -> Vec<String> {
     let folders = [&["/run/netns"][..], &INSTANCES].concat();
     let mine = format!("linecard-{process}-");
@@ -297,7 +297,7 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
     let same = nobody(&[&["ab", "aa"], &few[..]].concat()).unwrap();
     is_done(&same);
     let flat = same.stdout.replace('\n', " ");
-    assert!(flat.contains("no precedence") && flat.contains("No cable"), "{}", same.stdout);
+    assert!(flat.contains("no real-time priority") && flat.contains("No cable"), "{}", same.stdout);
     let none = nobody(&["ab", "napi-defer"]).unwrap();
     assert_eq!((none.code, none.stdout.as_str()), (Some(6), ""));
     one_line(&none.stderr, &["napi-defer", "No cable", "needs root"]);
@@ -433,7 +433,7 @@ fn changes_are_compared() {
     let (outcome, report) = compared(&folder, &[&["aa", "--report", "aa.html"], UNTRACED].concat());
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     let verdict = report["verdicts"]["aa"].as_str().unwrap();
-    assert_eq!(verdict, "no verdict: so few blocks cannot show an effect");
+    assert_eq!(verdict, "no verdict: too few blocks to show an effect");
     let effects = report["effects"].as_array().unwrap();
     assert_eq!(effects.len(), 4, "one for each figure: {report}");
     for effect in effects {
@@ -460,7 +460,7 @@ fn a_toggle_is_checked_for_having_taken_effect() {
     assert!(effects.iter().all(|effect| effect["value"]["took_effect"] == true), "{report}");
 }
 
-/// A setting of the host, put back however the test ends.
+/// A setting of the host, restored however the test ends.
 struct HugePages(String);
 
 impl HugePages {
@@ -541,7 +541,7 @@ fn a_setting_of_the_host_is_put_back_after_any_end() {
     next.env("LINECARD_JOURNALS", folder.path("journals"));
     let outcome: Outcome = next.output().unwrap().into();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    one_line(&outcome.stderr, &["left by a process that is dead", HUGE_PAGES, "put back"]);
+    one_line(&outcome.stderr, &["left by a process that is dead", HUGE_PAGES, "restored"]);
     assert!(setting.is_as_found());
     assert!(!folder.path("journals").exists());
 }
@@ -567,7 +567,7 @@ fn a_comparison_that_is_stopped_leaves_nothing() {
 const COMPARISONS: u64 = 40;
 const LEVEL: f64 = 0.05;
 
-/// Of so many, how few effects a true rate of 5 % exceeds less often than once in 500.
+/// The least number of effects, of all comparisons, that a true rate of 5 % exceeds less often than once in 500.
 fn allowed() -> u64 {
     let (mut probability, mut below) = ((1.0 - LEVEL).powi(40), 0.0);
     for found in 0..=COMPARISONS {

@@ -190,7 +190,7 @@ fn without_rights_what_needs_them_is_refused_in_one_line() {
     fs::set_permissions(folder.path("."), fs::Permissions::from_mode(0o755)).unwrap();
     fs::copy(linecard().get_program(), folder.path("linecard")).unwrap();
     let refused = |arguments: &[&str], part: &str| {
-        // What is not refused would run on.
+        // A command that is not refused would continue to run.
         let mut command = Command::new("timeout");
         command.args(["10", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]);
         command.arg(folder.path("linecard")).arg("jitter").args(arguments);

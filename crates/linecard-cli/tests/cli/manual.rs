@@ -1,9 +1,9 @@
 //! Every command line of the README and of docs/ does what it says.
 //!
-//! A command stands in a block that is indented, or fenced as `console`, and begins with `linecard`,
-//! `$ linecard` or `cargo run`. Blocks of one document are run in order by the shell, without rights, in a folder
-//! of its own with `scenarios/` and `testdata/`. What is shown below a `$` line has to be in its output, line by
-//! line; `…` stands for what is left out, and of a line that ends so what is before it counts.
+//! A command stands in a block that is indented, or fenced as `console`, and begins with `linecard`, `$ linecard` or
+//! `cargo run`. Blocks of one document are run in order by the shell, without rights, in a folder of its own with
+//! `scenarios/` and `testdata/`. The text below a `$` line must be in its output, line by line; `…` stands for what is
+//! left out, and of a line that ends so what is before it counts.
 //!
 //! Remarks before a block say what is otherwise:
 //!
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 /// The user without rights that every Linux has.
 const NOBODY: u32 = 65_534;
-/// What documents call captures of one's own.
+/// Names of the reader's own captures in documents.
 const OWN_CAPTURES: [(&str, &str); 4] = [
     ("trace.pcap", "tcp4-8flows.pcap"),
     ("tso.pcap", "tcp4-offload.pcap"),
@@ -45,7 +45,7 @@ struct Line {
     remarks: Remarks,
 }
 
-/// What is said before a block.
+/// The remark before a block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Remarks {
     /// A word of the lines that are not run, which is empty for all, and why.
@@ -79,7 +79,7 @@ impl Remarks {
 fn lines(text: &str) -> Vec<Line> {
     let mut found: Vec<Line> = Vec::new();
     let mut remarks = Remarks::default();
-    // What the fence says that this is in, and whether remarks have been for the block before.
+    // The language of the fence, and whether remarks belong to the previous block.
     let (mut fence, mut is_used): (Option<&str>, bool) = (None, false);
     for (at, row) in text.lines().enumerate() {
         if let Some(kind) = row.trim_start().strip_prefix("```") {
@@ -181,7 +181,7 @@ impl Place {
         let mut command = Command::new("timeout");
         command.args(["120", "bash", "-o", "pipefail", "-c", line]).current_dir(place);
         command.env("PATH", format!("{}/bin:{path}", place.display()));
-        // Calibrations and keys of whoever tests stay as they are.
+        // The calibrations and keys of the user who runs the tests stay unchanged.
         command.env("HOME", place).env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
         if is_root() {
             command.uid(NOBODY).gid(NOBODY);
@@ -194,7 +194,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
-/// What is wrong with a line that is run.
+/// The error of a line that is run.
 fn run(place: &Place, line: &Line) -> Result<(), String> {
     let output = place.shell(&line.text);
     let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
@@ -227,8 +227,7 @@ fn filled(word: &str) -> String {
     if is_open { format!("lc1{}", "a".repeat(52)) } else { word.to_owned() }
 }
 
-/// What is wrong with the options of a line that is not run: with `--help` behind them, they are read, and
-/// nothing is done.
+/// The error in the options of a line that is not run: with `--help` behind them, they are read, and nothing is done.
 fn parse(place: &Place, line: &Line) -> Result<(), String> {
     for part in parts(&line.text) {
         let words = part.split(' ').take_while(|word| !word.starts_with(['>', '<']));
@@ -307,8 +306,7 @@ fn wrong_commands_are_found() {
         found("    cat trace.pcap | linecard coalesce - out.pcapng --holt 1ms\n")
             .contains("--holt")
     );
-    let solve =
-        "```console\n$ linecard model solve --rate 100G --mtu 512\nWhat has to be carried\n…\n";
+    let solve = "```console\n$ linecard model solve --rate 100G --mtu 512\nRequired rate\n…\n";
     assert_eq!(found(&format!("{solve}  limit                  DMA\n```\n")), "");
     assert!(found(&format!("{solve}  limit                  line\n```\n")).contains("limit"));
 }

@@ -12,7 +12,7 @@ const SHORT: &str = "model = \"transmit\"\n[load]\nmessages = 2\nsize = 14600\n"
 
 /// The scenario, the place and what else the line must have.
 const WRONG: [(&str, &str, &[&str]); 22] = [
-    ("", "s.toml:", &["which model", "\"transmit\""]),
+    ("", "s.toml:", &["does not name its model", "\"transmit\""]),
     ("model = \"engine\"\n", "s.toml:1:", &["`model = \"engine\"`", "\"transmit\""]),
     ("model = 3\n", "s.toml:1:", &["text in quotes"]),
     ("model = \"transmit\"\n[cores]\ncount = 2\n", "s.toml:2:", &["unknown key `cores`", "core"]),
@@ -71,7 +71,7 @@ fn wrong_arguments_are_refused() {
         (&["sweep", "s.toml"], &["--vary"]),
         (&["sweep", "s.toml", "--vary", "core.mhz"], &["--vary core.mhz", "FROM..TO:STEP"]),
         (&["sweep", "s.toml", "--vary", "core.mhz=0..9"], &["0 is out of range"]),
-        (&["sweep", "s.toml", "--vary", "core.mhz=9..1"], &["FROM has to be at most TO"]),
+        (&["sweep", "s.toml", "--vary", "core.mhz=9..1"], &["FROM must be at most TO"]),
         (&["sweep", "s.toml", "--vary", "core.mhz=1..99999:0.001"], &["larger STEP"]),
         (&["sweep", "s.toml", "--vary", "firmware.image=a,b"], &["firmware.image", "\"best\""]),
         (&["sweep", "s.toml", "--vary", "load.mtu=512", "--threads", "0"], &["--threads 0"]),

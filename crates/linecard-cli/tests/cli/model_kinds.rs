@@ -44,7 +44,7 @@ fn the_scenarios_of_the_project_are_the_defaults() {
             |mut found: Json| found.as_object_mut().unwrap().remove("config").map(|_| found);
         assert_ne!(outcome(other), outcome(whole), "{kind}: {set}");
         let text = folder.succeeds(&["model", "run", "s.toml"]);
-        assert!(text.contains("what limits"), "{kind}: {text}");
+        assert!(text.contains("bottleneck"), "{kind}: {text}");
     }
 }
 
@@ -127,7 +127,7 @@ fn what_is_for_the_sending_side_says_so() {
     }
 }
 
-/// What the closed form answers: published sizes, and the fewest lanes that carry each Ethernet.
+/// Answers of the closed form: published sizes, and the fewest lanes that carry each Ethernet.
 #[test]
 fn a_link_says_what_it_carries() {
     let folder = Folder::new();
@@ -141,7 +141,7 @@ fn a_link_says_what_it_carries() {
     let at = |name: &str| &lanes.iter().find(|row| row["label"] == name).unwrap()["value"];
     assert_eq!((&at("10G")["gen3"], &at("800G")["gen1"]), (&2.into(), &Json::Null));
     assert_eq!(lanes.len(), 6);
-    // What is needed fills the link, and less does not.
+    // The required load fills the link, and less does not.
     let needed = found["reads"]["needed_in_flight"].as_u64().unwrap();
     for (tags, limit) in [(needed, "link"), (needed - 1, "requests in flight")] {
         let found = run(&folder, &["--set", &format!("reads.tags={tags}")]);

@@ -80,7 +80,7 @@ fn a_wrong_scenario_is_refused_where_it_stands() {
         (
             "gigabit-throughput",
             "[job.peaks]\nvary = [{ \"load.sessions\" = [] }]",
-            "give one value at least",
+            "give at least one value",
         ),
         (
             "gigabit-throughput",

@@ -1,4 +1,5 @@
-//! What packages take from the command besides itself: manual pages, completions, the listing of what is in it.
+//! Files that packages take from the command: manual pages, completions, the listing of what is in
+//! it.
 
 use crate::around::is_there;
 use crate::folder::Folder;

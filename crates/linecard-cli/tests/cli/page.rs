@@ -26,8 +26,8 @@ fn a_page_that_cannot_be_written_is_refused_before_the_job() {
     folder.write("busy.json", b"precious");
     let long = ["--seconds", "3600", "--report"];
     for (name, code, parts) in [
-        ("none/a.html", 1, ["--report: none/a.html", "no folder none", "make it first"]),
-        ("d.html", 1, ["d.html is not a file", "", "choose another name"]),
+        ("none/a.html", 1, ["--report: none/a.html", "no folder none", "create it first"]),
+        ("d.html", 1, ["d.html is not a regular file", "", "choose another name"]),
         ("a.pdf", 2, ["a.pdf names no page", "", "ends in .html"]),
         ("-", 2, ["- names no page", "", "ends in .html"]),
     ] {

@@ -38,7 +38,7 @@ fn a_pipe_that_pauses_gives_what_is_ready() {
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     input.write_all(&fs::read(capture("tcp4-8flows.pcap")).unwrap()).unwrap();
-    // The pipe stays open. A command that kept everything would make this wait for ever, and the
+    // The pipe stays open. A command that kept everything would make this wait forever, and the
     // guard below end it.
     let mut output = child.stdout.take().unwrap();
     let (send, receive) = std::sync::mpsc::channel();

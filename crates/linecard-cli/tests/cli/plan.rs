@@ -106,7 +106,7 @@ const WRONG: [(&str, &str, &[&str]); 17] = [
     ),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = [\"y\"]\n", ":17:", &["no stage \"y\""]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nbeside = [\"y\"]\n", ":17:", &["no stage \"y\""]),
-    ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = []\n", ":15:", &["x is joined to nothing"]),
+    ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = []\n", ":15:", &["x is not connected"]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\nafter = [\"x\"]\n", ":15:", &["cycle"]),
     ("[[stage]]\nname = \"x\"\neach = \"1ns\"\ninput = \"chunk\"\n", ":15:", &["x takes chunk"]),
     ("[[stage]]\nname = \"x\"\neach_cycles = 3.0\n", ":15:", &["clock_mhz"]),
@@ -243,7 +243,7 @@ fn a_transfer_is_planned_with_what_its_stages_cost() {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     one_line(&outcome.stderr, &["read@8896", "calibrate again"]);
     let text = folder.succeeds(&["calibrate", "--quick", "--only", "transfer", "--file", "c.json"]);
-    // What was there stays.
+    // Existing content is kept.
     for name in ["segment@1500", "read@1408", "seal@8896", "ack-rx@4096"] {
         assert!(text.contains(name), "no {name} in {text}");
     }
@@ -256,7 +256,8 @@ fn a_transfer_is_planned_with_what_its_stages_cost() {
     folder.refuses(2, &["plan", "--verify", "transfer", "--payload", "1500"], &["choose 1408"]);
 }
 
-/// Who may not have a core alone measures pinned to it, which must not be taken for the machine.
+/// Without a core of its own, the measurement is pinned to one, which must not be taken for the
+/// whole machine.
 #[test]
 fn a_calibration_without_rights_knows_all_cores() {
     if !is_there("setpriv", "a calibration without rights") {

@@ -1,4 +1,4 @@
-//! What the host can do, as it is said with all rights, with few and with none.
+//! Capabilities of the host, as reported with all privileges, with few and with none.
 
 use crate::around::is_there;
 use crate::folder::{Folder, Outcome};
@@ -71,7 +71,7 @@ fn whoever_asks_is_answered() {
         let lines = lacking.filter(|line| line["label"] == kind).count();
         assert!(usable || lines > 0, "{kind} cannot be used, and nothing says why");
     }
-    assert!(text.contains("is tried when opened"), "{text}");
+    assert!(text.contains("is tested when the port is opened"), "{text}");
     assert!(folder.names().is_empty());
 }
 
@@ -129,7 +129,7 @@ fn without_rights_the_ones_that_lack_are_named() {
         assert_eq!(found["kinds"][kind]["usable"], false, "{kind}");
         let says = |line: &&Json| line["label"] == kind;
         let line = lacking.iter().find(says).unwrap()["value"].as_str().unwrap();
-        // A kernel without it is no matter of rights.
+        // A kernel without it is not a matter of privileges.
         let named = line.contains("no permission") && line.contains(right);
         assert!(!line.contains('\n') && (named || line.contains("lacks")), "{kind}: {line}");
     }

@@ -4,7 +4,7 @@ use crate::around::is_there;
 use crate::folder::{Folder, Outcome};
 use serde_json::Value as Json;
 
-/// What makes `papers/lro-npu.toml` as short as can be.
+/// Settings that make `papers/lro-npu.toml` as short as possible.
 const SHORT: &str = r#"
 [live.cable]
 port = "packet"
@@ -134,7 +134,7 @@ fn what_is_wrong_is_said_in_one_line() {
     folder.refuses(2, &["reproduce", "nothing"], &["nothing", "lro-npu"]);
 }
 
-/// A reason explains so much and no more: with eight clients in place of six, bursts are long.
+/// A reason has a limit: with eight clients in place of six, bursts are long.
 #[test]
 fn a_difference_beyond_its_reason_fails() {
     let folder = Folder::new();

@@ -16,7 +16,7 @@ fn number(json: &Json, section: &str, key: &str) -> u64 {
     json[section][key].as_u64().unwrap_or_else(|| panic!("no {section}.{key} in {json}"))
 }
 
-/// What must hold of any run: nothing appears, nothing vanishes unaccounted.
+/// Invariants of any run: nothing appears, nothing vanishes unaccounted.
 fn balanced(json: &Json) {
     let lanes = json["lanes"].as_object().unwrap();
     let of_lane = |key: &str| key.starts_with("lane_");
@@ -41,7 +41,7 @@ fn the_default_ends_with_an_account() {
         "bit/s",
         "Time per packet on the lanes, by stage",
         "mean aggregate",
-        "Why held packets were let go",
+        "Why held packets were flushed",
         PROMISE,
     ] {
         assert!(text.contains(part), "no \"{part}\" in:\n{text}");

@@ -64,7 +64,7 @@ fn a_scenario_that_is_not_there() {
     folder.refuses(1, &["run", "d.toml"], &["d.toml", "directory"]);
 }
 
-/// What the command line overrules is not blamed on the file.
+/// Values that the command line overrides are not reported as errors of the file.
 #[test]
 fn the_one_who_said_it_is_blamed() {
     let folder = Folder::new();

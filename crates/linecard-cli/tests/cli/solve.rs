@@ -43,7 +43,8 @@ fn edges_are_confirmed_by_runs_below_and_above() {
     }
 }
 
-/// Widths and numbers around those that were asked for, each with a clock or with the reason why there is none.
+/// Widths and numbers around the given ones, each with a clock or with the reason why there is
+/// none.
 #[test]
 fn other_designs_are_those_around_the_one_asked_for() {
     let found = solve(&["--rate", "1600G", "--bus", "1024"]);
@@ -173,7 +174,7 @@ fn a_ladder_climbs_and_runs_agree() {
     );
     // A ladder that is cut off says so.
     let cut = folder.succeeds(&["model", "ladder", "s.toml", "--rate", "1600G", "--steps", "2"]);
-    assert!(cut.contains("2 steps end at") && cut.contains("--steps takes more"), "{cut}");
+    assert!(cut.contains("2 steps end at") && cut.contains("choose more with --steps"), "{cut}");
     let refused = ["model", "ladder", "s.toml", "--set", "bus.policy=interleave"];
     folder.refuses(2, &refused, &["bus.policy", "run the firmware"]);
 }

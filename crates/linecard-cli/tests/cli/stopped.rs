@@ -47,7 +47,8 @@ fn stopped(folder: &Folder, signal: &str, arguments: &[&str]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What can be caught ends it with its account, the documented code and a line, and removes the incomplete output.
+/// A signal that can be caught ends it with its statistics, the documented code and a line, and
+/// removes the incomplete output.
 fn stopped_by(signal: &str, command: &str, existing: bool) {
     let caught = signal != "KILL";
     let folder = Folder::new();
@@ -80,7 +81,7 @@ fn a_part_is_kept_on_request_and_is_a_whole_capture() {
     let arguments = ["coalesce", "-", "out.pcapng", "--json", "--keep-partial"];
     let outcome = Outcome::from(stopped(&folder, "INT", &arguments));
     assert_eq!(outcome.code, Some(130), "{outcome:?}");
-    one_line(&outcome.stderr, &["stopped by SIGINT", "out.pcapng has what was read until then"]);
+    one_line(&outcome.stderr, &["stopped by SIGINT", "out.pcapng has the packets read until then"]);
     assert_eq!(folder.names(), ["out.pcapng"]);
     let account: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
     let read = account["merging"]["packets_in"].as_u64().unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a probe has found in a page.
+/// Findings of a probe in a page.
 #[derive(Debug)]
 pub(crate) struct Found(pub(crate) serde_json::Value);
 

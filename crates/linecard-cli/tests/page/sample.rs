@@ -186,7 +186,7 @@ fn report() -> Report {
     report
 }
 
-/// What a name might be.
+/// A possible name.
 const EVIL: &str = "</script></style></title><script>window.evil=1</script><b class=evil>\
                     <img src=x onerror='window.evil=1'>\" onload=\"window.evil=1";
 

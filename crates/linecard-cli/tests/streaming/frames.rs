@@ -3,7 +3,7 @@
 /// Ethernet, IPv4, TCP without options.
 pub(crate) const HEADERS: usize = 14 + 20 + 20;
 
-/// What comes next, and where every flow is.
+/// The next packet, and the state of every flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Frames {
     /// Flows that take turns.

@@ -16,7 +16,7 @@ use linecard_testkit::{is_long, say};
 use peak::{Peak, feed};
 use std::sync::{Mutex, MutexGuard};
 
-/// What is promised.
+/// The promised limit.
 const LIMIT: u64 = 100_000_000;
 /// Of the hostile captures, which only have to be longer than memory may become.
 const HOSTILE: u64 = 250_000_000;
@@ -72,7 +72,7 @@ fn a_long_capture() {
     }
 }
 
-/// No time passes, so that no timer ever lets go.
+/// No time passes, so that no timer expires.
 #[test]
 fn all_timestamps_equal() {
     let _alone = alone();
@@ -104,7 +104,7 @@ fn a_million_flows() {
     assert!(packets >= 2_000_000, "{packets}");
 }
 
-/// Feeds a pcapng section whose blocks `next` writes, until so many bytes are through.
+/// Feeds a pcapng section whose blocks `next` writes, until this many bytes are through.
 fn section(what: &str, bytes: u64, mut next: impl FnMut(&mut Section) + Send) {
     let mut section = Section::new();
     let mut left = bytes;
@@ -120,8 +120,9 @@ fn section(what: &str, bytes: u64, mut next: impl FnMut(&mut Section) + Send) {
     below_limit(what, &peaks);
 }
 
-/// Large packets, which wait behind a small one, in turns with crowds of small ones, so many that
-/// another part of the buffers kept for reuse is used each time: they must not all become large.
+/// Large packets, which wait behind a small one, in turn with bursts of small ones, of such number
+/// that another part of the buffers kept for reuse is used each time: they must not all become
+/// large.
 #[test]
 fn large_and_small_in_turns() {
     let _alone = alone();
@@ -135,7 +136,7 @@ fn large_and_small_in_turns() {
         for _ in 0..if round % 2 == 0 { 0 } else { 240 } {
             section.packet(&large, &[]);
         }
-        // Everything held is let go.
+        // Everything held is flushed.
         section.seconds += 20;
         round += 1;
     });
@@ -154,7 +155,7 @@ fn large_blocks_behind_a_held_packet() {
     });
 }
 
-/// What a packet carries in options is memory as well.
+/// The options of a packet take memory as well.
 #[test]
 fn large_options_behind_a_held_packet() {
     let _alone = alone();
@@ -178,7 +179,8 @@ fn different_options_for_every_packet() {
     });
 }
 
-/// Trails that send every segment far behind: `segment` alone has to bound what waits.
+/// Segment metadata that puts every segment far behind: `segment` alone must bound the packets that
+/// wait.
 #[test]
 fn segments_that_claim_to_belong_far_behind() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! What there is around the command: the workspace, and other programs.
+//! Environment of the command: the workspace, and other programs.
 
 use std::process::{Command, Stdio};
 

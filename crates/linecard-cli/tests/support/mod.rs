@@ -1,4 +1,4 @@
-//! What all tests of the command share: the command, and a loud way to say what is skipped.
+//! Common code of all tests of the command: the command, and a loud way to say what is skipped.
 
 use std::process::Command;
 

@@ -1,8 +1,8 @@
 //! tshark as an independent witness: what `coalesce` and `segment` write has no bad checksum and
 //! no malformed packet that was not there before, and what comes back is what went in.
 //!
-//! Every capture is converted and compared in every run. What is equal byte for byte needs no
-//! witness, so tshark is shown the outputs in which packets were merged: of the real captures a
+//! Every capture is converted and compared in every run. Outputs that are equal byte for byte need
+//! no witness, so tshark reads the outputs in which packets were merged: of the real captures a
 //! sample in the normal run, all with `LINECARD_LONG=1`. The real captures are found at
 //! `LINECARD_CAPTURES`, or beside the project.
 //!
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use tshark::{Fault, Verdict};
 
-/// Of the real captures with merged packets, so many are shown to tshark in the normal run.
+/// Number of real captures with merged packets that the normal run shows to tshark.
 const SAMPLE: usize = 100;
 /// tshark takes most of the time; the machines of the tests have two cores.
 const THREADS: usize = 2;
@@ -142,7 +142,7 @@ fn tshark_finds_nothing_new_in_tunnels() {
     }
 }
 
-/// What comes back from `segment` is equal byte for byte, but tshark may read it, too.
+/// The output of `segment` is equal byte for byte, but tshark may read it, too.
 #[test]
 fn tshark_reads_what_comes_back_as_what_went_in() {
     if !is_there("tshark", "the independent witness") {

@@ -1,4 +1,4 @@
-//! What tshark says of each packet of a capture.
+//! Verdict of tshark on each packet of a capture.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 /// Checksum fields of tshark have this value when they are wrong.
 const BAD: &str = "0";
 
-/// What can be wrong with a packet.
+/// Faults of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     IpChecksum,
@@ -64,8 +64,8 @@ impl Verdict {
         Self(text.lines().map(seen).collect())
     }
 
-    /// What is wrong here and was not in the packets that it comes from: `origins` has, for each
-    /// packet, the numbers of those, from 0.
+    /// Faults that the original packets do not have: `origins` has, for each packet, the numbers of
+    /// those, from 0.
     pub(crate) fn complaints(&self, before: &Self, origins: &[Vec<usize>]) -> Vec<String> {
         if self.0.len() != origins.len() {
             return vec![format!("tshark sees {} of {} packets", self.0.len(), origins.len())];

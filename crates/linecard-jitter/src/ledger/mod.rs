@@ -42,7 +42,7 @@ pub struct Spike {
 pub struct Charge {
     /// Stage the packet was in.
     pub stage: Stage,
-    /// What held it up there.
+    /// The cause of its delay there.
     pub cause: Cause,
     /// Duration.
     pub ns: u64,

@@ -2,7 +2,7 @@
 //! one.
 //!
 //! Source: Toussaint, Hawari, Clausen, "Chasing Linux Jitter Sources for Uncompressed Video", 2018,
-//! section IV. What this host cannot do as the paper did is done in another way and marked
+//! section IV. Conditions of the paper that this host cannot provide are emulated and marked
 //! *emulated*, or marked as not testable here.
 
 use super::session::{Conditions, Receive};
@@ -48,7 +48,7 @@ pub enum Fidelity {
     NotHere(&'static str),
 }
 
-/// What an experiment runs.
+/// Runs of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setup {
     /// The busy loop.

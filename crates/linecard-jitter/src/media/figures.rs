@@ -28,7 +28,7 @@ const LEAP_NS: u64 = 37_000_000_000;
 /// All figures of one flow.
 #[derive(Debug, Clone)]
 pub struct Figures {
-    /// What the flow carries.
+    /// Payload type of the flow.
     pub kind: Kind,
     /// Loss and order; plain UDP has no sequence numbers, so only the number of packets.
     pub order: Order,

@@ -10,8 +10,8 @@ use super::flow::{Packet, by_number};
 use crate::stats::sorted::Sorted;
 use alloc::vec::Vec;
 
-/// A flow of plain UDP or RTP is even only if 95 % of its packets are within so many periods, and this
-/// share of its span, of an even schedule …
+/// A flow of plain UDP or RTP is even only if 95 % of its packets are within this many periods, and
+/// this share of its span, of an even schedule …
 const EVEN_PERIODS: f64 = 20.0;
 const EVEN_SHARE: f64 = 0.01;
 /// … its median gap is within this share of the period …

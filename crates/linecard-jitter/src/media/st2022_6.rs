@@ -50,7 +50,7 @@ pub struct Format {
 
 /// There is no such format.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("no format `{name}`: known are {}", names())]
+#[error("unknown format `{name}`: choose one of {}", names())]
 pub struct UnknownFormat {
     /// The requested name.
     pub name: String,

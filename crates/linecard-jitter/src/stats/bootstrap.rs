@@ -111,7 +111,7 @@ mod tests {
             by_block += u32::from(caught(100, &mut rng));
             by_sample += u32::from(caught(1, &mut rng));
         }
-        // 95 % asked for; the bootstrap of a short series falls a little short of it.
+        // 95 % requested; the bootstrap of a short series falls a little short of it.
         assert!(by_block >= 172, "{by_block} of {runs}");
         assert!(by_sample <= 140, "{by_sample} of {runs}");
     }

@@ -152,7 +152,7 @@ mod tests {
 
     /// Promise (Jitter): The interval of a quantile covers it at least as often as it says.
     ///
-    /// The exact coverage, by summing the binomial, is never below what was asked for.
+    /// The exact coverage, by summing the binomial, is never below the requested one.
     #[test]
     fn coverage_is_at_least_the_confidence() {
         for n in 1..120_u64 {

@@ -1,4 +1,4 @@
-//! What occupied each core over time: threads, and what interrupts them, exclusively.
+//! Occupation of each core over time: threads, and what interrupts them, exclusively.
 //!
 //! At any time, a core has exactly one occupant: a thread (or the idle loop), interrupted by a
 //! softirq, that by an interrupt, that by a timer function. Time is charged to the innermost one.
@@ -13,7 +13,7 @@ const MAX_DEPTH: usize = 8;
 /// The interrupt in which timer functions run.
 const LOCAL_TIMER: Occupant = Occupant::Vector(Vector::LocalTimer);
 
-/// What occupies a core.
+/// The thread, interrupt or idle state that occupies a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Occupant {
     /// Unknown: no event of this core was seen before.

@@ -27,7 +27,7 @@ pub struct Gate {
     pub name: &'static str,
     /// Whether it holds.
     pub passes: bool,
-    /// What was found, with figures.
+    /// The finding, with figures.
     pub found: Cow<'static, str>,
 }
 
@@ -81,7 +81,7 @@ pub fn of_ends(measured: &Measured) -> Vec<Gate> {
     );
     let strange = numbers.len() - came;
     let known =
-        Gate::new("known", strange == 0, format!("{strange} packets came that nobody sent"));
+        Gate::new("known", strange == 0, format!("{strange} packets arrived that were not sent"));
     let early = measured.arrivals.iter().filter(|arrival| {
         let sent_ns =
             usize::try_from(arrival.sequence).ok().and_then(|at| measured.sent_ns.get(at));
@@ -89,7 +89,7 @@ pub fn of_ends(measured: &Measured) -> Vec<Gate> {
     });
     let early = early.count();
     let clock =
-        Gate::new("clock", early == 0, format!("{early} packets came before they were sent"));
+        Gate::new("clock", early == 0, format!("{early} packets arrived before they were sent"));
     [complete, known, clock].into()
 }
 
@@ -109,7 +109,8 @@ pub fn of_trace(trace: &Trace, joined: &Joined, ledger: &Ledger) -> Vec<Gate> {
         "counts",
         off as f64 <= in_socket as f64 * (1.0 - JOINED),
         format!(
-            "the trace saw {} packets come up and {} of them in no socket, the application had {} and its \
+            "the trace saw {} packets received and {} of them in no socket, the application had \
+             {} and its \
              socket refused {}",
             counts.received, counts.unmatched, counts.arrived, counts.refused
         ),

@@ -5,7 +5,7 @@ use crate::trace::Vector;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// What to change to remove this cause on the core where it was found; `None` if nothing can be
+/// The setting that removes this cause on the core where it was found; `None` if nothing can be
 /// changed. Commands are for a root shell; `linecard jitter audit` gives more detail.
 #[must_use]
 pub fn remedy(cause: Cause, core: u16) -> Option<String> {
@@ -24,7 +24,7 @@ pub fn remedy(cause: Cause, core: u16) -> Option<String> {
             "let others leave core {core} alone: isolcpus={core}, and threads of this process elsewhere"
         ),
         Cause::Vector(Vector::IrqWork) => {
-            format!("take profilers and tracers off core {core}: they leave it work")
+            format!("keep profilers and tracers off core {core}: they cause work on it")
         }
         Cause::Softirq(9) => {
             format!("move RCU's work: rcu_nocbs={core} on the kernel's command line")
@@ -33,7 +33,8 @@ pub fn remedy(cause: Cause, core: u16) -> Option<String> {
             format!("move other traffic's interrupts and RPS off core {core}: /proc/irq, rps_cpus")
         }
         Cause::Thread(_) => format!(
-            "keep others off core {core}: isolcpus={core}, or run what belongs there under SCHED_FIFO (chrt -f 50)"
+            "keep other threads off core {core}: isolcpus={core}, or run its own thread under \
+             SCHED_FIFO (chrt -f 50)"
         ),
         Cause::Throttled(_) => {
             "lift the limit: kernel.sched_rt_runtime_us=-1, the deadline fair server of Linux 6.12 \
@@ -52,7 +53,7 @@ pub fn remedy(cause: Cause, core: u16) -> Option<String> {
         }
         Cause::Batch => "poll more often or send more evenly: packets come in bursts".to_string(),
         Cause::Signal => {
-            "receive on the core whose interrupt it is: without RPS, the receiver on the \
+            "receive on the core that handles the interrupt: without RPS, the receiver on the \
              same core"
                 .to_string()
         }

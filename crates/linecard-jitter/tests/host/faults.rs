@@ -9,7 +9,7 @@ const SEEDS: u64 = 100;
 
 type Fault = fn(&mut Host, &mut Rng);
 
-/// What can go wrong, and which gates may say so.
+/// Faults, and the gates that may report them.
 const FAULTS: [(&str, &[&str], Fault); 11] = [
     ("the tracer says that it lost records", &["records"], |host, rng| {
         host.trace.lost = 1 + rng.below(1_000);
@@ -64,7 +64,7 @@ const FAULTS: [(&str, &[&str], Fault); 11] = [
             .sink
             .map(|seat| PinnedThread { thread: 9_000 + rng.below(99) as u32, ..seat });
     }),
-    ("packets came that nobody sent", &["known"], |host, rng| {
+    ("packets arrived that were not sent", &["known"], |host, rng| {
         let last = host.measured.arrivals.len() - 1;
         host.measured.arrivals[last].sequence += 1_000 + rng.below(1_000);
     }),

@@ -17,7 +17,7 @@ const FUNCTION: u64 = 0xFFFF_8000_1234;
 pub(crate) struct Host {
     pub(crate) trace: Trace,
     pub(crate) measured: Measured,
-    /// Who has which core from when on; the last one for ever.
+    /// The thread on each core from a time on; the last one stays.
     pub(crate) truth: [Vec<(u64, Occupant)>; 2],
     /// Beginnings of the stages of each packet.
     pub(crate) ways: Vec<[u64; 8]>,
@@ -27,7 +27,7 @@ pub(crate) struct Host {
 pub(crate) struct HostConfig {
     pub(crate) packets: u64,
     pub(crate) period_ns: u64,
-    /// One packet in so many is held up, at some stage.
+    /// One packet in this many is delayed, at some stage.
     pub(crate) late: u64,
     /// Times between what comes and goes on a core.
     pub(crate) calm_ns: u64,
@@ -164,8 +164,8 @@ fn ways(wish: &HostConfig, schedule: Schedule, rng: &mut Rng) -> Vec<[u64; 8]> {
     ways
 }
 
-/// What a tracer sees of a packet's way on core 1. Its reader is on its core all the time, so that it has
-/// the packet as soon as that is in the socket.
+/// Events of a packet's path that a tracer sees on core 1. Its reader is on its core all the time,
+/// so that it has the packet as soon as that is in the socket.
 fn show_packet(sequence: u64, way: &[u64; 8], events: &mut Vec<Event>) {
     let mut push = |core, at_ns, what| events.push(Event { at_ns, core, what });
     push(0, way[2], EventKind::Transmit { sequence });

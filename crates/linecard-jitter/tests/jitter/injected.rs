@@ -1,4 +1,4 @@
-//! Sources of jitter, switched on at known times: who is found to have made which packet late.
+//! Sources of jitter, switched on at known times: the cause that is found for each late packet.
 
 use crate::lab::{TRIES, cable, calm, traced};
 use crate::sys::set_segment;
@@ -24,7 +24,7 @@ const EVERY_NS: u64 = 10_000_000;
 /// Injections, from so long after the call on.
 const BEGIN_NS: u64 = 250_000_000;
 const INJECTIONS: u64 = 100;
-/// What an injection leaves behind is over after this.
+/// The after-effects of an injection end after this.
 const AFTERMATH_NS: u64 = 60_000;
 /// Beyond SINK's class, so that it is displaced.
 const ABOVE: u8 = 90;
@@ -49,7 +49,7 @@ fn score(
     let trace = outcome.trace.as_ref().ok()?;
     let ledger = Ledger::of(trace, &outcome.measured);
     let (mut inside, mut found, mut named) = (0_usize, 0_usize, 0_usize);
-    // What was late in the sender's hands already is no matter of the sink's core.
+    // Packets that were late at the sender are not attributed to the sink's core.
     let of_receiver = |spike: &&Spike| spike.charges[0].stage > Stage::Send;
     for spike in ledger.spikes.iter().filter(of_receiver) {
         let overlaps =
@@ -164,7 +164,7 @@ fn a_pinned_thread_is_found() {
 #[test]
 fn a_timer_storm_is_found() {
     const STORM: usize = 120;
-    // They take about a microsecond each. What comes later is not theirs.
+    // They take about a microsecond each. Later packets are not affected by them.
     const STORM_NS: u64 = 100_000;
     let inject = |_: &TestNetwork, over: &AtomicBool| {
         let storms = (files() / STORM).min(INJECTIONS as usize) as u64;

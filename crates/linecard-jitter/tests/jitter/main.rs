@@ -1,7 +1,7 @@
 //! The jitter lab on the real kernel: known causes of delay, made on purpose, have to be found again.
 //!
-//! Needs root (namespaces, real-time classes, BPF) and two cores; without, each test says that it was
-//! skipped, and why. What is asserted is who is to blame, never how long it took.
+//! Needs root (namespaces, real-time classes, BPF) and two cores; without, each test says that it
+//! was skipped, and why. Tests assert the cause, never the duration.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
 

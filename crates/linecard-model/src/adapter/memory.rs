@@ -32,7 +32,8 @@ pub enum Side {
 /// An access that lies completely in neither window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "an access of {len} bytes at {address:#x} lies in no window: check what was described to the device"
+    "an access of {len} bytes at {address:#x} lies in no window: check the descriptors given to \
+     the device"
 )]
 pub struct Fault {
     /// Its address.

@@ -9,11 +9,11 @@ use std::{fmt, io};
 pub struct FirmwareError {
     /// The file.
     pub name: String,
-    /// What is wrong with it.
+    /// The error.
     pub what: Refusal,
 }
 
-/// What is wrong with a file.
+/// The error of a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -27,7 +27,7 @@ pub enum Refusal {
         bytes: u64,
     },
     /// Not an ELF file.
-    #[error("not an ELF file: give what the linker wrote, not a raw image or source")]
+    #[error("not an ELF file: give the output of the linker, not a raw image or source")]
     NotElf,
     /// A program for wider registers.
     #[error("an ELF file of 64 bits, for {0}: compile for riscv32, -march=rv32i -mabi=ilp32")]
@@ -45,7 +45,7 @@ pub enum Refusal {
     #[error("uses compressed instructions: compile with -march=rv32i, without c")]
     Compressed,
     /// Floating-point registers.
-    #[error("passes floats in registers that the core has not: compile with -mabi=ilp32")]
+    #[error("passes floats in registers that the core does not have: compile with -mabi=ilp32")]
     FloatAbi,
     /// A segment outside of both memories.
     #[error(
@@ -66,7 +66,7 @@ pub enum Refusal {
     #[error("begins at {0:#010x}, where it has no code: define _start, or link with -e SYMBOL")]
     Entry(u64),
     /// The file is truncated.
-    #[error("truncated: its header speaks of {wanted} bytes, there are {there}")]
+    #[error("truncated: its header describes {wanted} bytes, the file has {there}")]
     Truncated {
         /// The least length according to its header.
         wanted: u64,

@@ -59,7 +59,7 @@ pub(super) struct Sender {
     pub(super) counters: Counters,
 }
 
-/// What a sender has done.
+/// Counters of a sender.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) syns: u64,

@@ -268,7 +268,7 @@ pub struct Client {
     #[default(64)]
     #[garde(range(min = 0, max = 1_024))]
     pub connections: u32,
-    /// connections that are made beside them and send nothing
+    /// connections that are opened beside them and send nothing
     #[garde(range(min = 0, max = 1_024))]
     pub idle_connections: u32,
     /// from one connection's first SYN to the next one's, idle ones last
@@ -312,10 +312,10 @@ pub struct Client {
     #[default(6)]
     #[garde(range(min = 1, max = 100))]
     pub syn_tries: u32,
-    /// one frame in so many comes with a bit wrong
+    /// one frame in this many arrives with a flipped bit
     #[garde(range(min = 1, max = 1 << 30))]
     pub corrupt_every: Maybe<u32>,
-    /// one frame in so many comes behind the next
+    /// one frame in this many arrives after the next
     #[garde(range(min = 1, max = 1 << 30))]
     pub swap_every: Maybe<u32>,
 }

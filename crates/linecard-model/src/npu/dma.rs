@@ -152,7 +152,7 @@ mod tests {
                     .map(|discipline| share(discipline, load));
             println!("load {load} %: stack {stack:.3} (1/load {expected:.3}), turns {turns:.3}");
             assert!((stack - expected).abs() < 0.03 * expected, "{load}: {stack}");
-            // What one queue serves has waited for longer than anybody does.
+            // A request of one queue has waited longer than any other.
             assert_eq!(fifo, 0.0);
             // Ten of thirteen threads are not busy.
             assert!((turns - 10.0 / 13.0).abs() < 0.02, "{load}: {turns}");

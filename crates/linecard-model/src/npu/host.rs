@@ -12,7 +12,7 @@ use linecard::packet::checksum::Sum;
 use linecard::packet::header::tcp_flags::{ACK, FIN, SYN};
 use linecard::packet::{ChecksumState, Packet};
 
-/// What became of the bytes that reached the host, and what it has done.
+/// Fate of the bytes that reached the host, and the host's counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Packets from the unit, merged ones counted once: each raises an interrupt.

@@ -1,4 +1,4 @@
-//! What a run came to, in numbers that add up.
+//! Counters of a run, which add up.
 
 use super::host;
 use super::stream::Digest;
@@ -57,7 +57,7 @@ impl Drops {
     }
 }
 
-/// What the client has done.
+/// Counters of the client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClientFigures {
     /// Connections made, as the client sees it.
@@ -80,7 +80,7 @@ pub struct ClientFigures {
     pub timeouts: u64,
 }
 
-/// What the DMA engine has done.
+/// Counters of the DMA engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DmaFigures {
     /// Requests made: one for each packet in a merged one.
@@ -102,7 +102,7 @@ pub struct DmaFigures {
 pub struct Outcome {
     /// How long it lasted.
     pub duration: Ps,
-    /// What the client has done.
+    /// Counters of the client.
     pub client: ClientFigures,
     /// Packets that came over the link.
     pub sent: Amount,
@@ -116,9 +116,9 @@ pub struct Outcome {
     pub duplicates: u64,
     /// See [`Outcome::duplicates`].
     pub corrupt: u64,
-    /// What the host has done.
+    /// Counters of the host.
     pub host: host::Figures,
-    /// What the DMA engine has done.
+    /// Counters of the DMA engine.
     pub dma: DmaFigures,
     /// Acknowledgments on the host's behalf.
     pub active_acks: u64,
@@ -159,7 +159,7 @@ impl Outcome {
             && self.duplicates + self.corrupt == self.dropped.discarded.packets
     }
 
-    /// Time that DMA requests asked for, per time that there was.
+    /// Requested time of the DMA engine, as a share of the run.
     #[must_use]
     pub fn dma_load(&self) -> f64 {
         self.dma.offered.as_secs_f64() / self.duration.as_secs_f64()

@@ -1,4 +1,4 @@
-//! What connections send: bytes that are known at every position, and a digest of what arrived.
+//! Data of connections: bytes that are known at every position, and a digest of what arrived.
 
 use alloc::vec;
 use alloc::vec::Vec;

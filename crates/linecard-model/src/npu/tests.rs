@@ -9,7 +9,7 @@ use std::println;
 
 const MS: u64 = 1_000_000;
 
-/// What 13 threads carry when each takes 32.0 µs for 1,460 bytes.
+/// Rate of 13 threads that take 32.0 µs for 1,460 bytes each.
 const PLATEAU: f64 = 13.0 * 1_460.0 * 8.0 / 32.0e-6;
 
 /// Runs it; nothing may be uncounted.
@@ -24,7 +24,7 @@ fn span(seed: u64, from_ms: u64, to_ms: u64) -> Run {
     Run { seed, warm_up: Duration::from_ms(from_ms), duration: Duration::from_ms(to_ms) }
 }
 
-/// Figure 13 with so many connections, measured for 20 ms once windows are full.
+/// Figure 13 with this many connections, measured for 20 ms once windows are full.
 fn figure_13(connections: u32, seed: u64, npu: Npu) -> Config {
     let warm_up_ms = if npu.merge.0 { 8 } else { 30 };
     Config {
@@ -128,7 +128,7 @@ fn a_stack_starves_connections_that_come_later() {
         let [stack, fifo, turns] = all.map(|discipline| seen(discipline, load));
         assert!(stack.0 < turns.0 && stack.1 < turns.1, "{load}: {stack:?}, {turns:?}");
         assert!(fifo.0 <= turns.0, "{load}: {fifo:?}, {turns:?}");
-        // A queue that has grown for long is no better: at 400 % what it serves is too late.
+        // A queue that has grown for long does not help: at 400 % what it serves is too late.
         assert!(load > 200 || stack.0 < fifo.0, "{load}: {stack:?}, {fifo:?}");
     }
     // Merged packets ask for 44 transfers or more at once, and then for a long time for none: a SYN
@@ -153,7 +153,7 @@ fn held_back(active_ack: ActiveAck, idle_floor_ns: u64) -> Config {
     }
 }
 
-/// Section V.C. The paper's own timer (IV.E) would let go after ten intervals, long before the
+/// Section V.C. The paper's own timer (IV.E) would flush after ten intervals, long before the
 /// sender's fires: what it describes needs one that waits for longer.
 #[test]
 fn without_active_ack_the_sender_waits_for_its_timer() {

@@ -21,7 +21,8 @@ pub struct Config {
     /// The stream.
     #[garde(dive)]
     pub load: Load,
-    /// Times of the stages: least time and how much more at most; if more comes once in so many, that number and how much.
+    /// Times of the stages: the least time, and the largest addition; for a rare addition, one in
+    /// how many packets has it, and its size.
     #[garde(dive)]
     pub stage: Stages,
     /// The core.
@@ -53,8 +54,8 @@ pub struct Load {
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stages {
-    /// how much later a packet comes, as all stages: least time and how much more at most, 0ns to 100ms; if more comes once
-    /// in so many, 1 to 4294967295, that number and how much
+    /// delay of a packet; as for all stages, the least time and the largest addition, 0ns to 100ms;
+    /// for a rare addition, one in how many packets has it, 1 to 4294967295, and its size
     #[default(Spread::ns(0, 600))]
     #[garde(custom(short))]
     pub wire: Spread,
@@ -93,12 +94,12 @@ pub struct Core {
     /// between two interrupts at least (ITR)
     #[garde(range(min = Duration::ZERO, max = Duration::from_secs(1)))]
     pub throttle: Duration,
-    /// how long until something else stops the core, as a stage with times of up to 10s; by default four times in a million
-    /// packets
+    /// time until something else stops the core, as a stage with times of up to 10s; by default
+    /// four times in a million packets
     #[default(Maybe::from(Spread::ns(900_000_000, 1_900_000_000)))]
     #[garde(custom(long))]
     pub stolen_every: Maybe<Spread>,
-    /// how long that takes, as a stage
+    /// duration of that, as a stage
     #[default(Spread::ns(7_000, 1_000))]
     #[garde(custom(short))]
     pub stolen_for: Spread,

@@ -2,7 +2,7 @@
 //! one core (Toussaint, Hawari and Clausen, "Chasing Linux Jitter Sources for Uncompressed Video",
 //! CNSM 2018, sections II and IV).
 //!
-//! Each stage takes a random time. What the paper switches on one by one is a switch here:
+//! Each stage takes a random time. The sources that the paper enables one by one are switches here:
 //! interrupt throttling, sleep states (no `idle=poll`), a blocking socket. Stage times are fitted
 //! to the shapes of its figures 5 to 11; it prints no tables.
 //!

@@ -28,10 +28,10 @@ pub struct Config {
     /// The server's processors and what runs where.
     #[garde(dive)]
     pub server: Server,
-    /// What its software costs.
+    /// Costs of its software.
     #[garde(dive)]
     pub costs: Costs,
-    /// What the clients do.
+    /// Load of the clients.
     #[garde(dive)]
     pub load: Load,
 }
@@ -76,7 +76,7 @@ pub struct Adapter {
     #[default(Bytes::new(64 << 10))]
     #[garde(range(min = Bytes::new(1_518), max = Bytes::new(16 << 20)))]
     pub fifo: Bytes,
-    /// bytes of a frame before the bus is asked for
+    /// bytes of a frame before the bus is requested
     ///
     /// The paper has no figure; 400 is fitted to its 100 wait states of a frame.
     #[default(400)]
@@ -133,11 +133,11 @@ pub enum Protocol {
     Parallel,
 }
 
-/// What the server's software costs. Fitted once, to these: the handler takes 650 bus clocks
-/// (19.5 µs) of a frame at 400 MHz; 210 frames take 4.9 ms there with all that belongs to them
-/// (figure 8); at 700 MHz eight clients are just served, 15.35 µs a frame (figures 2 and 9, whose
-/// parts add up to 15.4); beside one processor at 100 %, three others are at 10 % each at 550 MHz.
-/// What does not go with the clock between 400 and 700 MHz is taken to be the copy.
+/// Costs of the server's software. Fitted once, to these: the handler takes 650 bus clocks (19.5
+/// µs) of a frame at 400 MHz; 210 frames take 4.9 ms there with all that belongs to them (figure
+/// 8); at 700 MHz eight clients are just served, 15.35 µs a frame (figures 2 and 9, whose parts add
+/// up to 15.4); beside one processor at 100 %, three others are at 10 % each at 550 MHz. The part
+/// that does not scale with the clock between 400 and 700 MHz is taken to be the copy.
 #[derive(
     Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
 )]
@@ -161,7 +161,7 @@ pub struct Costs {
     pub application_cycles: u32,
 }
 
-/// What clients do: each session asks for a file, receives it, and asks for the next.
+/// Load of clients: each session asks for a file, receives it, and asks for the next.
 #[derive(
     Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
 )]

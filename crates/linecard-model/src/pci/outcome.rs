@@ -1,4 +1,4 @@
-//! What a run measured.
+//! Measurements of a run.
 
 use super::bus::Transfer;
 use crate::Ps;
@@ -17,7 +17,7 @@ pub struct Frames {
     pub held: u64,
 }
 
-/// What was measured after the warm-up.
+/// Measurements after the warm-up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// How long was measured.

@@ -1,4 +1,4 @@
-//! What Ethernet and TCP/IP add to data (figures 6 and 7 of the paper).
+//! Overhead of Ethernet and TCP/IP (figures 6 and 7 of the paper).
 
 /// Bytes of a frame that are not data: Ethernet header 14, IP 20, TCP 20, CRC 4.
 pub const FRAME_OVERHEAD: u32 = 58;

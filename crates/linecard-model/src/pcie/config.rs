@@ -31,7 +31,7 @@ pub struct Config {
     /// The network interface.
     #[garde(dive)]
     pub nic: NicConfig,
-    /// What it sends and receives.
+    /// The frames that it sends and receives.
     #[garde(dive)]
     pub load: Load,
     /// Reads of host memory without a pause.
@@ -48,7 +48,7 @@ pub struct NicConfig {
     pub kind: Nic,
 }
 
-/// What the interface sends and receives.
+/// The frames that the interface sends and receives.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Load {

@@ -1,4 +1,4 @@
-//! What a network interface puts on its link for a packet, and which link carries which Ethernet.
+//! Transactions of a network interface for a packet, and the link that each Ethernet rate needs.
 
 use super::link::{Generation, Link, Traffic};
 use schemars::JsonSchema;

@@ -41,7 +41,7 @@ pub struct Design {
 }
 
 impl Design {
-    /// So many records of 32 bytes fit the core's data memory.
+    /// Number of 32-byte records that fit into the core's data memory.
     pub const MAX_CAM_ENTRIES: usize = 2_000;
 
     /// The published design: a 64-bit bus held by a DMA that reads and writes each word, two cycles

@@ -49,7 +49,7 @@ impl Remedy {
     }
 }
 
-/// What a TCP packet of `packet_bytes` between first and last (COM) costs; `None` when the firmware
+/// Cost of a TCP packet of `packet_bytes` between first and last (COM); `None` when the firmware
 /// sorts no such packet.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ pub struct Received {
     pub bytes: Vec<u8>,
     /// Number of its first packet, from 0 in order of arrival.
     pub first: u64,
-    /// What each of its packets cost.
+    /// Cost of each of its packets.
     pub cells: Vec<Cell>,
     /// When it was handed to the host.
     pub at: Ps,

@@ -121,7 +121,7 @@ fn firmware_message(rng: &mut Rng, udp: bool) -> Vec<u8> {
     bytes
 }
 
-/// What follows the headers: TCP's payload, the datagram's.
+/// The payload: TCP's payload, the datagram's.
 fn payload(bytes: &[u8]) -> Vec<u8> {
     let headers = if bytes[9] == 6 { 40 } else { 20 };
     // UDP's checksum is the sender's to fill in when it cuts the datagram.
@@ -294,7 +294,7 @@ fn wrong_lists_are_found_out() {
     }
 }
 
-/// Wakes, and sleeps again with the packet still there, for ever.
+/// Wakes, and sleeps again with the packet still there, endlessly.
 #[test]
 fn firmware_that_never_takes_its_packet_is_told() {
     // wfi; j -4.

@@ -29,7 +29,7 @@ pub enum Reply {
     /// It took place after `stall` cycles, in a cycle of its own. `value` is what was loaded, in
     /// its low bits; 0 for stores.
     Done {
-        /// What was loaded.
+        /// The loaded value.
         value: u32,
         /// Cycles waited before.
         stall: u64,
@@ -60,7 +60,7 @@ pub enum AccessError {
     Cannot(&'static str),
 }
 
-/// What ends a core's sleep (`wfi`).
+/// Events that end a core's sleep (`wfi`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// The core continues in `cycle`, at `vector` or after the instruction. All cycles until then

@@ -110,7 +110,7 @@ impl Core {
     /// A core at reset, with `image` in its memories.
     ///
     /// # Errors
-    /// What [`LoadError`] lists: memories, a segment, the entry or the bubbles are not what they
+    /// Errors that [`LoadError`] lists: memories, a segment, the entry or the bubbles are not what they
     /// can be.
     pub fn new(image: &Image, config: Config) -> Result<Self, LoadError> {
         if config.bubbles > 2 {
@@ -178,7 +178,7 @@ impl Core {
         self.now.at as u32 * 4
     }
 
-    /// What register x0 … x31 holds; `number` counts modulo 32.
+    /// Value of register x0 … x31; `number` counts modulo 32.
     #[must_use]
     pub const fn register(&self, number: u8) -> u32 {
         self.registers[(number & 31) as usize]

@@ -13,14 +13,14 @@ pub(super) struct Op {
     pub(super) rd: u8,
     pub(super) rs1: u8,
     pub(super) rs2: u8,
-    /// What `kind` says.
+    /// The meaning of `kind`.
     pub(super) imm: u32,
 }
 
 /// Receives writes to x0, so that x0 stays 0 without a branch.
 pub(super) const SINK: u8 = 32;
 
-/// What an instruction does.
+/// Operation of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     // rd = rs1 ∘ (rs2 + imm)

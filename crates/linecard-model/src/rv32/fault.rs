@@ -23,7 +23,7 @@ pub enum FaultKind {
     #[error("illegal instruction {0:#010x}: compile for rv32i, without c, m or csr")]
     Illegal(u32),
     /// No device at this address.
-    #[error("{0} is refused: neither a memory of the core nor a device is there")]
+    #[error("{0} is refused: no memory of the core and no device is mapped there")]
     Refused(Access),
     /// A device refuses the access.
     #[error("{0} is refused: {1}")]

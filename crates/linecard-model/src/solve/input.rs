@@ -48,9 +48,9 @@ pub enum SolveError {
          give that much, or run the firmware instead of the closed form"
     )]
     Buffer {
-        /// What there is.
+        /// The size of the buffer.
         sbi_bytes: u64,
-        /// What the closed form needs.
+        /// Input of the closed form.
         wanted: u64,
     },
     /// The mix has no packets.
@@ -71,9 +71,9 @@ pub enum SolveError {
          {mhz:.1} MHz: raise it or the number of cores"
     )]
     Core {
-        /// What it has.
+        /// Its resources.
         mhz: f64,
-        /// What its instructions need.
+        /// Requirements of its instructions.
         least_mhz: f64,
     },
 }

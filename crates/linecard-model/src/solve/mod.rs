@@ -1,10 +1,10 @@
 //! Inverse problems: from a line rate to the smallest clocks, bus widths and numbers of cores.
 //!
 //! With P cycles of a packet before its transfer starts, O beside it, and a transfer of T core
-//! cycles, a packet takes P + max(T, O). So a core needs a clock of at least
-//! max((P + O) · packets/s, P · packets/s / (1 − ρ)), where ρ is the DMA's share of its time, which
-//! must be below 1 (Elbeshti et al., section 4). What two unrelated clocks add is in it: a transfer
-//! begins with the DMA's next edge and ends, for the core, with the core's next.
+//! cycles, a packet takes P + max(T, O). So a core needs a clock of at least max((P + O) ·
+//! packets/s, P · packets/s / (1 − ρ)), where ρ is the DMA's share of its time, which must be below
+//! 1 (Elbeshti et al., section 4). It includes the synchronisation between two unrelated clocks: a
+//! transfer begins with the DMA's next edge and ends, for the core, with the core's next.
 //!
 //! The answers are confirmed by [`measure`], which runs the firmware.
 //!

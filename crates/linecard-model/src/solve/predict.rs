@@ -64,8 +64,8 @@ pub enum Resource {
 }
 
 impl Prediction {
-    /// What a design carries of this traffic with this firmware; `None` where no closed form is
-    /// known, which is when core and DMA take the bus in turns.
+    /// Rate of a design for this traffic with this firmware; `None` where no closed form is known,
+    /// which is when core and DMA take the bus in turns.
     ///
     /// Positions of two unrelated clocks are not all alike: a transfer ends with an edge of the DMA's, and
     /// what comes behind it begins there. So some hundred packets are walked through, in whole numbers.
@@ -340,7 +340,7 @@ const WALKED: u64 = 256;
 /// Messages of a flow that are walked through in a round.
 const MESSAGES: u64 = 8;
 
-/// What a walk came to.
+/// Result of a walk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Walked {
     /// Times the core's frequency, as in [`Prediction`].

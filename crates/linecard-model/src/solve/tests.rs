@@ -152,7 +152,7 @@ fn clocks_that_lock_are_walked_through() {
 /// Promise (Hardware model): The limit that the solver names is the one whose relief helps, in at
 /// least 99 % of 40 designs, 250 in a release build.
 ///
-/// What is named as the limit is what helps when it is relieved: in the firmware, not in the formula.
+/// Relieving the named bottleneck raises the rate: in the firmware, not in the formula.
 #[test]
 fn the_named_limit_is_the_one_whose_relief_helps() {
     let (mut right, runs) = (0, if cfg!(debug_assertions) { 40 } else { 250 });
@@ -246,7 +246,8 @@ fn other_edges_carry_and_one_less_does_not() {
     assert_eq!(halved.bus_bits(), Ok(128));
 }
 
-/// What a compiler puts between the last START and `wfi`, and `wfi` itself, are beside the last transfer.
+/// Instructions of a compiler between the last START and `wfi`, and `wfi` itself, overlap the last
+/// transfer.
 #[test]
 fn short_last_packets_are_predicted() {
     let image = firmware::compiled();

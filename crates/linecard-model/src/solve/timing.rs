@@ -90,7 +90,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// So many core cycles pass.
+    /// Core cycles that pass.
     pub(super) fn pass(&mut self, cycles: u64) {
         let moved = match (cycles % self.core_hz).checked_mul(self.dma_hz) {
             Some(moved) => moved % self.core_hz,

@@ -132,7 +132,7 @@ pub enum DesignError {
     Range {
         /// Which.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: u64,
         /// The smallest.
         min: u64,

@@ -28,8 +28,8 @@ pub struct Sent {
     pub to: Ps,
     /// Its cost.
     pub cell: Cell,
-    /// From when to when its core waited in the cell's time, if [`Transmit::record_stalls`] asked
-    /// for it; the first 64 of them.
+    /// From when to when its core waited in the cell's time, if [`Transmit::record_stalls`] is set;
+    /// the first 64 of them.
     ///
     /// [`Transmit::record_stalls`]: super::Transmit::record_stalls
     pub stalls: Vec<(Ps, Ps)>,

@@ -35,7 +35,8 @@ pub enum Kind {
 pub enum MessageError {
     /// Not a complete IPv4 packet without options.
     #[error(
-        "{len} bytes are not a whole IPv4 packet without options and tunnels: the firmware cuts nothing else"
+        "{len} bytes are not a whole IPv4 packet without options and tunnels: the firmware \
+         segments nothing else"
     )]
     NotIpv4 {
         /// Bytes given.

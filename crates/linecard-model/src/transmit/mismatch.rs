@@ -11,11 +11,11 @@ pub struct Mismatch {
     pub packet: u64,
     /// The number of its message, from 0.
     pub message: u64,
-    /// What is wrong with it.
+    /// The error.
     pub what: Difference,
 }
 
-/// What is wrong with a packet.
+/// The error of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
     /// A field of a header, the first that differs.
@@ -45,7 +45,7 @@ pub enum Difference {
     },
     /// All of the message had left.
     Unexpected,
-    /// So many packets of the message never left.
+    /// This many packets of the message never left.
     Missing(u64),
 }
 
@@ -82,7 +82,7 @@ const UDP: [Field; 4] = [
 ];
 
 impl Difference {
-    /// What the first difference is between a packet and the header and payload that it should have.
+    /// The first difference between a packet and the header and payload that it should have.
     pub(super) fn between(header: &[u8], payload: &[u8], packet: &[u8]) -> Self {
         let expected: Vec<u8> = header.iter().chain(payload).copied().collect();
         let at = expected.iter().zip(packet).position(|(a, b)| a != b);

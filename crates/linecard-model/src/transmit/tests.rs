@@ -121,7 +121,7 @@ fn all_firmware_sends_the_same_packets_under_all_policies() {
     }
 }
 
-/// Who shares the bus gains, who has a bus of its own gains more.
+/// Cores that share the bus gain, cores with a bus of their own gain more.
 #[test]
 fn a_bus_that_is_shared_better_carries_more() {
     for slow in [1, 2, 4] {
@@ -203,7 +203,7 @@ fn firmware_that_goes_wrong_is_told_with_cycle_and_place() {
     assert!(matches!(endless, TransmitError::Endless { .. }), "{endless}");
     // ebreak.
     assert!(matches!(fails(&[0x0010_0073]), TransmitError::Halted { pc: 0, .. }));
-    // wfi; lui a0, 0x40000; sw a0, 16(a0) for ever, here with nothing in it: START with EPP 0.
+    // wfi; lui a0, 0x40000; sw a0, 16(a0), repeated, here with nothing in it: START with EPP 0.
     let endless = fails(&[0x1050_0073, 0x4000_0537, 0x0005_2823, 0xFFDF_F06F]);
     assert!(matches!(endless, TransmitError::Endless { .. }), "{endless}");
     // Sleeps whenever it is woken: nothing is sent, and it is noticed.
@@ -258,7 +258,7 @@ fn what_cannot_be_built_or_sent_is_refused() {
     assert_eq!(stiff.mss(2_028), Ok(2_008));
 }
 
-/// What is recorded of waits adds up to the cells' idle cycles, in order and within each cell's time.
+/// The recorded waits add up to the cells' idle cycles, in order and within each cell's time.
 #[test]
 fn recorded_stalls_are_the_idle_cycles() {
     let core = clock(100_000_000);

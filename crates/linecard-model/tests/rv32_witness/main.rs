@@ -49,7 +49,7 @@ fn seed() -> u64 {
     std::env::var("LINECARD_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(32)
 }
 
-/// What `tool` prints of a file with `bytes`, or `None` if it is not there.
+/// The output of `tool` for a file with `bytes`, or `None` if it is not installed.
 fn output(tool: &str, arguments: &[&str], bytes: &[u8]) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program");

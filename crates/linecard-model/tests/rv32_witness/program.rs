@@ -36,7 +36,7 @@ pub(crate) fn exit() -> [u32; 3] {
     [addi(A0, ZERO, 0), addi(A7, ZERO, 93), ECALL]
 }
 
-/// What the word at offset `at` of the area is.
+/// Meaning of the word at offset `at` of the area.
 pub(crate) fn place(at: usize) -> String {
     match at.checked_sub(PLAYGROUND) {
         Some(offset) => format!("x{}", offset / 4),

@@ -135,7 +135,7 @@ fn connect(ends: [&Namespace; 2], address: SocketAddr) -> io::Result<()> {
         });
         let client = client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         if client.is_err() && !server.is_finished() {
-            // The listener may wait for ever: a connection that is closed at once ends it.
+            // The listener may wait forever: a connection that is closed at once ends it.
             scope.spawn(move || {
                 ends[1].enter().and_then(|()| TcpStream::connect(address)).map(drop)
             });

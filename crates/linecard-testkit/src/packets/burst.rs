@@ -44,8 +44,8 @@ fn sorted(mut left: Vec<Left>) -> Vec<Left> {
     left
 }
 
-/// What a coalescer merges in one batch, described by a header: it holds packets and works on a flow table, not on
-/// notes, unless the order is restored.
+/// Packets that a coalescer merges in one batch, described by a header: it holds packets and works
+/// on a flow table, not on notes, unless the order is restored.
 fn by_packets(config: &Config, burst: &[Arrival]) -> Vec<Left> {
     let mut real = Real::new(Config { flush_at_batch_end: config.restore_order, ..config.clone() });
     let mut batch = Batch::new();
@@ -71,7 +71,7 @@ fn by_packets(config: &Config, burst: &[Arrival]) -> Vec<Left> {
     described.collect()
 }
 
-/// What a burst becomes, with gaps between its frames.
+/// Result of a burst, with gaps between its frames.
 fn merge(rng: &mut Rng, merger: &mut Merger, burst: &[Arrival]) -> Vec<Left> {
     let (mut buffer, mut ranges): (Vec<u8>, Vec<Range<usize>>) = (Vec::new(), Vec::new());
     for arrival in burst {

@@ -9,13 +9,13 @@ use linecard::packet::{ChecksumState, Form, Gso, LayerKind, LinkType, Meta};
 use linecard::time::ns;
 use std::ops::Range;
 
-/// What leaves: the packets in it by their number of arrival, and the frame.
+/// Output: the packets in it by their number of arrival, and the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Out {
     pub packets: Vec<usize>,
     pub frame: Vec<u8>,
     pub gso: Option<Gso>,
-    /// Why it was let go; none when it was never held.
+    /// Why it was flushed; none when it was never held.
     pub flush: Option<Flush>,
 }
 
@@ -177,7 +177,7 @@ impl Twin {
         self.out.push(Out { packets, frame: frame.to_vec(), gso: meta.gso, flush: None });
     }
 
-    /// A flow opens at SYN and ends at FIN or RST, if that is asked for.
+    /// A flow opens at SYN and ends at FIN or RST, if so configured.
     fn connection(&mut self, view: &View, frame: &[u8], meta: Meta, key: &[u8]) {
         let on_syn = self.config.creation == Creation::OnSyn && view.is_tcp();
         if !on_syn || !believed(frame, view, meta, &self.config) {
@@ -269,7 +269,7 @@ fn tcp_flags(frame: &[u8], view: &View) -> u16 {
     be16(frame, view.transport + 12) & 0x1FF
 }
 
-/// What fails a checksum opens and closes nothing.
+/// Packets with a wrong checksum open and close nothing.
 fn believed(frame: &[u8], view: &View, meta: Meta, config: &Config) -> bool {
     let ip_valid = view.all(LayerKind::Ipv4).all(|ip| intact(frame, ip));
     let (pseudo, sum) = transport_sums(frame, view);
@@ -357,7 +357,7 @@ fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<K
         return (!view.v6).then_some(Kind::None);
     }
     let (pseudo, sum) = transport_sums(frame, view);
-    // What hardware completes last cannot be in a checksum around it.
+    // An inner checksum that hardware completes later cannot be covered by an outer one.
     let partial = (field == pseudo)
         .then_some(Kind::Partial)
         .filter(|_| outer_sums(frame, view, |_| view.end).is_empty());
@@ -393,7 +393,7 @@ fn same_tcp(a: &[u8], b: &[u8], header: Range<usize>) -> bool {
         && a[at + 18..header.end] == b[at + 18..header.end]
 }
 
-/// Whether `next` merges into what is held; if not, why the held data is let go.
+/// Whether `next` merges into what is held; if not, why the held data is flushed.
 fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let first = &held[0];
     let (a, b) = (&first.frame, &next.frame);
@@ -523,7 +523,7 @@ pub fn complete(frame: &mut [u8], view: &View, checksum: ChecksumState) {
         let sum = frame::add16(pseudo, sum16(&frame[at..]));
         put16(frame, outer, as_sent(!sum, udp));
     }
-    // What is around is right when hardware has completed what is inside.
+    // The outer checksum is right once hardware has completed the inner one.
     if !absent && checksum == ChecksumState::Partial {
         put16(frame, field, pseudo);
     }

@@ -20,12 +20,12 @@ const PACE: u64 = 1_230;
 const RTO: u64 = 200_000_000;
 pub const SCALE: u8 = 7;
 
-/// What a run looks like.
+/// Shape of a run.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub active: Option<active_ack::Config>,
     pub bytes: u32,
-    /// What the sender has outstanding at most.
+    /// Window of the sender.
     pub outstanding: u32,
     /// The receiver's buffer, and how much it reads of it every 100 µs.
     pub buffer: u32,
@@ -34,7 +34,7 @@ pub struct Setting {
     pub lost: Vec<u64>,
     /// The box misses the beginning of the connection.
     pub late: bool,
-    /// Every so many data packets change places with the next.
+    /// One in this many data packets changes places with the next.
     pub swap: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ pub struct Receiver {
     /// Stretches behind a gap.
     beyond: BTreeMap<u32, u32>,
     pub packets: u64,
-    /// Bytes for which there was no room.
+    /// Bytes that were dropped for lack of room.
     pub overrun: u64,
     pub received: u32,
 }

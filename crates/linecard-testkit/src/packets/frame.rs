@@ -17,10 +17,10 @@ pub const AE: u16 = 0x100;
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 
-/// What the transport checksum field holds.
+/// Content of the transport checksum field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// What a sender computes.
+    /// The checksum that a sender computes.
     Good,
     /// The first payload bytes are chosen so that the checksum computes to 0.
     ComputesToZero,
@@ -34,7 +34,7 @@ pub enum Field {
     Partial,
 }
 
-/// What the IPv4 header checksum field holds.
+/// Content of the IPv4 header checksum field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpField {
     Good,
@@ -45,7 +45,7 @@ pub enum IpField {
     Ones,
 }
 
-/// What follows the IP datagram.
+/// Bytes behind the IP datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behind {
     Nothing,

@@ -17,7 +17,7 @@ pub struct Overlay {
     ids: Vec<Ids>,
 }
 
-/// What may stand around what has been built so far.
+/// Headers that may enclose the packet built so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Around {
     /// Anything that names an EtherType: a link, Ethernet in a tunnel, GRE.
@@ -152,8 +152,8 @@ fn pppoe(rng: &mut Rng) -> Wrap {
     Wrap::Pppoe { session: rng.below(2) as u16, code: 0, excess: 0 }
 }
 
-/// Something out of the ordinary in one of the headers, once. What breaks checksums stays out when
-/// somebody vouches for them.
+/// Something out of the ordinary in one of the headers, once. Faults that break checksums are left
+/// out when checksums are vouched for.
 pub fn disturb(rng: &mut Rng, wraps: &mut [Wrap], vouched: bool) {
     let at = rng.below(wraps.len() as u64) as usize;
     match &mut wraps[at] {

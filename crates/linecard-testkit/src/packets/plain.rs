@@ -3,7 +3,7 @@
 use super::frame::{TCP, UDP, be16};
 use linecard::packet::{Form, LayerKind, LinkType, Meta, Packet};
 
-/// What is known of a frame.
+/// Parsed properties of a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     pub form: Form,
@@ -106,7 +106,7 @@ impl View {
         if self.measured { Form::Malformed } else { Form::CutShort }
     }
 
-    /// What is not a known header: not IP, or behind IP.
+    /// Unknown headers: not IP, or behind IP.
     fn unknown(&self) -> Form {
         if self.depth == 0 { Form::NotIp } else { Form::OtherTransport }
     }
@@ -183,7 +183,7 @@ fn tags(frame: &[u8], mut at: usize) -> Option<(u16, usize)> {
     }
 }
 
-/// What an EtherType says is at `at`. `bytes` ends where the header around says it does.
+/// The header at `at`, by EtherType. `bytes` ends where the header around says it does.
 fn behind(view: &mut View, bytes: &[u8], kind: u16, at: usize) -> Form {
     match kind {
         0x0800 => ipv4(view, bytes, at),
@@ -282,7 +282,7 @@ fn ipv6(view: &mut View, bytes: &[u8], ip: usize) -> Form {
     Form::OtherTransport
 }
 
-/// What a protocol number says is at `at`.
+/// The header at `at`, by protocol number.
 fn transport(view: &mut View, datagram: &[u8], at: usize) -> Form {
     let left = datagram.len() - at;
     match view.protocol {
@@ -401,9 +401,9 @@ fn pppoe(view: &mut View, bytes: &[u8], at: usize) -> Form {
     }
 }
 
-/// What "the same flow" means: link header with tags, and of every header what does not change
-/// from packet to packet: addresses, flow label, next header, extension headers, ports, labels,
-/// keys. None for frames that show no ports.
+/// The definition of "the same flow": link header with tags, and of every header what does not
+/// change from packet to packet: addresses, flow label, next header, extension headers, ports,
+/// labels, keys. None for frames that show no ports.
 pub fn flow_key(frame: &[u8], view: &View, lane: u32) -> Option<Vec<u8>> {
     if !view.is_datagram() {
         return None;

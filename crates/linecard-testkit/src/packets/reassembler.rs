@@ -12,7 +12,7 @@ use linecard::packet::{Form, LayerKind, LinkType, Packet};
 use linecard::time::Instant;
 use std::collections::BTreeMap;
 
-/// What left: the frame, which arrivals it is made of, and why.
+/// Output: the frame, which arrivals it is made of, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
     pub packets: Vec<usize>,
@@ -120,7 +120,7 @@ impl Piece {
             right_as_it_is(&datagram, *kind, *at)?;
         }
         let mut key = [meta.lane.to_be_bytes(), meta.mark.to_be_bytes()].concat();
-        // What tells VLANs apart: the link header without its addresses.
+        // The key of VLANs: the link header without its addresses.
         let link = match arrival.link {
             LinkType::Ethernet => 12,
             LinkType::LinuxSll => 14,
@@ -308,7 +308,7 @@ fn right_as_it_is(frame: &[u8], kind: LayerKind, at: usize) -> Result<(), Pass> 
     }
 }
 
-/// What is before the IP header at `ip`, without what differs from fragment to fragment in a
+/// The bytes before the IP header at `ip`, without the fields that differ between fragments in a
 /// tunnel: lengths and checksums, identification, TTL, traffic class, and the hashes of the inner
 /// flow, which fragments do not show.
 fn envelope(frame: &[u8], link: usize, ip: usize, layers: &[(LayerKind, usize)]) -> Vec<u8> {
@@ -500,7 +500,7 @@ impl Twin {
         }
     }
 
-    /// What has to be given up before the piece may be held.
+    /// Datagrams to give up before the piece may be held.
     fn in_the_way(&self, piece: &Piece) -> Option<(Vec<u8>, GiveUp)> {
         let live: Vec<&Datagram> = self.list.iter().filter(|d| !d.refused).collect();
         let own: Vec<&Datagram> =

@@ -32,7 +32,7 @@ struct Flow {
     interval: Option<u64>,
 }
 
-/// What a packet is to resequencing.
+/// Class of a packet for resequencing.
 enum Kind {
     Data { sequence: u32, end: u32 },
     Control { flags: u16, sequence: u32, end: u32 },

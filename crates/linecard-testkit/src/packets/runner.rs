@@ -95,7 +95,7 @@ impl Real {
         self.coalescer.flush_all(Flush::Stop, &mut |p, e| out.push((p, e)));
     }
 
-    /// What has left, in the twin's terms.
+    /// Output, in the twin's terms.
     pub fn outs(&self) -> Vec<Out> {
         let out = |(packet, exit): &(Packet<Buffer>, Exit)| Out {
             packets: numbers(packet),
@@ -110,7 +110,7 @@ impl Real {
     }
 }
 
-/// What is known of all packets of a batch, if it is the same, arrival times aside.
+/// The metadata of all packets of a batch, if it is equal but for arrival times.
 fn common(batch: &Batch<Buffer>) -> Option<(LinkType, Meta)> {
     let of =
         |packet: &Packet<Buffer>| (packet.link(), Meta { timestamp: Instant::ZERO, ..packet.meta });
@@ -262,7 +262,7 @@ pub fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
     check_order(left, arrivals, config.flush_at_batch_end && config.restore_order);
 }
 
-/// Whoever reads a merged packet anew finds the same headers.
+/// Parsing a merged packet again finds the same headers.
 fn check_layout(packet: &Packet<Buffer>) {
     let bytes = whole(packet);
     let (layout, held) = (Layout::parse(packet.buffer().link, &bytes), packet.layout());

@@ -9,7 +9,7 @@ use linecard::packet::Packet;
 use linecard::time::Instant;
 use std::collections::{BTreeSet, HashMap};
 
-/// What has left, and what has been dropped.
+/// Packets that left, and packets that were dropped.
 pub struct Run {
     pub resequencer: Resequencer<Buffer>,
     pub out: Vec<(Packet<Buffer>, Exit)>,
@@ -61,7 +61,7 @@ pub fn run(config: &Config, arrivals: &[Arrival], punctual: bool) -> (Run, Twin)
 
 pub type Left = Vec<(usize, Exit)>;
 
-/// What left, for each flow; packets that show none under the empty key.
+/// Output of each flow; packets that show none under the empty key.
 pub fn by_flow(out: &[(usize, Exit)], arrivals: &[Arrival]) -> HashMap<Vec<u8>, Left> {
     let mut flows: HashMap<Vec<u8>, Left> = HashMap::new();
     for (number, exit) in out {
@@ -73,8 +73,8 @@ pub fn by_flow(out: &[(usize, Exit)], arrivals: &[Arrival]) -> HashMap<Vec<u8>, 
     flows
 }
 
-/// What holds for any input: every packet leaves as it came, and what is not data overtakes
-/// nothing and is not overtaken.
+/// Properties of any input: every packet leaves as it came, and what is not data overtakes nothing
+/// and is not overtaken.
 pub fn check(run: &Run, arrivals: &[Arrival], config: &Config) {
     let counters = run.resequencer.counters();
     check_counters(counters, run, arrivals);
@@ -111,7 +111,7 @@ pub fn check(run: &Run, arrivals: &[Arrival], config: &Config) {
     check_ends(run, arrivals, &ends);
 }
 
-/// What shows no ports overtakes nothing between its ends.
+/// Packets without visible ports overtake nothing between their addresses.
 fn check_ends(run: &Run, arrivals: &[Arrival], ends: &Ends) {
     let mut seen: HashMap<Vec<Vec<u8>>, usize> = HashMap::new();
     for (number, exit) in run.numbers() {

@@ -6,7 +6,7 @@ use super::plain::View;
 use linecard::offload::segment::{Class, SegmentError, Segments};
 use linecard::packet::{ChecksumState, Gso, LayerKind, Piece};
 
-/// What a segment is in its message, by its place.
+/// Role of a segment in its message, by its place.
 pub fn class(index: usize, count: usize) -> Class {
     match (index == 0, index + 1 == count) {
         (true, true) => Class::Ssm,

@@ -30,7 +30,7 @@ pub struct Scenario {
     pub punctual: bool,
 }
 
-/// What a scenario leaves out, beside what it draws.
+/// Features that a scenario leaves out, beside those that it draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     All,
@@ -92,7 +92,7 @@ fn draw(
     Scenario { config, arrivals, punctual: rng.chance(0.5) }
 }
 
-/// Moves the packet that lies so many places before the last one to the end; times stay where they are.
+/// Moves the packet `by` places before the last one to the end; times stay where they are.
 fn delay(arrivals: &mut [Arrival], by: usize) {
     let Some(first) = arrivals.len().checked_sub(by + 1) else { return };
     let late = &mut arrivals[first..];
@@ -153,7 +153,7 @@ struct Flow {
     /// Whether short frames are padded as on a wire.
     wire: bool,
     mix: Mix,
-    /// One in so many packets is out of the ordinary.
+    /// One in this many packets is unusual.
     odd: f64,
     fill: Option<u8>,
     last: Option<(Frame, Meta)>,

@@ -34,7 +34,7 @@ pub enum Carried {
     Protocol(u8),
     /// A UDP header whose checksum waits for its pseudo header.
     Udp(Field),
-    /// What needs no name: the port or a header before it says what it is.
+    /// Anonymous parts: the port or a header before it says what it is.
     Known,
 }
 
@@ -128,7 +128,7 @@ fn ip_around(ip: &Ip, inner: &[u8], carried: Carried) -> Vec<u8> {
     [ip.header(protocol, inner.len()), inner].concat()
 }
 
-/// What an outer UDP checksum field holds.
+/// Content of an outer UDP checksum field.
 fn outer_field(field: Field, checksum: u16) -> u16 {
     match (field, checksum) {
         (Field::None, _) => 0,
@@ -166,7 +166,7 @@ fn gre(
 }
 
 /// A tunnel of each kind with its usual headers, by name. `index` counts packets: identifications
-/// go on with it.
+/// continue with it.
 pub fn each_kind(index: usize) -> Vec<(&'static str, Vec<Wrap>)> {
     let v4 = || Wrap::Ip(Ip { id: 7 + index as u16, ..Ip::default() });
     let v6 = || Wrap::Ip(Ip { v6: true, ..Ip::default() });

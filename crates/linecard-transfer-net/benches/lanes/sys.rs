@@ -1,5 +1,5 @@
-//! What other programs do: `sendmmsg` and `recvmmsg`, one message for each datagram, nothing cut or
-//! merged by the kernel.
+//! Other programs: `sendmmsg` and `recvmmsg`, one message for each datagram, nothing cut or merged
+//! by the kernel.
 #![expect(unsafe_code, reason = "neither call has a safe form in any crate in use")]
 
 use std::net::UdpSocket;

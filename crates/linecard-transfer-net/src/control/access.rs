@@ -29,7 +29,7 @@ pub enum Trust {
     Known(KnownPeers, Policy),
 }
 
-/// What to do with the key of a name of which nothing is known.
+/// Policy for the key of an unknown name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// Refuse it.
@@ -38,7 +38,7 @@ pub enum Policy {
     AcceptNew,
 }
 
-/// What a key of the other end is.
+/// State of the other end's key.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Right,

@@ -1,4 +1,4 @@
-//! Why there is no control channel, or none any more.
+//! The reason why there is no control channel, or no longer one.
 
 use crate::keys::{Fingerprint, KeyError};
 use linecard_transfer::control::{MessageError, Suite};
@@ -7,7 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What an end speaks first.
+/// First message of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// With keys.
@@ -25,7 +25,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Who is to blame, and what to do.
+/// The cause, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// Nobody listens there.
@@ -33,7 +33,7 @@ pub enum ControlError {
     Connect {
         /// As the user says.
         name: String,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// The deadline has passed.
@@ -45,7 +45,7 @@ pub enum ControlError {
     /// Another key than ever before.
     #[error(
         "THE KEY OF {name} HAS CHANGED: it was {known} and is now {found}. \
-         Somebody may be in between, or the other end was set up anew: ask who runs it. \
+         An attacker may be in between, or the other end was reinstalled: ask its administrator. \
          Only if the new fingerprint is theirs, remove the old line from {}", .file.display()
     )]
     KeyChanged {
@@ -70,17 +70,21 @@ pub enum ControlError {
         found: Fingerprint,
     },
     /// The other end does not know this end's key.
-    #[error("the other end does not accept this end's key; it has to authorize {own}")]
+    #[error("the other end does not accept this end's key; it must authorize {own}")]
     NotAccepted {
         /// The key that this end has shown.
         own: Fingerprint,
     },
     /// The list of keys that this end accepts is there and cannot be used.
-    #[error("the list of who may send cannot be used, and nobody may until it is mended: {0}")]
+    #[error(
+        "the list of authorized senders cannot be used, and all senders are refused until it \
+         is corrected: {0}"
+    )]
     NoList(#[source] KeyError),
     /// The same at the other end.
     #[error(
-        "the other end cannot use its list of who may send, and accepts nobody: its own messages say why. This \
+        "the other end cannot use its list of authorized senders, and refuses all: its own \
+         messages say why. This \
          end's key is {own}"
     )]
     NoListThere {
@@ -99,11 +103,11 @@ pub enum ControlError {
     /// TLS here and none there, or the other way round, or something else altogether.
     #[error("the other end does not speak {expected}: --insecure-none is for both ends or none")]
     OtherProtocol {
-        /// What this end speaks.
+        /// The version of this end.
         expected: Protocol,
     },
     /// Without keys, an address beyond this machine.
-    #[error("--insecure-none is for connections within one machine, and {0} is beyond")]
+    #[error("--insecure-none is for connections within one machine, and {0} is not on it")]
     Insecure(IpAddr),
     /// A suite that must not be used over this channel.
     #[error("suite {0} must not be used over this control channel")]
@@ -120,7 +124,7 @@ pub enum ControlError {
     /// The other end does not read what is sent.
     #[error("the other end does not read: more than 4 MiB of messages wait")]
     Full,
-    /// What came or was to be sent is not a message.
+    /// A received message, or one to be sent, is invalid.
     #[error("control message: {0}")]
     Message(#[from] MessageError),
     /// A file of keys.

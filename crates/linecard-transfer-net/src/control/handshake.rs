@@ -15,7 +15,7 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What each end sends first, before a proof.
+/// First message of each end, before a proof.
 const MAGIC: [u8; 8] = *b"LINECARD";
 const OPENING_BYTES: usize = 40;
 /// How long an end that refuses waits for the other to read why.
@@ -25,16 +25,16 @@ const LINGER: Duration = Duration::from_millis(500);
 const ASK: Duration = Duration::from_secs(15);
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 const ASK_TIMES: u32 = 3;
-/// What it reads meanwhile, at most.
+/// Limit of bytes that it reads meanwhile.
 const LINGER_BYTES: usize = 1 << 20;
 
 impl Control {
-    /// Connects to `address` and makes sure who is there, all before `deadline`. `name` is what the
+    /// Connects to `address` and authenticates the peer, all before `deadline`. `name` is what the
     /// user calls the other end: under it its key is known, and errors speak of it.
     ///
     /// # Errors
     ///
-    /// Nobody there, or not who it should be. Every error says who is to blame and what to do.
+    /// Nobody there, or not who it should be. Every error names the cause and the remedy.
     pub fn connect(
         address: SocketAddr,
         name: &str,
@@ -50,7 +50,7 @@ impl Control {
         Handshake { stream, access, name, deadline, direction }.run()
     }
 
-    /// Makes sure who has connected, before `deadline`. Blocks until then at most: an end that
+    /// Authenticates the connected peer, before `deadline`. Blocks until then at most: an end that
     /// expects others meanwhile accepts on a thread of its own.
     ///
     /// # Errors
@@ -176,8 +176,8 @@ impl Handshake<'_> {
         }
     }
 
-    /// What the end that sends in `direction` opens with: a proof of the shared key that holds for this
-    /// handshake and this end only, so that nobody in between can pass it on.
+    /// First message of the end that sends in `direction`: a proof of the shared key that holds for
+    /// this handshake and this end only, so that nobody in between can pass it on.
     fn opening(
         &self,
         transport: &Transport,
@@ -253,7 +253,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(ASK + ASK_AGAIN * ASK_TIMES))
 }
 
-/// What is proved: this handshake, and which end one is.
+/// The proof: this handshake, and which end one is.
 fn statement(transport: &Transport, direction: Direction) -> Result<[u8; 33], ControlError> {
     let mut statement = [0; 33];
     statement[..32].copy_from_slice(&transport.export(b"EXPORTER-linecard-shared-key", b"")?);
@@ -261,7 +261,7 @@ fn statement(transport: &Transport, direction: Direction) -> Result<[u8; 33], Co
     Ok(statement)
 }
 
-/// Whether `stream` can be read, or written if that is asked for, before `end`.
+/// Whether `stream` becomes readable, or writable if `write` is set, before `end`.
 pub(super) fn wait(stream: &TcpStream, for_write: bool, end: Instant) -> io::Result<bool> {
     let flags = if for_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     loop {

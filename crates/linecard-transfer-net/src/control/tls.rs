@@ -88,7 +88,7 @@ pub(super) struct Verifier {
     provider: Arc<CryptoProvider>,
     /// None: any key will do, as something else follows that proves more.
     trust: Option<Trust>,
-    /// What the other end is called.
+    /// Name of the other end.
     name: String,
     /// The key that it has shown.
     shown: OnceLock<Fingerprint>,

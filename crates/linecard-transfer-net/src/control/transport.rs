@@ -9,14 +9,14 @@ use std::net::TcpStream;
 /// Bytes that are kept encrypted, or that are encrypted at once, at most.
 const QUEUE_BYTES: usize = 64 << 10;
 
-/// What the bytes go through.
+/// Transport of the bytes.
 pub(super) enum Transport {
     Tls(Box<Connection>),
     /// Bytes that the socket has not taken.
     Plain(Vec<u8>),
 }
 
-/// What a read gave.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
     /// This many bytes.
@@ -87,7 +87,7 @@ impl Transport {
             return received(retried(|| stream.read(bytes)));
         };
         loop {
-            // What has been decrypted already; the end of it only if the other end has said so.
+            // Decrypted bytes; the end of it only if the other end has said so.
             match connection.reader().read(bytes) {
                 Ok(0) => return Ok(Received::Closed),
                 Ok(count) => return Ok(Received::Bytes(count)),

@@ -1,4 +1,4 @@
-//! What is said in messages, and what is meant by it here.
+//! Terms of messages, and their meaning here.
 
 use linecard_transfer::control;
 use linecard_transfer::fec::{Kind, Scheme, SchemeError};

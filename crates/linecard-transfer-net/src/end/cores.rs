@@ -50,7 +50,7 @@ impl FromStr for Cores {
     }
 }
 
-/// The thread stays on a core until this is dropped, and threads that it spawns meanwhile stay for ever.
+/// The thread stays on a core until this is dropped; threads that it spawns meanwhile stay pinned.
 #[derive(Debug)]
 pub(crate) struct Pinned(Option<CpuSet>);
 

@@ -1,7 +1,7 @@
 //! The endpoint driver: the loop of the thread that moves the control messages and packets of a transfer.
 //!
-//! A turn takes what has come (messages, results of the files' thread, packets), lets the protocol act on it, sends what
-//! is due, and waits for sockets or time. What differs between sending and receiving is a [`Role`].
+//! A turn takes what has come (messages, results of the files' thread, packets), lets the protocol act on it, sends
+//! what is due, and waits for sockets or time. Differences between sending and receiving are in a [`Role`].
 
 use super::endpoint::Endpoint;
 use super::{Clock, Interest, Ready, SealedSocket, Waiter, Waker, give_up};
@@ -141,7 +141,7 @@ impl From<SealError> for FillError {
     }
 }
 
-/// What the driver's thread runs with.
+/// State of the driver's thread.
 #[derive(Debug)]
 pub(crate) struct Driver<'a> {
     pub(crate) clock: Clock,

@@ -1,4 +1,5 @@
-//! What an endpoint of a transfer has, whichever it is: the control connection, and a sealed socket for each lane.
+//! Common parts of both endpoints of a transfer: the control connection, and a sealed socket for
+//! each lane.
 
 use super::{Ready, Relay, SealedSocket};
 use crate::control::{Control, ControlError};
@@ -18,7 +19,7 @@ pub(crate) struct Endpoint {
     /// One for each lane.
     pub(crate) sockets: Vec<SealedSocket>,
     pub(crate) received: ReceiveBuffer,
-    /// What may have something to be read.
+    /// Sources that may be readable.
     pub(crate) ready: Ready,
 }
 

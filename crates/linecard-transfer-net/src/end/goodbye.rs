@@ -6,7 +6,7 @@ use linecard_transfer::control::{Failed, Message, Text};
 use std::fmt::Display;
 use std::time::Duration;
 
-/// What [`Failed`] says when all of a transfer ends.
+/// Text of [`Failed`] when a whole transfer ends.
 const ENDED: u16 = 1;
 /// How long the last words may take, and how long the other end to have heard them, in ns.
 const GOODBYE_NS: u64 = 2_000_000_000;
@@ -32,8 +32,7 @@ pub(crate) fn last_words(control: &mut Control, message: &Message, clock: Clock)
     {
         std::thread::sleep(LOOK);
     }
-    // Who closes while something has come and was not read resets the connection, and with it what was
-    // said last.
+    // Closing a connection with unread data resets it, and the last message is lost.
     let deadline = clock.now().plus_ns(HEARD_NS);
     while clock.now() < deadline {
         match control.receive() {

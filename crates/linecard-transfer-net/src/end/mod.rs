@@ -1,4 +1,5 @@
-//! What both ends of a transfer have: the endpoint driver, lanes with their keys, a clock, and one place to wait.
+//! Common parts of both ends of a transfer: the endpoint driver, lanes with their keys, a clock,
+//! and one place to wait.
 
 pub(crate) mod agree;
 mod cores;

@@ -1,4 +1,4 @@
-//! What a transfer costs.
+//! Processor time of a transfer.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;

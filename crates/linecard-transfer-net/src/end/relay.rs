@@ -1,10 +1,10 @@
 //! Control messages over lanes, when the control connection does not deliver them.
 //!
-//! The control connection runs over one address. When its link fails, data still arrive over the other lanes,
-//! but the news about them do not. So both ends number their control messages, keep those that the other end
-//! has not confirmed, and, when one is not confirmed after [`DELAY_NS`], ask by a packet on a lane what the other
-//! end has. If it says [`QUESTIONS`] times that the message has not come, messages go over lanes too, in order.
-//! What comes twice is dropped by its number. Packets are sealed like all others of the lane.
+//! The control connection runs over one address. When its link fails, data still arrive over the other lanes, but the
+//! news about them do not. So both ends number their control messages, keep those that the other end has not confirmed,
+//! and, when one is not confirmed after [`DELAY_NS`], ask by a packet on a lane what the other end has. If it says
+//! [`QUESTIONS`] times that the message has not come, messages go over lanes too, in order. Duplicates are dropped by
+//! their number. Packets are sealed like all others of the lane.
 //!
 //! ```text
 //! +-----------+-------+------+--------+--------+--------+-------
@@ -50,7 +50,7 @@ pub(crate) struct Relay {
     kept_bytes: usize,
     /// Number of the first message that is kept.
     first: u64,
-    /// What the other end has: messages, and bytes of the next.
+    /// State of the other end: messages, and bytes of the next.
     theirs: (u64, u32),
     /// Messages that have come, by either way, and over the control connection.
     came: u64,
@@ -107,7 +107,7 @@ impl Relay {
         self.theirs.0 >= self.sent()
     }
 
-    /// Whether the other end has been asked for longer than `patience` and nothing is heard.
+    /// Whether the other end has not answered for longer than `patience`.
     pub(crate) fn is_silent(&self, patience: Duration) -> bool {
         self.unanswered.is_some_and(|since| self.now.since(since) > patience)
     }

@@ -17,7 +17,7 @@ struct Run {
     stride: usize,
 }
 
-/// What a socket has counted.
+/// Counters of a socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketCounters {
     /// Datagrams sent.
@@ -32,7 +32,7 @@ pub struct SocketCounters {
     pub dropped: u64,
 }
 
-/// What the first packets of a connection show about its other end.
+/// Peer of a connection, from its first packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// No whole packet has come yet.
@@ -71,8 +71,8 @@ impl SealedSocket {
         }
     }
 
-    /// Hands over no more than `bytes` by one call, but at least a datagram. What is behind may shape by
-    /// tokens, and cuts a large packet that is longer than its bucket into small ones.
+    /// Hands over no more than `bytes` by one call, but at least a datagram. The interface behind it may shape by
+    /// tokens, and splits a large packet that exceeds its bucket.
     pub const fn limit_bursts(&mut self, bytes: usize) {
         self.burst_bytes = bytes;
     }
@@ -83,7 +83,7 @@ impl SealedSocket {
         &*self.lane
     }
 
-    /// Replaces the lane: a connection that was made again. What waited is gone.
+    /// Replaces the lane: a connection that was made again. Waiting data is lost.
     pub fn replace(&mut self, lane: Box<dyn Lane>) {
         self.lane = lane;
         self.area.clear();
@@ -107,7 +107,7 @@ impl SealedSocket {
         self.area.len() - self.runs.front().map_or(self.area.len(), |run| run.start)
     }
 
-    /// What has been counted.
+    /// Counters.
     #[must_use]
     pub fn counters(&self) -> SocketCounters {
         SocketCounters {
@@ -225,8 +225,8 @@ impl SealedSocket {
         opened
     }
 
-    /// Reads once from `candidate`, a connection that may replace the lane, and opens what came with the
-    /// keys of this lane. Whoever can connect may be at its other end until a packet opens.
+    /// Reads once from `candidate`, a connection that may replace the lane, and opens what came with the keys of this
+    /// lane. Until a packet has been authenticated, the peer is unknown.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ const LONGEST_NS: u64 = 100_000_000;
 pub struct Clock(std::time::Instant);
 
 impl Clock {
-    /// A clock that starts now, at a second: zero is "for ever ago" to those who ask it.
+    /// A clock that starts now, at one second: 0 would look like an expired deadline.
     #[must_use]
     pub fn start() -> Self {
         Self(std::time::Instant::now())
@@ -54,7 +54,7 @@ impl Waker {
     }
 }
 
-/// What is waited for.
+/// The events to wait for.
 #[derive(Debug)]
 pub struct Waiter {
     waker: Waker,
@@ -67,7 +67,7 @@ pub struct Interest<'a> {
     pub fd: BorrowedFd<'a>,
     /// Wait until it can be written, too.
     pub write: bool,
-    /// What it is to the caller, below 128; several may be the same.
+    /// The caller's number of it, below 128; several may be the same.
     pub token: usize,
 }
 
@@ -97,7 +97,7 @@ impl Waiter {
     ///
     /// # Errors
     ///
-    /// What the system says; never that it was interrupted.
+    /// The error of the operating system; never that it was interrupted.
     pub fn wait(
         &self,
         interests: &[Interest<'_>],

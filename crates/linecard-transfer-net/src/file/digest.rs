@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 /// Bytes of a hash.
 pub(super) const HASH_BYTES: usize = blake3::OUT_LEN;
 
-/// What is known of one chunk: its node in the tree of its object.
+/// State of one chunk: its node in the tree of its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHash {
     /// Its chaining value.

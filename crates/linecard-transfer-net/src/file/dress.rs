@@ -13,8 +13,8 @@ pub(super) fn dress(made: impl AsFd, object: &Object) -> rustix::io::Result<()> 
     rustix::fs::futimens(made, &times)
 }
 
-/// What this process takes away from the modes of new files: read once, as changing it to find out would
-/// change it for other threads as well. Without /proc, that others write.
+/// The umask of this process: read once, as changing it to find out would change it for other
+/// threads as well. Without /proc, that others write.
 fn umask() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     *UMASK.get_or_init(|| {

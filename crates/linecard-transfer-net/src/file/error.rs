@@ -1,45 +1,49 @@
-//! What goes wrong with files, each in one line that says what to do.
+//! Errors of files, each in one line that names the remedy.
 
 use super::chunk::MAX_CHUNKS;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file is not read or written. What was received so far stays and can be gone on with, except
-/// where said otherwise.
+/// Why a file is not read or written. Received data is kept and can be resumed, except where stated
+/// otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// No room on the disk, or no quota.
     #[error(
-        "no room for {bytes} bytes in {path:?}; make room and run again: it goes on from there"
+        "no room for {bytes} bytes in {path:?}; free some space and run again: the transfer \
+         resumes from there"
     )]
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// What did not fit.
+        /// The data that did not fit.
         bytes: u64,
     },
     /// The user may not do that.
-    #[error("cannot {doing} {path:?}: {source}; change its rights, or run as who may")]
+    #[error(
+        "cannot {doing} {path:?}: {source}; change its permissions, or run as a user who has \
+         them"
+    )]
     Denied {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
         /// With what.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// What the system says, and is none of the others.
+    /// Any other error of the operating system.
     #[error("cannot {doing} {path:?}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
         /// With what.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A source that is not what it was when it was listed.
-    #[error("{path:?} has changed while it was read ({what}); send it again when it rests")]
+    #[error("{path:?} changed while it was read ({what}); send it again when it no longer changes")]
     Changed {
         /// The file.
         path: PathBuf,
@@ -51,13 +55,13 @@ pub enum FileError {
     Name {
         /// As it came, at most its first 80 characters.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         why: &'static str,
     },
     /// Something is there already.
     #[error("{path:?} exists; move it away, or let recv replace it by --overwrite")]
     Exists {
-        /// What is there.
+        /// The existing object.
         path: PathBuf,
     },
     /// Another receiver writes it.
@@ -66,26 +70,29 @@ pub enum FileError {
         /// The partial file.
         path: PathBuf,
     },
-    /// What arrived is not what was sent. It is kept apart and not gone on with.
+    /// Received data differs from the sent data. It is set aside and not resumed.
     #[error(
-        "{path:?} does not have the hash of what was sent; it is kept as {kept:?}: send it again"
+        "{path:?} does not have the hash of the sent file; it is kept as {kept:?}: send it again"
     )]
     Damaged {
-        /// What it would have been.
+        /// Its intended path.
         path: PathBuf,
         /// Where it is.
         kept: PathBuf,
     },
     /// Chunks are missing.
-    #[error("{path:?} is not whole: {missing} chunks are missing; run again to go on")]
+    #[error("{path:?} is not complete: {missing} chunks are missing; run again to resume")]
     NotWhole {
-        /// What it would be.
+        /// Its intended path.
         path: PathBuf,
         /// How many; 0 where the end is not known yet.
         missing: u32,
     },
     /// A chunk that is none of this object, or of another length.
-    #[error("chunk {chunk} of {bytes} bytes is none of {path:?}: peers do not agree on its length")]
+    #[error(
+        "chunk {chunk} of {bytes} bytes does not belong to {path:?}: peers do not agree on \
+         its length"
+    )]
     Chunk {
         /// The file.
         path: PathBuf,
@@ -101,7 +108,7 @@ pub enum FileError {
         chunk: u32,
         /// Its length.
         bytes: u64,
-        /// What there is.
+        /// The available room.
         room: usize,
     },
     /// A length of chunks that is not allowed.

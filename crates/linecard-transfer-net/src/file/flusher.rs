@@ -62,7 +62,7 @@ impl Flush {
         }
     }
 
-    /// What went wrong since this was last asked.
+    /// Errors since the last call.
     pub(super) fn check(&self, path: &Path) -> Result<(), FileError> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
         failed.map_or(Ok(()), |error| Err(FileError::of(error, "write to the disk", path, 0)))

@@ -1,7 +1,7 @@
 //! The folder that receives: nothing is ever made outside it.
 //!
 //! Names are checked ([`Name`]), and each of their folders is opened from the one above without
-//! following links: so no link, whoever puts it there and when, leads elsewhere.
+//! following links, so a link that somebody places there at any time cannot lead elsewhere.
 
 use super::dress::dress;
 use super::flusher::Flusher;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What new folders may be, before the umask takes its share.
+/// Mode of new folders, before the umask.
 const FOLDER_MODE: u32 = 0o777;
 /// How folders are opened: nothing else, and through no link.
 const OPEN: OFlags =
@@ -40,7 +40,7 @@ pub struct Folder {
     stop: Arc<AtomicBool>,
 }
 
-/// What there is already where an object is to be put.
+/// The existing object at the place of a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// Nothing, not even a part of it.
@@ -78,7 +78,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// What the system says: no thread could be started.
+    /// The error of the operating system: no thread could be started.
     pub fn with_flusher(self, stop: Arc<AtomicBool>) -> io::Result<Self> {
         Ok(Self { flusher: Some(Flusher::start()?), stop, ..self })
     }
@@ -95,7 +95,7 @@ impl Folder {
         Ok(())
     }
 
-    /// What there is already under the name of a file. One of the same length is read and hashed.
+    /// The existing object under the name of a file. One of the same length is read and hashed.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the operating system.
     pub fn dress(&self, object: &Object) -> Result<(), FileError> {
         let folder = self.beside(object)?;
         let path = self.path_of(object);
@@ -231,7 +231,7 @@ impl Folder {
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(failed)?;
         for part in folders {
             match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(FOLDER_MODE)) {
-                // What a file is in must be there after a loss of power as well.
+                // The folder of a file must survive a loss of power as well.
                 Ok(()) => rustix::fs::fsync(&folder).map_err(failed)?,
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(failed(error)),

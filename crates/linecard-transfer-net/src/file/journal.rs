@@ -25,11 +25,11 @@ pub(super) const HEADER_BYTES: usize = OBJECT_AT + 8 + 8 + 4 + HASH_BYTES + CHEC
 /// Bytes of a record.
 pub(super) const RECORD_BYTES: usize = 4 + 2 * HASH_BYTES + CHECK_BYTES;
 
-/// What a journal begins with, and what its records are checked with.
+/// Header of a journal, and the checksum of its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header([u8; HEADER_BYTES]);
 
-/// What a journal says.
+/// Contents of a journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Contents {
     /// The length of the chunks, which another run may have chosen otherwise.
@@ -72,8 +72,7 @@ impl Header {
         record
     }
 
-    /// What `journal` says about the same object of `size` bytes; none if it is about another one, or none
-    /// at all.
+    /// The entries of `journal` for the same object of `size` bytes; none if it is about another one, or none at all.
     pub(super) fn read(&self, journal: &[u8], size: u64) -> Option<Contents> {
         let (header, records) = journal.split_first_chunk::<HEADER_BYTES>()?;
         let (body, sum) = header.split_at(HEADER_BYTES - CHECK_BYTES);
@@ -224,7 +223,7 @@ mod tests {
             let grafted = [other.as_bytes(), &bytes[HEADER_BYTES..]].concat();
             assert_eq!(other.read(&grafted, SIZE).unwrap().chunks, []);
         }
-        // Chunks of another length are known, but the journal is not gone on with as it is.
+        // Chunks of another length are known, but the journal is not continued as it is.
         let longer = Header::new(&object(), SIZE, ChunkBytes::new(2_048).unwrap());
         let found = longer.read(&bytes, SIZE).unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What is sent is read from files, and what is received appears when it is whole.
+//! Data to send is read from files; received files appear when they are complete.
 //!
 //! [`Source`] lists objects and reads their chunks; [`Folder`] and [`Sink`] write them, and [`Ordered`]
 //! gives them to a pipe. An object is cut into chunks of 2^n bytes ([`ChunkBytes`]), the last one shorter.

@@ -16,7 +16,7 @@ pub(super) const MAX_DEPTH: usize = 128;
 /// Ends of names that are this program's own, of files beside those that are received.
 pub(super) const PART: &str = ".linecard-part";
 pub(super) const JOURNAL: &str = ".linecard-journal";
-/// A journal that is being written anew.
+/// A journal that is being rewritten.
 pub(super) const NEW_JOURNAL: &str = ".linecard-journal-new";
 pub(super) const DAMAGED: &str = ".linecard-damaged";
 
@@ -71,7 +71,7 @@ impl Name {
         (folders.map(OsStr::from_bytes), OsStr::from_bytes(last))
     }
 
-    /// What a file beside it is called. Where that would be too long, it has a hash for a name.
+    /// Name of a file beside it. Where that would be too long, it has a hash for a name.
     pub(super) fn beside(&self, end: &str) -> String {
         let (_, last) = self.split();
         match last.to_str() {

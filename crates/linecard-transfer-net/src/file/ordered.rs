@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Writes chunks in order to what cannot be written otherwise. What is ahead of its turn is held, up to
-/// a window; what has been written cannot be taken back when the hash turns out to be wrong.
+/// Writes chunks in order to what cannot be written otherwise. Chunks ahead of their turn are held, up to a window;
+/// what has been written cannot be taken back when the hash turns out to be wrong.
 #[derive(Debug)]
 pub struct Ordered<W> {
     out: W,

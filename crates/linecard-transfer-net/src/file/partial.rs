@@ -1,5 +1,5 @@
-//! The partial file and its journal: opened for one process alone, and checked before they are gone on
-//! with.
+//! The partial file and its journal: opened for one process alone, and checked before they are
+//! resumed.
 
 use super::flusher::Flush;
 use super::journal::{self, HEADER_BYTES, Header, RECORD_BYTES};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PARTIAL_MODE: u32 = 0o600;
 /// How often a partial file may disappear between opening and locking it.
 const MAX_TRIES: usize = 8;
-/// What is read at once to be hashed.
+/// Bytes read in one call to be hashed.
 pub(super) const READ_BYTES: usize = 1 << 20;
 
 /// The journal of an object of known size.
@@ -29,7 +29,7 @@ pub(super) struct Journal {
     header: Header,
     /// Where the next record goes: behind the last whole one, whatever else was begun there.
     end: u64,
-    /// Bytes of chunks that were recorded since the last flush was asked for.
+    /// Bytes of chunks that were recorded since the last flush was requested.
     pub(super) unflushed: u64,
     pub(super) flush: Flush,
 }
@@ -171,7 +171,7 @@ impl Journal {
 
 /// Opens or makes a file of ours: no link, and nothing else that may be there.
 fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
-    // Who opens a pipe must not wait for its other end.
+    // Opening a pipe must not wait for its other end.
     let flags = access | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
     let stat = rustix::fs::fstat(&file)?;
@@ -191,7 +191,7 @@ pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, Fi
             Err(Errno::WOULDBLOCK) => break,
             Err(error) => return Err(failed()(io::Error::from(error))),
         }
-        // Who had it before may just have given it its final name.
+        // Its previous owner may just have given it its final name.
         let ours = rustix::fs::fstat(&file).map_err(|error| failed()(io::Error::from(error)))?;
         let named = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         if named.is_ok_and(|named| (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)) {
@@ -201,7 +201,7 @@ pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, Fi
     Err(FileError::Locked { path: path.with_file_name(name) })
 }
 
-/// Removes the journal, and with `part` the partial file too; what is not there is no error.
+/// Removes the journal, and with `part` the partial file too; a missing file is not an error.
 pub(super) fn remove(folder: &OwnedFd, name: &Name, part: bool) -> rustix::io::Result<()> {
     let gone = |name: &str| match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),

@@ -18,7 +18,7 @@ pub struct Reader {
     from: From,
 }
 
-/// What was read.
+/// The data that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// Bytes, from the start of the buffer.

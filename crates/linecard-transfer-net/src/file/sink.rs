@@ -1,10 +1,9 @@
 //! A file that appears when it is whole.
 //!
-//! Until then its bytes are in `.NAME.linecard-part` beside it, at their places, and
-//! `.NAME.linecard-journal` says which chunks are whole. Whatever kills the process, the next one reads
-//! those again, and goes on with the ones whose hash is right. At the end the hash of all chunks is
-//! compared with the sender's, and the file takes its name in one step. A stream, whose length nobody
-//! knows, and a file of one chunk have no journal and start anew.
+//! Until then its bytes are in `.NAME.linecard-part` beside it, at their places, and `.NAME.linecard-journal` says
+//! which chunks are whole. Whatever kills the process, the next one reads those again, and goes on with the ones whose
+//! hash is right. At the end the hash of all chunks is compared with the sender's, and the file takes its name in one
+//! step. A stream, whose length nobody knows, and a file of one chunk have no journal and start again.
 
 use super::dress::dress;
 use super::flusher::{FLUSH_BYTES, Flusher};
@@ -23,14 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Files of at most so many bytes take their room when they are written.
+/// Files of at most this many bytes are not preallocated.
 pub(crate) const SMALL_BYTES: u64 = 1 << 20;
 
 /// An object that is being received. Chunks may be written by several threads.
 #[derive(Debug)]
 pub struct Sink {
     folder: Arc<OwnedFd>,
-    /// What it will be.
+    /// Its final path.
     path: PathBuf,
     object: Object,
     chunk_bytes: ChunkBytes,
@@ -42,7 +41,7 @@ pub struct Sink {
     state: Mutex<State>,
 }
 
-/// What sinks of one folder have in common.
+/// Common state of the sinks of one folder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setup<'a> {
     pub(super) chunk_bytes: ChunkBytes,
@@ -84,7 +83,7 @@ impl Sink {
         Ok(sink)
     }
 
-    /// What is being received.
+    /// The object being received.
     pub(crate) const fn object(&self) -> &Object {
         &self.object
     }
@@ -244,8 +243,8 @@ impl Sink {
         Ok(is_there)
     }
 
-    /// Only what the journal has counts: it is written first. It may say so before the chunk is on the
-    /// disk, since whoever goes on reads the chunk again.
+    /// Only what the journal has counts: it is written first. It may say so before the chunk is on the disk, since a
+    /// resumed transfer reads the chunk again.
     fn remember(&self, chunk: u32, hash: &ChunkHash) -> Result<(), FileError> {
         let mut state = self.state();
         let range = self.chunk_bytes.range(chunk, state.size.unwrap_or(0));
@@ -288,7 +287,7 @@ impl Sink {
     fn sync(&self) -> Result<(), FileError> {
         let size = self.state().size.unwrap_or(0);
         self.file.sync_all().map_err(self.failed("write to the disk", size))?;
-        // What a flush has found out, the system does not say again.
+        // The system reports an error of a flush only once.
         self.state().journal.as_ref().map_or(Ok(()), |journal| journal.flush.check(&self.path))
     }
 
@@ -345,7 +344,7 @@ impl Drop for Sink {
     }
 }
 
-/// What is there already is not touched, unless the user says so; folders never are.
+/// Existing files are not touched, unless the user says so; folders never are.
 fn refuse_existing(
     folder: &OwnedFd,
     path: &Path,

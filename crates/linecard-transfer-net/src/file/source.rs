@@ -1,4 +1,4 @@
-//! What is to be sent: a file, a folder with all in it, or a pipe.
+//! The data to send: a file, a folder with all in it, or a pipe.
 
 use super::name::{MAX_DEPTH, is_ours};
 use super::{Failures, FileError, Name, Reader, Stamp};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Most objects of a source.
 pub const MAX_OBJECTS: usize = 1 << 20;
 
-/// What an object is.
+/// Type of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -24,12 +24,12 @@ pub enum Kind {
     Test,
 }
 
-/// What the user wants to be sent.
+/// The user's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
     /// A file, a folder, or `-` for the standard input.
     Path(PathBuf),
-    /// So many bytes of [`Kind::Test`].
+    /// A number of bytes of [`Kind::Test`].
     Test(u64),
 }
 
@@ -38,7 +38,7 @@ pub enum Input {
 pub struct Object {
     /// Relative; of a folder that is sent, its own name comes first.
     pub name: Name,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// In bytes; 0 for folders, unknown for streams.
     pub size: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Object {
     pub modified: Stamp,
 }
 
-/// What is there and not sent.
+/// Objects that are not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// Where it is.
@@ -60,7 +60,7 @@ pub struct Skipped {
 /// Everything to be sent, in the order of names.
 #[derive(Debug)]
 pub struct Source {
-    /// What names are relative to.
+    /// The folder that names are relative to.
     base: PathBuf,
     objects: Vec<Object>,
     skipped: Vec<Skipped>,
@@ -68,7 +68,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// What `input` says.
+    /// Meaning of `input`.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Source {
             return Self::alone("stdin", Kind::Stream, None);
         }
         let metadata = fs::metadata(path).map_err(FileError::at("read", path))?;
-        // What is called `.` or `..` has a name elsewhere.
+        // Paths that end in `.` or `..` have their name elsewhere.
         let full = match path.file_name() {
             Some(_) => path.to_path_buf(),
             None => fs::canonicalize(path).map_err(FileError::at("read", path))?,
@@ -122,19 +122,19 @@ impl Source {
         Ok(source)
     }
 
-    /// What is to be sent, folders before what is in them.
+    /// The data to send, folders before their contents.
     #[must_use]
     pub fn objects(&self) -> &[Object] {
         &self.objects
     }
 
-    /// What is not: links, devices, sockets, names that no receiver takes.
+    /// Objects that are not sent: links, devices, sockets, names that no receiver takes.
     #[must_use]
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// What could not be listed below a folder, each with the reason.
+    /// Entries below a folder that could not be listed, each with the reason.
     #[must_use]
     pub const fn unreadable(&self) -> &Failures {
         &self.unreadable

@@ -1,4 +1,4 @@
-//! Who may send to this end.
+//! The senders authorized at this end.
 
 use super::{Fingerprint, KeyError, private};
 use std::fs::File;

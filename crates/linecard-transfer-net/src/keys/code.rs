@@ -28,8 +28,8 @@ pub(super) fn encode(bytes: &[u8], alphabet: &[u8]) -> String {
     text
 }
 
-/// What `text` stands for, padding left out; none if it holds another letter, or bits beyond the
-/// last byte that are not zero: two texts never stand for the same bytes.
+/// The bytes that `text` encodes, without padding; none if it holds another letter, or bits beyond
+/// the last byte that are not zero: two texts never stand for the same bytes.
 pub(super) fn decode(text: &str, alphabet: &[u8]) -> Option<Vec<u8>> {
     let width = alphabet.len().ilog2();
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a public key is known by.
+//! Fingerprint of a public key.
 
 use super::code;
 use core::fmt;
@@ -21,7 +21,7 @@ pub struct Fingerprint([u8; 32]);
 
 /// A text that is not a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no fingerprint: it is lc1 and 52 letters a to z and digits 2 to 7")]
+#[error("not a fingerprint, which is lc1 and 52 letters a to z and digits 2 to 7")]
 pub struct FingerprintError;
 
 const PREFIX: &str = "lc1";

@@ -61,7 +61,7 @@ impl Identity {
     /// No file, one that others can read, or one that holds something else.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let text = private::read(path)?;
-        let what = "no Ed25519 key (PKCS #8 in PEM); remove the file to have a new one made";
+        let what = "not an Ed25519 key (PKCS #8 in PEM); remove the file to have a new one created";
         let letters: String = text
             .split_once(BEGIN)
             .and_then(|(_, rest)| rest.split_once(END))
@@ -72,7 +72,7 @@ impl Identity {
         Self::of_pkcs8(&pkcs8).map_err(|_| KeyError::content(path, what))
     }
 
-    /// What others know this end by.
+    /// Identity of this end.
     #[must_use]
     pub const fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
@@ -147,7 +147,7 @@ mod tests {
             let path = folder.path().join(name);
             private::create(&path, content.as_bytes()).unwrap();
             let refused = Identity::load(&path).unwrap_err();
-            assert!(refused.to_string().contains("no Ed25519 key"), "{refused}");
+            assert!(refused.to_string().contains("not an Ed25519 key"), "{refused}");
         }
         let missing = Identity::load(&folder.path().join("missing")).unwrap_err();
         assert!(matches!(missing, KeyError::File { .. }));

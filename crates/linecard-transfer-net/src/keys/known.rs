@@ -1,4 +1,4 @@
-//! What each address answered with before.
+//! The key of each address from earlier connections.
 
 use super::{Fingerprint, KeyError, private};
 use std::fs::{File, OpenOptions};
@@ -14,7 +14,7 @@ pub struct KnownPeers {
     entries: Vec<(String, Fingerprint)>,
 }
 
-/// What a name's key is, after what is known of the name.
+/// Classification of a name's key, by the known keys of the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// The one that it has always had.
@@ -29,7 +29,7 @@ pub enum Standing {
 }
 
 impl KnownPeers {
-    /// What the file at `path` says; without a file, nothing is known.
+    /// Contents of the file at `path`; without a file, nothing is known.
     ///
     /// # Errors
     ///
@@ -47,7 +47,8 @@ impl KnownPeers {
         Ok(Self { path: path.to_owned(), entries })
     }
 
-    /// What `fingerprint` is for `name`. A name may have several keys; any of them is known.
+    /// Classification of `fingerprint` for `name`. A name may have several keys; any of them is
+    /// known.
     #[must_use]
     pub fn standing(&self, name: &str, fingerprint: Fingerprint) -> Standing {
         let mut of_name = self.entries.iter().filter(|(other, _)| other == name);

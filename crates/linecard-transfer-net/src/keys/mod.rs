@@ -1,9 +1,9 @@
-//! Who one is, and whom one knows.
+//! Own identity, and known peers.
 //!
-//! Each end has an [`Identity`], an Ed25519 key in a file of its own, and is known to others by its
-//! [`Fingerprint`]. As with SSH there are no certificates: the sender has [`KnownPeers`], what each
-//! address answered with before, and the receiver a list of who may send ([`Authorized`]). Or both
-//! have a file with the same secret, a [`SharedKey`].
+//! Each end has an [`Identity`], an Ed25519 key in a file of its own, and is known to others by its [`Fingerprint`]. As
+//! with SSH there are no certificates: the sender has [`KnownPeers`], the key of each address from earlier connections,
+//! and the receiver a list of authorized senders ([`Authorized`]). Or both have a file with the same secret, a
+//! [`SharedKey`].
 //!
 //! Files with secrets are made with mode 0600 and refused when others could read them. All files here are
 //! refused when others than their owner and root could change them, or the folder that they are in.
@@ -36,7 +36,7 @@ pub enum KeyError {
     File {
         /// Of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// Others than its owner may read or write a secret.
@@ -59,8 +59,8 @@ pub enum KeyError {
     },
     /// A file of keys, or the folder that it is in, that others may write: they could let themselves in.
     #[error(
-        "{}: other users can change it (mode {mode:03o}), and with it whom this end trusts: look whether \
-         it is as it was, then chmod go-w {}", .path.display(), .path.display()
+        "{}: other users can change it (mode {mode:03o}), and with it the trusted peers: check \
+         that it is unchanged, then chmod go-w {}", .path.display(), .path.display()
     )]
     Writable {
         /// Of the file or folder.
@@ -70,7 +70,7 @@ pub enum KeyError {
     },
     /// A file of keys, or its folder, that belongs to another user.
     #[error(
-        "{}: it belongs to user {owner}, who can change whom this end trusts: it has to belong to user \
+        "{}: it belongs to user {owner}, who can change the trusted peers: it must belong to user \
          {user}, who runs this, or to root (chown {user} {})", .path.display(), .path.display()
     )]
     Foreign {
@@ -82,7 +82,7 @@ pub enum KeyError {
         user: u32,
     },
     /// Beyond [`MAX_FILE_BYTES`], or no plain file.
-    #[error("{}: no plain file of at most {MAX_FILE_BYTES} bytes", .path.display())]
+    #[error("{}: not a regular file of at most {MAX_FILE_BYTES} bytes", .path.display())]
     NotAFile {
         /// Of the file.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum KeyError {
     Content {
         /// Of the file.
         path: PathBuf,
-        /// What is wrong, and how it should be.
+        /// The error, and the required state.
         what: &'static str,
     },
     /// A line of a list is not as it should be.
@@ -102,7 +102,7 @@ pub enum KeyError {
         path: PathBuf,
         /// Counted from 1.
         line: usize,
-        /// What is wrong, and how it should be.
+        /// The error, and the required state.
         what: &'static str,
     },
     /// The system gives no random bytes, or a key is refused.

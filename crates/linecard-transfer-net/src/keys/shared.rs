@@ -42,7 +42,7 @@ impl SharedKey {
             code::decode(text, code::BASE64)
         };
         let what =
-            "no shared key: 32 random bytes as 64 hexadecimal digits, or in base64, are needed";
+            "not a shared key, which is 32 random bytes as 64 hexadecimal digits, or in base64";
         let bytes: Option<[u8; KEY_BYTES]> = bytes.and_then(|bytes| bytes.try_into().ok());
         bytes.map(|bytes| Self::new(&bytes)).ok_or_else(|| KeyError::content(path, what))
     }
@@ -53,7 +53,7 @@ impl SharedKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// What shows that one has the key, without showing it: HMAC-SHA256 of `statement`.
+    /// Proof of possession of the key, without revealing it: HMAC-SHA256 of `statement`.
     pub(crate) fn proof(&self, statement: &[u8]) -> [u8; 32] {
         let mut proof = [0; 32];
         proof.copy_from_slice(hmac::sign(&self.0, statement).as_ref());

@@ -1,4 +1,4 @@
-//! A lane without a socket: a connection that has not come, or a route that is missing.
+//! A lane without a socket: a connection that has not arrived, or a route that is missing.
 
 use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, ReceiveBuffer};
 use std::os::fd::BorrowedFd;

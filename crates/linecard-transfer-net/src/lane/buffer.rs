@@ -47,7 +47,7 @@ impl ReceiveBuffer {
         Self { area, runs: Vec::with_capacity(MAX_FRAMES) }
     }
 
-    /// What the last call has put here, in order.
+    /// Packets of the last call, in order.
     pub fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
         let mut rest = &mut self.area[..];
         let mut at = 0;

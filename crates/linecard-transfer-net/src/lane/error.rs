@@ -5,8 +5,8 @@ use std::io;
 /// Why a lane does not carry what it was given. None of them ends a transfer that has another lane.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
-    /// Nobody is at the other end, or the way there is gone. It may come back: probe it; a stream has
-    /// to be opened anew.
+    /// Nobody is at the other end, or the way there is gone. It may come back: probe it; a stream
+    /// has to be reopened.
     #[error("the lane is down: {0}")]
     Dead(#[source] io::Error),
     /// The peer has closed its end of a stream.
@@ -20,19 +20,19 @@ pub enum LaneError {
     TooLong {
         /// Bytes of the datagram.
         bytes: usize,
-        /// What fits.
+        /// The limit.
         limit: usize,
     },
     /// The peer announced a frame that cannot be. The stream cannot go on.
     #[error("a frame of {0} bytes is not 1 to {max}: this is not a lane of ours", max = super::MAX_DATAGRAM_BYTES)]
     Frame(usize),
-    /// What the system says, and is none of the above.
+    /// Any other error of the operating system.
     #[error("the lane fails: {0}")]
     System(#[source] io::Error),
 }
 
 impl LaneError {
-    /// What an error of a socket means; none if it means that there is no room, or nothing, now.
+    /// Meaning of an error of a socket; none if it means that there is no room, or nothing, now.
     pub(super) fn of(error: io::Error) -> Option<Self> {
         let code = error.raw_os_error().unwrap_or(0);
         match code {

@@ -1,9 +1,8 @@
 //! Lanes: parallel paths to a peer, over UDP and TCP.
 //!
-//! A lane carries datagrams to one peer and back. It never waits: what it has no room for stays with
-//! the caller, who asks again when [`Lane::as_fd`] is writable. Datagrams go and come many by one call:
-//! on UDP as one large packet that the kernel cuts (GSO) and as merged ones that it gives (GRO), on TCP
-//! as frames of one stream.
+//! A lane carries datagrams to one peer and back. It never waits: datagrams without room stay with the caller, which
+//! tries again when [`Lane::as_fd`] is writable. Datagrams go and come many by one call: on UDP as one large packet
+//! that the kernel cuts (GSO) and as merged ones that it gives (GRO), on TCP as frames of one stream.
 //!
 //! Bounds: [`MAX_SEND`] datagrams and [`MAX_DATAGRAM_BYTES`] by one call; what comes in, by the area of
 //! [`ReceiveBuffer`]. A lane keeps at most a part of one frame of its own.
@@ -31,7 +30,7 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-/// Most datagrams of one [`Lane::send`]: the kernel cuts no more (`UDP_MAX_SEGMENTS`).
+/// Most datagrams of one [`Lane::send`]: the limit of the kernel (`UDP_MAX_SEGMENTS`).
 pub const MAX_SEND: usize = 64;
 /// The longest datagram, and the most bytes of one [`Lane::send`]: a UDP datagram over IPv4.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
@@ -53,7 +52,7 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// ```
 pub trait Lane: Debug + Send {
     /// Hands over datagrams, in order; how many were taken. Fewer than there are, or 0: there is no
-    /// room now. What was taken of a stream may still wait for [`Lane::flush`].
+    /// room now. Data that a stream has accepted may still wait for [`Lane::flush`].
     ///
     /// # Errors
     ///
@@ -101,13 +100,13 @@ pub trait Lane: Debug + Send {
     /// The longest datagram in bytes, as far as this host knows.
     fn max_datagram(&self) -> usize;
 
-    /// What came and found no room in this host, since it was opened: datagrams, and merged ones as
+    /// Received packets dropped by this host for lack of room since it was opened: datagrams, and merged ones as
     /// one.
     fn dropped(&self) -> u64 {
         0
     }
 
-    /// What this host did not grant, as one line for the user.
+    /// Buffers that this host did not grant, as one line for the user.
     fn note(&self) -> Option<&str> {
         None
     }

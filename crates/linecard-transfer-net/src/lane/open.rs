@@ -90,7 +90,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Udp(lane) => lane.local_addr(),
@@ -101,12 +101,12 @@ impl Listener {
         }
     }
 
-    /// The address to tell a peer who is at `peer`: if this end is an interface, one of its own of the
+    /// The address to give to a peer at `peer`: if this end is an interface, one of its own of the
     /// same family.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the operating system.
     pub fn address_for(&self, place: &Place, peer: IpAddr) -> io::Result<SocketAddr> {
         let bound = self.local_addr()?;
         let Place::Interface(name) = place else { return Ok(bound) };
@@ -115,8 +115,8 @@ impl Listener {
         Ok(own.map_or(bound, |own| SocketAddr::new(own, bound.port())))
     }
 
-    /// A connection that has come, if there is one; never on UDP. Whoever reaches the port may
-    /// connect: how many are kept, and how long without a packet that opens, is the caller's.
+    /// A connection that has come, if there is one; never on UDP. Everybody who reaches the port
+    /// may connect: how many are kept, and how long without a packet that opens, is the caller's.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl At {
         made.map_err(|source| self.failed(source))
     }
 
-    /// What the user is told.
+    /// The remark for the user.
     pub(super) fn failed(&self, source: io::Error) -> OpenError {
         let why = match (source.raw_os_error(), &self.place) {
             (Some(libc::ENODEV), Place::Interface(name)) => {
@@ -173,7 +173,7 @@ impl At {
                 "there is no route from here to the peer".into()
             }
             (Some(libc::EAFNOSUPPORT | libc::EINVAL), Place::Address(_)) => {
-                format!("own address and peer's are not of one family ({source})")
+                format!("the own address and the peer's are of different families ({source})")
             }
             _ => source.to_string(),
         };

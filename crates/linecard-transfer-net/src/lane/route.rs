@@ -144,7 +144,7 @@ impl Peer {
         } else if is_link_local(ip) && !near {
             Some("it is an address of one link, and not of a link between the two hosts")
         } else if self.is_plain && !ip.is_loopback() {
-            Some("without keys nothing beyond this machine is sent to")
+            Some("without keys, only addresses of this machine are sent to")
         } else {
             None
         }

@@ -36,13 +36,13 @@ pub enum Place {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// What carries it; UDP if not said.
+    /// Its transport; UDP if not said.
     pub kind: LaneKind,
     /// This host's end.
     pub place: Place,
     /// This host's port; any free one if not said.
     pub port: Option<u16>,
-    /// What it carries, in bit/s, if it is known and ours alone.
+    /// Its rate in bit/s, if it is known and not shared.
     pub rate_bps: Option<u64>,
     /// Lanes of the same group share a bottleneck.
     pub shared: Option<String>,
@@ -105,7 +105,7 @@ fn parse(given: &str) -> Result<Spec, String> {
         match part.split_once('=') {
             Some(("rate", value)) if spec.rate_bps.is_none() => spec.rate_bps = Some(rate(value)?),
             Some(("shared", value)) if spec.shared.is_none() => spec.shared = Some(group(value)?),
-            Some(("rate" | "shared", _)) => return Err(format!("`{part}` is there twice")),
+            Some(("rate" | "shared", _)) => return Err(format!("`{part}` is given twice")),
             _ => return Err(format!("`{part}` is neither rate=BITS (as 200M) nor shared=GROUP")),
         }
     }
@@ -126,7 +126,7 @@ fn place(text: &str) -> Result<(Place, Option<u16>), String> {
     if let Some(Ok(address)) = bracketed.map(str::parse::<IpAddr>) {
         return Ok((Place::Address(address), None));
     }
-    // What looks like an address and is none is a slip, not an interface.
+    // An invalid address is an error, and is not taken for the name of an interface.
     let numeric = text.chars().all(|c| c.is_ascii_digit() || ".:[]".contains(c));
     if numeric || text.starts_with('[') || text.matches(':').count() > 1 {
         return Err(format!(
@@ -147,7 +147,8 @@ fn named(text: &str) -> Result<(Place, Option<u16>), String> {
     }
     if name.len() > MAX_INTERFACE_BYTES {
         return Err(format!(
-            "`{name}` has {} characters, names of interfaces have at most {MAX_INTERFACE_BYTES}",
+            "`{name}` has {} characters, and names of interfaces have at most \
+             {MAX_INTERFACE_BYTES}",
             name.len()
         ));
     }

@@ -1,4 +1,4 @@
-//! What the kernel counts for a socket, and which addresses an interface has.
+//! Kernel counters of a socket, and addresses of an interface.
 #![expect(unsafe_code, reason = "SO_MEMINFO and getifaddrs have no safe form in any crate in use")]
 
 use std::ffi::CStr;

@@ -32,7 +32,7 @@ const LENGTH_BYTES: usize = 2;
 pub struct Tcp {
     socket: Socket,
     name: String,
-    /// What the kernel has not taken yet of a frame that was begun.
+    /// The part of a frame that the kernel has not accepted yet.
     begun: Vec<u8>,
     splitter: Splitter,
 }
@@ -55,7 +55,7 @@ impl Tcp {
     ///
     /// # Errors
     ///
-    /// What the system says of its options.
+    /// The error of the operating system about its options.
     pub(super) fn of(socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -213,7 +213,7 @@ mod tests {
         datagrams.iter().flat_map(frame).collect()
     }
 
-    /// What a splitter finds in a stream that comes in these pieces.
+    /// Frames that a splitter finds in a stream that arrives in these pieces.
     fn found(pieces: &[&[u8]]) -> Vec<Vec<u8>> {
         let (mut splitter, mut received) = (Splitter::default(), ReceiveBuffer::new());
         let mut all = Vec::new();

@@ -1,8 +1,7 @@
 //! A lane of UDP datagrams: many by one call, cut and merged by the kernel.
 //!
-//! What is sent in one call is one packet for the host until its last moment (`UDP_SEGMENT`), and what
-//! comes is merged where the kernel can (`UDP_GRO`). Nothing is fragmented: what is too long is refused
-//! here, and lost on the way.
+//! Datagrams sent in one call pass the host as one packet (`UDP_SEGMENT`), and received ones are merged where the
+//! kernel can (`UDP_GRO`). Nothing is fragmented: what is too long is refused here, and lost on the way.
 
 use super::buffer::{ReceiveBuffer, SLOT_BYTES, SLOTS};
 use super::error::or_none;
@@ -15,11 +14,11 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What a socket may hold on arrival: 64 ms at 1 Gbit/s.
+/// Receive buffer of a socket: 64 ms at 1 Gbit/s.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// What may wait in this host for its interface; more would only wait longer.
+/// Send buffer of a socket; more would only wait longer.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
-/// What one call takes should still be in the cache when the last of it is opened.
+/// The packets of one call should still be in the cache when the last one is decrypted.
 const CACHED_BYTES: usize = 256 << 10;
 /// Merged packets that a call takes, however long they are.
 const LEAST_SLOTS: usize = 4;
@@ -54,7 +53,7 @@ impl Udp {
         Self::of(socket, Some(peer)).map_err(|source| at.failed(source))
     }
 
-    /// The receiving end: from whoever sends to `at`. It sends after [`Lane::answer_to`].
+    /// The receiving end: accepts packets from every source that sends to `at`. It sends after [`Lane::answer_to`].
     ///
     /// # Errors
     ///
@@ -68,7 +67,7 @@ impl Udp {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         local(&self.socket)
     }
@@ -104,7 +103,7 @@ impl Udp {
         Ok(())
     }
 
-    /// What a failed call means, and whether it is worth trying without the kernel's cutting.
+    /// Meaning of a failed call, and whether to retry without `UDP_SEGMENT`.
     fn judge(&mut self, error: io::Error, part: &Datagrams<'_>) -> Result<usize, LaneError> {
         let bytes = part.stride.min(part.bytes.len());
         match error.raw_os_error() {
@@ -205,7 +204,7 @@ impl Lane for Udp {
     }
 }
 
-/// Asks for large buffers, first as one who may have them whatever the limits; what was not granted.
+/// Requests large buffers, first as a privileged process, beyond the limits; what was not granted.
 fn enlarge(socket: &Socket) -> Option<String> {
     if sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER_BYTES).is_err() {
         // The size is read back: a refusal shows there.
@@ -214,7 +213,7 @@ fn enlarge(socket: &Socket) -> Option<String> {
     if sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER_BYTES).is_err() {
         let _refused = socket.set_send_buffer_size(SEND_BUFFER_BYTES);
     }
-    // Linux says the double of what was asked for (socket(7)).
+    // Linux reports twice the requested value (socket(7)).
     let granted = socket.recv_buffer_size().unwrap_or(0) / 2;
     (granted < RECEIVE_BUFFER_BYTES).then(|| {
         format!(

@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How often is looked whether to end, and how long a host without descriptors is left alone.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a sender hears that came just before the receiver ended.
+/// Answer to a sender that connected just before the receiver ended.
 const ENDED: &str =
     "this receiver has just ended; start it again, with --keep for one sender after the other";
 
@@ -38,7 +38,7 @@ pub struct TurnedAway {
     pub why: ReceiveError,
 }
 
-/// Who is called about peers that are turned away: from several threads, while something is received as well.
+/// Callback for rejected peers: from several threads, while something is received as well.
 pub type Notice = Box<dyn Fn(TurnedAway) + Send + Sync>;
 
 /// A listener whose peers are authenticated in the background, at most [`MAX_HANDSHAKES`] at a time and
@@ -67,7 +67,7 @@ struct Second {
     with: SocketAddr,
 }
 
-/// What the threads share.
+/// State that the threads share.
 pub(super) struct Shared {
     access: Access,
     is_anywhere: bool,
@@ -239,7 +239,7 @@ impl Shared {
         })
     }
 
-    /// Makes sure who has come, and what it wants; then it is received from, or told who else is.
+    /// Authenticates a connection, and reads its request; then it is received from, or told who else is.
     fn shake(&self, id: u64, stream: TcpStream, from: SocketAddr) -> Result<(), ReceiveError> {
         let patience = self.patience.min(HANDSHAKE);
         let mut control = Control::accept(stream, &self.access, Instant::now() + patience)?;

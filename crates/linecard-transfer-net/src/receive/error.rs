@@ -21,7 +21,7 @@ pub enum ReceiveError {
     Listen {
         /// As the user said.
         at: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// A sender came while something was received from another.
@@ -30,15 +30,15 @@ pub enum ReceiveError {
     )]
     Busy(SocketAddr),
     /// A peer that was slow made room for others.
-    #[error("{0} wait to authenticate, and this one made room")]
+    #[error("{0} connections wait to authenticate, and this one was closed to make room")]
     Crowded(Crowd),
     /// A peer authenticated, and then did not say what it wants to send.
-    #[error("it has said nothing for {0:?} after it authenticated")]
+    #[error("it has sent nothing for {0:?} since it authenticated")]
     NoHello(Duration),
     /// A sender that was welcome announced nothing.
     #[error("it has announced nothing for {0:?}")]
     NothingAnnounced(Duration),
-    /// What came cannot be put away.
+    /// Received data cannot be stored.
     #[error(transparent)]
     File(#[from] FileError),
     /// The sender is not who it should be, or gone.
@@ -48,7 +48,7 @@ pub enum ReceiveError {
     #[error("refused the sender: {0}")]
     Refused(#[from] Refuse),
     /// The sender says something else than it should.
-    #[error("the sender is broken: it says {0} when it should not")]
+    #[error("the sender is broken: it sent {0} out of turn")]
     Unexpected(&'static str),
     /// A folder for the standard output.
     #[error(
@@ -81,18 +81,18 @@ pub enum ReceiveError {
     #[error("the sender is broken: what repairs chunk {0} does not belong to it")]
     Repair(u32),
     /// The sender has ended it, and said why.
-    #[error("the sender has ended it: {0}")]
+    #[error("the sender has ended the transfer: {0}")]
     Ended(String),
     /// Nothing came any more.
-    #[error("nothing has come for {0:?}; what has arrived is kept, the sender can go on with it")]
+    #[error("nothing has arrived for {0:?}; the received data is kept, and the sender can resume")]
     Silent(Duration),
     /// The user ended it.
-    #[error("stopped; what has arrived is kept, the sender can go on with it")]
+    #[error("stopped; the received data is kept, and the sender can resume")]
     Stopped,
     /// A fault in here.
-    #[error("a fault of linecard: {0}")]
+    #[error("a bug in linecard: {0}")]
     Seal(#[from] SealError),
-    /// What the system says.
+    /// The error of the operating system.
     #[error("this host: {0}")]
     Wait(#[from] io::Error),
 }

@@ -1,4 +1,4 @@
-//! The lanes of the receiving end: sockets that anybody can send to, and who has shown to be the sender.
+//! The lanes of the receiving end: sockets that anybody can send to, and the authenticated sender.
 //!
 //! A TCP lane has a listener. Anybody who reaches its port may connect, so a connection is a candidate until
 //! a packet on it opens with the keys of the lane; only then does it replace the connection before it.
@@ -75,7 +75,7 @@ impl Lanes {
             let (lane, listener): (Box<dyn Lane>, _) = match listener {
                 Listener::Udp(lane) => (Box::new(lane), None),
                 tcp @ Listener::Tcp(_) => {
-                    let name = "a connection that has not come".into();
+                    let name = "a connection that has not arrived".into();
                     (Box::new(Absent::new(name, true)), Some(tcp))
                 }
             };
@@ -113,7 +113,7 @@ pub(super) fn places(hello: &Hello, control: (IpAddr, IpAddr), is_anywhere: bool
 }
 
 impl Incoming {
-    /// What to wait for beside the lane's socket: connections that come, and candidates.
+    /// Events to wait for beside the lane's socket: connections that come, and candidates.
     pub(super) fn waiting_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let candidates = self.candidates.iter().map(|candidate| candidate.lane.as_fd());
         self.listener.as_ref().map(Listener::as_fd).into_iter().chain(candidates)

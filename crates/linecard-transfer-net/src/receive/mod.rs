@@ -59,11 +59,11 @@ pub struct ReceiveProgress {
     pub lanes: Vec<(String, SocketCounters)>,
     /// Since the sender was there.
     pub elapsed: Duration,
-    /// What the protocol has counted.
+    /// Counters of the protocol.
     pub counters: ReceiveCounters,
 }
 
-/// What was received.
+/// The received data.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// The sender's key, if it showed one.
@@ -84,19 +84,19 @@ pub struct Received {
     pub elapsed: Duration,
     /// Processor time of this process meanwhile, from when the sender had come.
     pub processor: Duration,
-    /// What the protocol has counted.
+    /// Counters of the protocol.
     pub counters: ReceiveCounters,
     /// Of each lane: its name, and what its socket has counted.
     pub lanes: Vec<(String, SocketCounters)>,
 }
 
-/// Waits for a sender at `listener` and receives all that it sends; calls `observer` some times a second,
-/// and once more at the end, whatever it is. Peers that are turned away are not reported: an [`Acceptor`] does
-/// that, and does not lose those who come between two transfers.
+/// Waits for a sender at `listener` and receives all that it sends; calls `observer` some times a second, and once more
+/// at the end, whatever it is. Peers that are turned away are not reported: an [`Acceptor`] does that, and does not
+/// lose connections that arrive between two transfers.
 ///
 /// # Errors
 ///
-/// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
+/// [`ReceiveError`]: complete chunks are kept, and the sender can resume.
 pub fn receive(
     options: &ReceiveOptions,
     listener: &TcpListener,
@@ -115,13 +115,13 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
+    /// [`ReceiveError`]: complete chunks are kept, and the sender can resume.
     pub fn receive(
         &self,
         observer: &mut dyn FnMut(&ReceiveProgress),
     ) -> Result<Received, ReceiveError> {
         let options = &self.options;
-        // What cannot be had is said before anybody comes.
+        // Resources that are not available are reported before the first connection.
         drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
         loop {
             if options.stop.is_stopped() {
@@ -171,7 +171,7 @@ fn transfer(
         let files = role::Files { jobs, results };
         let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
         let received = role::run(options, &mut opened, (files, driver), observer);
-        // What was asked for is written, but nothing more is read to be checked.
+        // Pending writes are completed, but nothing more is read for verification.
         over.store(true, Ordering::Relaxed);
         let mut received = received?;
         received.processor = processor_time().saturating_sub(began);

@@ -1,4 +1,4 @@
-//! What is being received: which chunks belong to which object, how long they are, what is still to come.
+//! The object being received: which chunks belong to which object, how long they are, what is still to come.
 
 use super::writing::Job;
 use super::{ReceiveError, ReceiveOptions};
@@ -17,7 +17,7 @@ enum State {
     Opening,
     /// The sender has been told what to send.
     Coming,
-    /// It cannot be stored. What the sender has sent of it all the same is dropped.
+    /// It cannot be stored. Data that the sender has sent of it is dropped.
     Refused,
     /// The sender has given it up.
     GivenUp,
@@ -27,7 +27,7 @@ enum State {
 /// a mebibyte.
 const LIST_SHARE: u64 = 8;
 const MIN_LIST_BYTES: u64 = 1 << 20;
-/// What an entry of the list takes beside its name: itself twice, as lists grow by doubling, and the
+/// Memory of an entry of the list beside its name: itself twice, as lists grow by doubling, and the
 /// allocator's own.
 const ENTRY_BYTES: u64 = 2 * size_of::<Object>() as u64 + 32;
 
@@ -75,7 +75,7 @@ pub(super) struct Objects {
     pub(super) failures: Failures,
 }
 
-/// What is to be done about an object.
+/// Decision about an object.
 #[derive(Debug)]
 pub(super) enum Step {
     /// More is to come.
@@ -112,7 +112,7 @@ impl Objects {
         }
         let after_stream = self.open.iter().any(|object| object.size.is_none());
         if self.open.len() >= MAX_OPEN || after_stream {
-            return Err(ReceiveError::Unexpected("more objects at a time than there may be"));
+            return Err(ReceiveError::Unexpected("more objects at a time than the limit"));
         }
         let object = object_of(told)?;
         if !self.has_folder && (told.id > 0 || object.kind == Kind::Folder) {
@@ -215,7 +215,7 @@ impl Objects {
         let open = self.open.iter_mut().find(|open| open.id == object);
         let Some(open) = open.filter(|open| open.end.is_none() && open.state != State::GivenUp)
         else {
-            return Err(ReceiveError::Unexpected("the failure of an object that there is not"));
+            return Err(ReceiveError::Unexpected("the failure of an object that does not exist"));
         };
         let (Some(size), false) = (open.size, open.state == State::Opening) else {
             return Err(ReceiveError::Unexpected("the failure of an object before it has begun"));
@@ -234,7 +234,7 @@ impl Objects {
     pub(super) fn span(&mut self, chunk: u32, bytes: u32) -> Result<(), ReceiveError> {
         let stream = self.open.iter().any(|open| open.size.is_none() && open.first_chunk <= chunk);
         if !stream || self.spans.len() > 2 * self.window as usize + 64 {
-            return Err(ReceiveError::Unexpected("the length of a chunk that there is not"));
+            return Err(ReceiveError::Unexpected("the length of a chunk that does not exist"));
         }
         self.next_chunk = self.next_chunk.max(chunk.saturating_add(1));
         self.spans.insert(chunk, bytes);
@@ -276,7 +276,7 @@ impl Objects {
     pub(super) fn end(&mut self, end: &End) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
         let chunk_bytes = self.chunk_bytes;
         let Some(open) = self.open.iter_mut().find(|open| open.id == end.object) else {
-            return Err(ReceiveError::Unexpected("the end of an object that there is not"));
+            return Err(ReceiveError::Unexpected("the end of an object that does not exist"));
         };
         let is_open = matches!(open.state, State::Coming | State::Refused) && open.end.is_none();
         if open.size.is_some_and(|size| size != end.size) || !is_open {
@@ -290,7 +290,7 @@ impl Objects {
         Ok((skip, self.step(end.object)))
     }
 
-    /// A chunk is where it belongs. What is to be done if all of its object is.
+    /// A chunk is where it belongs. The next step if its object is complete.
     pub(super) fn written(&mut self, chunk: u32) -> Step {
         let bytes = self.length(chunk);
         self.spans.remove(&chunk);

@@ -15,7 +15,7 @@ use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use std::net::{IpAddr, SocketAddr};
 
-/// What is needed to receive.
+/// Resources of a receiver.
 pub(super) struct Opened {
     pub(super) endpoint: Endpoint,
     pub(super) from: SocketAddr,
@@ -28,7 +28,7 @@ pub(super) struct Opened {
     pub(super) has_begun: bool,
 }
 
-/// What both ends have agreed on, and the lanes for it.
+/// The agreement of both ends, and its lanes.
 struct Negotiated {
     welcome: Welcome,
     lanes: Lanes,
@@ -95,7 +95,7 @@ fn negotiate(
     Ok(Negotiated { welcome, lanes, sockets, receiver })
 }
 
-/// What both can do, and what this end has room for.
+/// The common capabilities of both ends, within the memory of this end.
 fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<Agreed, Refuse> {
     let agreed = hello.agree(&[VERSION], control.suites(), &FEC_KINDS)?;
     let chunk_bytes = chunk_memory(hello);
@@ -111,7 +111,7 @@ fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<A
     Ok(agreed)
 }
 
-/// What a chunk takes while it comes, with all that may repair it.
+/// Memory of a chunk while it arrives, with its repair packets.
 fn chunk_memory(hello: &Hello) -> u64 {
     let (chunk, repair) = (u64::from(hello.chunk_bytes), u64::from(hello.fec.m));
     chunk + (chunk * repair).div_ceil(u64::from(hello.fec.k.max(1)))

@@ -122,7 +122,7 @@ impl Pendings {
     }
 }
 
-/// What counts as one source: whoever has an IPv6 address has all of its network.
+/// The definition of one source: a host with an IPv6 address can use its whole network.
 fn source(from: SocketAddr) -> IpAddr {
     match from.ip().to_canonical() {
         IpAddr::V6(address) => {

@@ -25,7 +25,7 @@ const MODERATION: Duration = Duration::from_micros(100);
 /// How long this end waits, with everything in its place, for the sender to know that, in ns.
 const FAREWELL_NS: u64 = 2_000_000_000;
 
-/// What is called about progress.
+/// Callback for progress.
 pub(super) type Observer<'a> = &'a mut dyn FnMut(&ReceiveProgress);
 
 /// The channels to and from the files' thread.
@@ -156,7 +156,7 @@ impl Role for Receiving<'_> {
                 }
                 None => return Err(ReceiveError::Ended(failed.text.to_string())),
             },
-            _ => return Err(ReceiveError::Unexpected("what only a receiver says")),
+            _ => return Err(ReceiveError::Unexpected("a message that only a receiver sends")),
         }
         Ok(())
     }

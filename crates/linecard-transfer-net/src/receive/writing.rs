@@ -28,7 +28,8 @@ enum Target {
     Nowhere,
 }
 
-/// What the thread is asked for. The receiver's window and its bound of open objects bound how much waits.
+/// Requests to the thread. The receiver's window and its bound of open objects bound how much
+/// waits.
 #[derive(Debug)]
 pub(super) enum Job {
     /// A new object.
@@ -43,7 +44,7 @@ pub(super) enum Job {
     Close,
 }
 
-/// What it has done.
+/// Its results.
 pub(super) enum Written {
     /// An object is open: chunks that need not come, and the hash of a file that is there.
     Opened { object: u32, have: Have, existing: Option<[u8; 32]> },
@@ -70,7 +71,7 @@ pub(super) struct Work {
     pub(super) waker: Waker,
 }
 
-/// What the thread works on.
+/// State of the thread.
 struct Writing {
     work: Work,
     /// As many as the receiver keeps open.
@@ -80,7 +81,7 @@ struct Writing {
 }
 
 impl Work {
-    /// Does what it is asked for until nobody asks any more.
+    /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
         Writing { work: self, targets: Vec::new(), batch: Vec::new() }.run();
     }

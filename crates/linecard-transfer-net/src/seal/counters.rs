@@ -1,4 +1,4 @@
-//! What was opened, and what was refused for which reason.
+//! Packets that were decrypted, and packets refused by reason.
 
 use linecard_transfer::wire::HeaderError;
 
@@ -15,13 +15,13 @@ pub enum Refusal {
     #[error("a packet of connection {0:#010x}")]
     Connection(u32),
     /// The key phase is not that of the packet number.
-    #[error("a packet whose key phase does not go with its number")]
+    #[error("a packet whose key phase does not match its number")]
     KeyPhase,
     /// Neither of the current epoch nor of one beside it.
     #[error("a packet of epoch {0}, whose key is not here")]
     Epoch(u64),
     /// It has come before.
-    #[error("packet {0} has come before")]
+    #[error("packet {0} has been received before")]
     Replayed(u64),
     /// So far back that nobody knows whether it has come before.
     #[error("packet {0} is older than the window")]
@@ -29,7 +29,7 @@ pub enum Refusal {
     /// Not sealed with the lane's key, or changed.
     #[error("a packet that is forged or damaged")]
     Forged,
-    /// So many were forged that the key must not be used any more.
+    /// Too many were forged: the key must not be used any more.
     #[error("the lane has seen too many forged packets for its key")]
     WornOut,
 }

@@ -17,7 +17,7 @@ const MAX_FORGED: u64 = 1 << 36;
 
 /// Opens the packets of a lane and direction.
 ///
-/// What comes may come from anybody. A refused packet changes nothing but a counter.
+/// Packets may come from anybody. A refused packet changes nothing but a counter.
 pub struct Opener {
     suite: Suite,
     lane: u16,
@@ -91,7 +91,7 @@ impl Opener {
         Ok((header, body))
     }
 
-    /// What can be said of a header before any key is used.
+    /// The checks of a header before any key is used.
     fn admit(&self, header: &Header) -> Result<(), Refusal> {
         let number = header.packet_number;
         let epoch = epoch_of(number);
@@ -126,7 +126,7 @@ impl Opener {
         self.keys[((self.epoch + 1) % 3) as usize] = Epoch::of(&self.secret, self.suite);
     }
 
-    /// What has been opened and refused.
+    /// Counters of decrypted and refused packets.
     #[must_use]
     pub const fn counters(&self) -> Counters {
         self.counters

@@ -10,7 +10,7 @@ const SECRET_BYTES: usize = 32;
 /// Bytes of a nonce.
 pub(super) const IV_BYTES: usize = 12;
 
-/// Who sends: each direction of a lane has a secret of its own.
+/// The sending end: each direction of a lane has a secret of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The end that opened the control channel.
@@ -19,7 +19,8 @@ pub enum Direction {
     FromServer,
 }
 
-/// What the keys of a lane and direction come from; forgotten with the connection.
+/// The secret from which the keys of a lane and direction are derived; forgotten with the
+/// connection.
 #[derive(Clone)]
 pub struct LaneSecret([u8; SECRET_BYTES]);
 

@@ -1,4 +1,4 @@
-//! What is opened, and what is not.
+//! Packets that are decrypted, and packets that are refused.
 
 use super::*;
 use linecard::rng::Rng;

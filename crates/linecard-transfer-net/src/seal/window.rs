@@ -15,7 +15,7 @@ pub(super) struct Window {
     seen: [u64; WORDS],
 }
 
-/// What a packet number is to a window.
+/// Classification of a packet number by a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     New,

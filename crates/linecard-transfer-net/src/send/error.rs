@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Why nothing, or not everything, was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// What is to be sent cannot be read, or has changed.
+    /// The data to send cannot be read, or has changed.
     #[error(transparent)]
     File(#[from] FileError),
     /// The receiver is not there, not who it should be, or gone.
@@ -25,7 +25,7 @@ pub enum SendError {
     #[error("the receiver is broken: {0}")]
     Welcome(#[from] WelcomeError),
     /// The receiver says something else than it should.
-    #[error("the receiver is broken: it says {0} when it should not")]
+    #[error("the receiver is broken: it sent {0} out of turn")]
     Unexpected(&'static str),
     /// A lane does not open.
     #[error(transparent)]
@@ -40,18 +40,18 @@ pub enum SendError {
     #[error("{0} lanes are more than {most}", most = linecard_transfer::wire::MAX_LANES)]
     Lanes(usize),
     /// The receiver has ended it, and said why.
-    #[error("the receiver has ended it: {0}")]
+    #[error("the receiver has ended the transfer: {0}")]
     Ended(String),
     /// No lane carries anything.
     #[error(
         "nothing has arrived for {0:?}: no lane answers; check addresses, ports and firewalls \
-         of the lanes, then send again: what has arrived is kept"
+         of the lanes, then send again: the received data is kept"
     )]
     Silent(Duration),
     /// All lanes are closed: by the receiver, or because of errors of their sockets.
     #[error(
-        "no lane can be used any more, and the receiver has closed at least one; send again to go on: \
-         what has arrived is kept"
+        "no lane can be used any more, and the receiver has closed at least one; send again to resume: \
+         the received data is kept"
     )]
     Unusable,
     /// No lane over UDP has ever carried anything, though the control connection does.
@@ -69,7 +69,7 @@ pub enum SendError {
     #[error(
         "the receiver has not confirmed anything for {patience:?}, neither over the control connection \
          nor over a lane; it has verified and named {stored} of {objects} files and folders; send again \
-         to go on: what has arrived is kept"
+         to resume: the received data is kept"
     )]
     Unconfirmed {
         /// How long.
@@ -80,12 +80,12 @@ pub enum SendError {
         objects: usize,
     },
     /// The user ended it.
-    #[error("stopped; send again to go on: what has arrived is kept")]
+    #[error("stopped; send again to resume: the received data is kept")]
     Stopped,
     /// A fault in here.
-    #[error("a fault of linecard: {0}")]
+    #[error("a bug in linecard: {0}")]
     Seal(#[from] SealError),
-    /// What the system says.
+    /// The error of the operating system.
     #[error("this host: {0}")]
     Wait(#[from] io::Error),
 }

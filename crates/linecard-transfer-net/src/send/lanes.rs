@@ -66,7 +66,7 @@ impl Lanes {
             connection.tried(now);
             match self.paths[lane].spec.connect(self.paths[lane].peer) {
                 Ok(connected) => {
-                    // What was on its way on the connection before is lost with it.
+                    // Data in flight on the previous connection is lost with it.
                     sender.fail(lane, now);
                     sockets[lane].replace(connected);
                     self.paths[lane].problem = None;
@@ -95,7 +95,7 @@ impl Lanes {
         if self.are_given_up() {
             return Err(io::Error::other(error.to_string()).into());
         }
-        self.notes.add(lane, &self.paths[lane], &format!("{error}; it is not used any more"));
+        self.notes.add(lane, &self.paths[lane], &format!("{error}; it is no longer used"));
         Ok(())
     }
 

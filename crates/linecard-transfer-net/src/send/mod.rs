@@ -26,14 +26,14 @@ use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// What to send, to whom, and how.
+/// Data to send, its receiver, and the options.
 #[derive(Debug, Clone)]
 pub struct SendOptions {
     /// What.
     pub input: Input,
     /// Where the receiver listens.
     pub peer: SocketAddr,
-    /// What the user calls it: under that name its key is known.
+    /// Its name in the user's input: under that name its key is known.
     pub name: String,
     /// How both ends know each other.
     pub access: Access,
@@ -43,7 +43,7 @@ pub struct SendOptions {
     pub rate_bps: Option<u64>,
     /// How chunks are spread over lanes.
     pub mode: Mode,
-    /// What repairs lost packets.
+    /// Repair of lost packets.
     pub fec: Scheme,
     /// Bytes of a chunk.
     pub chunk_bytes: ChunkBytes,
@@ -66,12 +66,11 @@ pub struct SendProgress {
     pub done_bytes: u64,
     /// Of each lane.
     pub lanes: Vec<LaneView>,
-    /// What the user should know about lanes that carry nothing, or not what they should: at most four lines
-    /// for each lane.
+    /// Remarks about lanes that carry nothing or too little: at most four lines for each lane.
     pub notes: Vec<String>,
     /// Since the first message.
     pub elapsed: Duration,
-    /// What the protocol has counted.
+    /// Counters of the protocol.
     pub counters: SendCounters,
 }
 
@@ -86,13 +85,13 @@ pub struct LaneView {
     pub rtt_ns: Option<u64>,
     /// How long it was not alive since lanes are probed, the time until the first answer included.
     pub silent: Duration,
-    /// What the protocol has counted.
+    /// Counters of the protocol.
     pub counters: LaneCounters,
-    /// What the socket has counted.
+    /// Counters of the socket.
     pub socket: SocketCounters,
 }
 
-/// What was sent.
+/// The sent data.
 #[derive(Debug, Clone)]
 pub struct Sent {
     /// Objects stored by the receiver.
@@ -107,7 +106,7 @@ pub struct Sent {
     pub processor: Duration,
     /// Of each chunk, from its first packet to the news that it is whole, in ns.
     pub latencies_ns: Vec<u64>,
-    /// What the protocol has counted.
+    /// Counters of the protocol.
     pub counters: SendCounters,
     /// Of each lane.
     pub lanes: Vec<LaneView>,
@@ -115,7 +114,7 @@ pub struct Sent {
     pub notes: Vec<String>,
     /// Data bytes of a packet.
     pub payload_bytes: u32,
-    /// What was there and not sent.
+    /// Objects that were not sent.
     pub skipped: Vec<Skipped>,
     /// Files that the receiver had in their places before, and that are the same.
     pub unchanged: u64,
@@ -133,7 +132,7 @@ pub fn send(
     observer: &mut dyn FnMut(&SendProgress),
 ) -> Result<Sent, SendError> {
     let began = processor_time();
-    // What cannot be had is said before anybody is asked.
+    // Resources that are not available are reported before the receiver is contacted.
     drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
     let source = Source::of(&options.input)?;
     let skipped = source.skipped().to_vec();

@@ -1,4 +1,4 @@
-//! What the user is told about lanes that carry nothing, stopped answering, or share a link.
+//! Remarks about lanes that carry nothing, stopped answering, or share a link.
 
 use super::path::Path;
 use super::silence::Silence;
@@ -26,7 +26,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// What is known when the lanes have been opened.
+    /// Remarks after the lanes have been opened.
     pub(super) fn of(paths: &[Path]) -> Self {
         let mut notes = Self { silent: vec![None; paths.len()], ..Self::default() };
         for (lane, path) in paths.iter().enumerate() {

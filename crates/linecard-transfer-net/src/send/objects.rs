@@ -1,4 +1,5 @@
-//! What is sent: which objects are announced, what the receiver needs of each, and what has become of them.
+//! The data to send: which objects are announced, what the receiver needs of each, and what has
+//! become of them.
 
 use super::reading::{Order, Read, ReadQueue};
 use super::{SendError, SendOptions};
@@ -31,7 +32,7 @@ pub(super) struct Chunk {
     pub(super) bytes: u32,
 }
 
-/// What has become of the objects.
+/// State of the objects.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pub(super) objects: u64,
@@ -131,7 +132,7 @@ impl Objects {
         let object = told.object as usize;
         let open = self.open.get_mut(&told.object).filter(|open| !open.is_ordered);
         let (Some(&first_chunk), Some(open)) = (self.first_chunks.get(object), open) else {
-            return Err(SendError::Unexpected("that it has an object that it was not told of"));
+            return Err(SendError::Unexpected("that it has an object that was not announced"));
         };
         open.is_ordered = true;
         let mut have = Have::default();
@@ -140,7 +141,7 @@ impl Objects {
         for range in &told.ranges {
             let first = range.first.checked_sub(first_chunk).filter(|first| *first < count);
             let Some(first) = first.filter(|first| range.count <= count - first) else {
-                return Err(SendError::Unexpected("that it has chunks that there are not"));
+                return Err(SendError::Unexpected("that it has chunks that do not exist"));
             };
             for chunk in first..first + range.count {
                 let bytes = self.chunk_bytes.range(chunk, size);
@@ -158,7 +159,7 @@ impl Objects {
     pub(super) fn stored(&mut self, object: u32) -> Result<(), SendError> {
         let open = self.open.remove(&object).filter(|open| open.is_ordered);
         let Some((open, stored)) = open.zip(self.all.get(object as usize)) else {
-            return Err(SendError::Unexpected("that it stored what it was not told of"));
+            return Err(SendError::Unexpected("that it stored an object that was not announced"));
         };
         let bytes = stored.size.unwrap_or(0);
         self.stored.objects += 1;

@@ -15,7 +15,7 @@ use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// What this end keeps of chunks that are under way, if two for each lane are less: 100 ms of 80 Gbit/s.
+/// Memory of this end for chunks in flight, if two for each lane are less: 100 ms of 80 Gbit/s.
 const MEMORY_BYTES: u64 = 1 << 30;
 /// Payloads that are tried, largest first: jumbo frames, pages, and what every path carries.
 const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
@@ -28,7 +28,7 @@ const CATCH_UP_NS: u64 = 20_000_000;
 const FRAMING_V4: u32 = 8 + 20 + 14;
 const FRAMING_V6: u32 = 8 + 40 + 14;
 
-/// What is needed to send.
+/// Resources of a sender.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) endpoint: Endpoint,
@@ -39,7 +39,7 @@ pub(super) struct Opened {
 }
 
 pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
-    // What the user has mistyped does not reach the receiver.
+    // Input errors are found before the receiver is contacted.
     options.lanes.iter().try_for_each(Spec::check)?;
     let deadline = Instant::now() + options.patience;
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
@@ -104,7 +104,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     Ok(Opened { endpoint, lanes: Lanes::new(opened), sender, source, payload_bytes })
 }
 
-/// What is wrong with each lane.
+/// The error of each lane.
 fn unusable(paths: Vec<Path>) -> String {
     let problems = paths.into_iter().filter_map(|path| path.problem);
     problems.map(|problem| problem.to_string()).collect::<Vec<_>>().join("; ")
@@ -157,7 +157,7 @@ fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendErr
     match control.wait_for_message(patience)? {
         Some(Message::Welcome(welcome)) => Ok(welcome),
         Some(Message::Refuse(refuse)) => Err(refuse.into()),
-        Some(_) => Err(SendError::Unexpected("something else than welcome")),
+        Some(_) => Err(SendError::Unexpected("another message than welcome")),
         None => Err(ControlError::TimedOut { name: "the receiver".into() }.into()),
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Path {
     pub(super) is_proven: bool,
     /// Why the lane carries nothing.
     pub(super) problem: Option<Problem>,
-    /// What its packets have in common with other lanes, as one line.
+    /// The link that its packets share with other lanes, as one line.
     pub(super) detour: Option<String>,
     lane: Box<dyn Lane>,
 }

@@ -1,4 +1,4 @@
-//! What is sent is read and hashed on a thread of its own: lanes do not wait for disks.
+//! Data to send is read and hashed on a separate thread: lanes do not wait for disks.
 
 use crate::end::Waker;
 use crate::file::{ChunkBytes, ChunkHash, FileError, Have, Kind, Object, Reader, Source, Tree};
@@ -9,7 +9,7 @@ pub(super) const MAX_READ: usize = 2;
 /// Buffers that are kept.
 const MAX_SPARE: usize = 8;
 
-/// What the thread is asked for.
+/// Requests to the thread.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) object: usize,
@@ -20,7 +20,7 @@ pub(super) struct Order {
     pub(super) existing: Option<[u8; 32]>,
 }
 
-/// What it has done.
+/// Its results.
 #[derive(Debug)]
 pub(super) enum Read {
     /// A chunk is to be sent.
@@ -40,7 +40,7 @@ pub(super) enum Read {
     Failed(FileError),
 }
 
-/// What the thread has.
+/// State of the thread.
 pub(super) struct Work {
     pub(super) source: Source,
     pub(super) chunk_bytes: ChunkBytes,
@@ -70,7 +70,7 @@ impl Buffers {
         Self { freed, spare: Vec::new() }
     }
 
-    /// A buffer of `bytes`. What it holds is to be overwritten: only what it has to grow is cleared.
+    /// A buffer of `bytes`. Its content is to be overwritten: only what it has to grow is cleared.
     fn take(&mut self, bytes: usize) -> Vec<u8> {
         while let Ok(freed) = self.freed.try_recv() {
             self.keep(freed);

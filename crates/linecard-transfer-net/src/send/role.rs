@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Packets that a lane is asked for at once.
+/// Packets requested from a lane in one call.
 const BATCH: usize = 64;
 /// How often the receiver's last message is confirmed, as packets may be lost.
 const GOODBYES: usize = 3;
 
-/// What is called about progress.
+/// Callback for progress.
 pub(super) type Observer<'a> = &'a mut dyn FnMut(&SendProgress);
 
 /// The sending end.
@@ -126,7 +126,7 @@ impl Role for Sending<'_> {
             },
             Message::Finish => self.heard_finish = true,
             Message::Refuse(refuse) => return Err(refuse.into()),
-            _ => return Err(SendError::Unexpected("what only a sender says")),
+            _ => return Err(SendError::Unexpected("a message that only a sender sends")),
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl Role for Sending<'_> {
             socket.push(&transmit.header, |out| {
                 let _filled = self.source.fill(&transmit, out);
             })?;
-            // What is sealed leaves while the cache still has it.
+            // Sealed packets are sent while they are still in the cache.
             let waiting = socket.waiting_bytes();
             if is_taken && waiting + transmit.on_wire() > MAX_DATAGRAM_BYTES {
                 flushed = flushed.and(socket.flush());
@@ -266,7 +266,7 @@ impl Sending<'_> {
             relay_messages(self, endpoint, now)?;
         }
         for socket in &mut endpoint.sockets {
-            // What does not arrive, the receiver waits for in vain, and not for long.
+            // The receiver waits only a short time for messages that do not arrive.
             let _sent = socket.flush();
         }
         Ok(())

@@ -53,7 +53,7 @@ impl Silence {
         Duration::from_nanos(self.before_ns + self.after_ns + self.running_ns(now))
     }
 
-    /// What to say while the transfer goes on, if it stopped answering long enough ago.
+    /// The remark during the transfer, if the lane stopped answering long enough ago.
     pub(super) fn running(&self, start: Instant, now: Instant) -> Option<String> {
         let first = self.first.filter(|_| self.running_ns(now) >= REPORT_NS)?;
         Some(format!(
@@ -62,7 +62,7 @@ impl Silence {
         ))
     }
 
-    /// What to say at the end, if it stopped answering for long enough.
+    /// The remark at the end, if the lane stopped answering for long enough.
     pub(super) fn summary(&self, start: Instant, now: Instant) -> Option<String> {
         let first = self.first?;
         let silent_ns = self.after_ns + self.running_ns(now);

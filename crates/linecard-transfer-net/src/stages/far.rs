@@ -156,7 +156,7 @@ impl Far {
     }
 
     fn write(&mut self) -> Result<u32, LineError> {
-        // A file that is whole takes no more before it is put away.
+        // A complete file is not written to before it is stored.
         let Some(sink) = self.sink.as_ref().filter(|_| self.written < FILE_CHUNKS) else {
             return Ok(0);
         };

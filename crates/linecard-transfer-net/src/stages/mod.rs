@@ -109,7 +109,7 @@ impl Stage {
 pub struct LineSettings {
     /// Data bytes of a packet.
     pub payload_bytes: u32,
-    /// What repairs lost packets.
+    /// Repair of lost packets.
     pub fec: Scheme,
     /// Bytes of a chunk.
     pub chunk_bytes: ChunkBytes,
@@ -167,7 +167,7 @@ impl Line {
         // The file, and what is received of it, twice: one is put in the place of another.
         let place = Place::with_room(3 * u64::from(FILE_CHUNKS) * settings.chunk_bytes.bytes())?;
         let (near, far) = Near::new(place.path(), &settings)?;
-        // Zero is for ever ago to those who ask.
+        // 0 would look like an expired deadline.
         let now = Instant::from_ns(1_000_000_000);
         let mut line = Self { near, far, settings, now, at: 0, done: 0, idle: 0, place };
         line.begin()?;
@@ -256,7 +256,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the operating system.
     pub fn warm(&self) -> io::Result<()> {
         self.place.warm(u64::from(FILE_CHUNKS) * self.settings.chunk_bytes.bytes())
     }

@@ -60,7 +60,7 @@ impl Near {
         fs::remove_file(&from)?;
         let at = || At { place: Where::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 0 };
         let far_lane = Udp::bind(&at())?;
-        // What waits there has to fit, or it is lost.
+        // Waiting packets must fit there, or they are lost.
         if let Some(note) = far_lane.note() {
             return Err(LineError::Buffers(note.into()));
         }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// What folders are called, before the number of their process.
+/// Name of folders, before the number of their process.
 const PREFIX: &str = ".linecard-stages-";
 
 /// A folder of our own, which nobody else may read, removed in the end.
@@ -15,12 +15,12 @@ const PREFIX: &str = ".linecard-stages-";
 pub struct Place(TempDir);
 
 impl Place {
-    /// A new one: in memory where that has room for `bytes`, else among temporary files. What processes
-    /// left there that were killed is removed.
+    /// A new one: in memory where that has room for `bytes`, else among temporary files. Folders of killed processes
+    /// are removed.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the operating system.
     pub fn with_room(bytes: u64) -> io::Result<Self> {
         let memory = Path::new("/dev/shm");
         let base = if room(memory) >= bytes { memory.into() } else { std::env::temp_dir() };
@@ -40,7 +40,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the operating system.
     pub fn warm(&self, bytes: u64) -> io::Result<()> {
         let path = self.0.path().join("scratch");
         let piece = vec![1; 1 << 20];
@@ -63,7 +63,7 @@ fn room(folder: &Path) -> u64 {
     statvfs(folder).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Removes folders of this user whose processes are gone. What cannot be removed stays.
+/// Removes folders of this user whose processes are gone. Folders that cannot be removed stay.
 fn sweep(base: &Path) {
     let own = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(base).into_iter().flatten().flatten();

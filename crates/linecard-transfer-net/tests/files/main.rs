@@ -45,7 +45,7 @@ fn write(sink: &Sink, bytes: &[u8], which: impl IntoIterator<Item = u32>) {
     }
 }
 
-/// What is in a folder.
+/// Contents of a folder.
 fn listing(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> =

@@ -54,7 +54,7 @@ fn what_is_not_whole_or_not_right_does_not_appear() {
     let damaged = sink.finish(&blake3::hash(&bytes)).unwrap_err();
     assert!(matches!(damaged, FileError::Damaged { .. }), "{damaged}");
     assert_eq!(listing(folder.path()), [".a.linecard-damaged"]);
-    // The next one starts anew.
+    // The next one starts from the beginning.
     assert_eq!(open().have().count(), 0);
 }
 

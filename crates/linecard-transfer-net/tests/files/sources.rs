@@ -1,4 +1,4 @@
-//! What is sent.
+//! The data to send.
 
 use super::{CHUNK, chunks, random};
 use linecard_transfer_net::file::{ChunkHash, FileError, Kind, Object, Piece, Source, Tree};

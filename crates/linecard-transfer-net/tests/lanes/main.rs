@@ -25,7 +25,7 @@ fn random(bytes: usize) -> Vec<u8> {
     random
 }
 
-/// What a lane has now.
+/// Current buffers of a lane.
 fn take(lane: &mut dyn Lane, received: &mut ReceiveBuffer) -> Vec<Vec<u8>> {
     let count = lane.receive(received).unwrap();
     let all: Vec<_> = received.datagrams().map(|datagram| datagram.bytes.to_vec()).collect();

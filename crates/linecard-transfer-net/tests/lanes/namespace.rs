@@ -1,4 +1,4 @@
-//! What only another network shows: a small MTU, an interface that goes down.
+//! Behaviour that only another network shows: a small MTU, an interface that goes down.
 //!
 //! Both are changed in a network namespace of the test's own.
 
@@ -15,7 +15,7 @@ fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// Who may not go beyond the system's limits is told what they are.
+/// A process that may not exceed the system's limits reports them.
 #[test]
 fn a_buffer_that_is_not_granted_is_said_in_one_line() {
     const TEST: &str = "namespace::a_buffer_that_is_not_granted_is_said_in_one_line";
@@ -94,7 +94,7 @@ fn an_interface_that_is_down_is_a_dead_lane() {
         let dead = failure(|| near.send(&Datagrams::one(b"down")));
         assert!(dead.may_recover(), "{dead:?}");
         ip("link set v0 up");
-        // What was noted meanwhile may be told once more.
+        // Errors noted meanwhile may be reported once more.
         let _told = near.send(&Datagrams::one(b"up again"));
         assert_eq!(near.send(&Datagrams::one(b"up again")).unwrap(), 1);
         ip("link delete v0");

@@ -94,7 +94,7 @@ fn a_peer_that_is_gone_is_a_dead_lane_and_may_come_back() {
     assert!(matches!(dead, LaneError::Dead(_)) && dead.may_recover(), "{dead}");
     let Place::Address(ip) = loopback().place else { unreachable!() };
     let mut far = Udp::bind(&At { place: Place::Address(ip), port: address.port() }).unwrap();
-    // What was noted of the old peer may be told once more.
+    // An error noted for the old peer may be reported once more.
     let _told = near.send(&Datagrams::one(b"again"));
     near.send(&Datagrams::one(b"again")).unwrap();
     assert_eq!(take_all(&mut far, 1)[0], b"again");
@@ -141,7 +141,7 @@ fn lanes_that_cannot_open_say_so_in_one_line() {
     for (spec, says) in [
         ("192.0.2.77", "no such address"),
         ("nosuchif0", "no interface `nosuchif0`"),
-        ("::1", "not of one family"),
+        ("::1", "of different families"),
     ] {
         let error = at(spec).connect(peer).unwrap_err().to_string();
         assert!(error.contains(says) && error.lines().count() == 1, "{spec}: {error}");

@@ -1,4 +1,4 @@
-//! Who is let in, and what those who are not are told.
+//! Accepted senders, and the errors of rejected ones.
 
 use super::{NAME, authorizing, knowing, listener, meet, met, shared, soon};
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};

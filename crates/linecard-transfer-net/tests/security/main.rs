@@ -1,4 +1,5 @@
-//! What protects a transfer, tried from outside: each test is named in `docs/design/transfer-security.md`.
+//! Protection of a transfer, tested from outside: each test is named in
+//! `docs/design/transfer-security.md`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 mod access;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the connecting end calls the accepting one.
+/// Name of the accepting end at the connecting one.
 const NAME: &str = "host:4100";
 
 type Outcome = Result<Control, ControlError>;
@@ -71,7 +72,7 @@ fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
     Access::Keys { identity: identity.clone(), trust }
 }
 
-/// A transfer of so many bytes of test data over one lane.
+/// A transfer of this many bytes of test data over one lane.
 fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
         input: Input::Test(bytes),

@@ -107,7 +107,7 @@ impl ClientCertVerifier for Gullible {
     }
 }
 
-/// TLS with whoever accepts at `address`.
+/// TLS with the peer that accepts at `address`.
 fn as_client(address: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -131,7 +131,8 @@ fn new_key() -> (Arc<dyn SigningKey>, CertificateDer<'static>) {
 
 type Server = StreamOwned<ServerConnection, TcpStream>;
 
-/// TLS with whoever has connected, to whom `shown` is shown and who gets signatures of `key`.
+/// TLS with the peer that has connected, which gets the certificate `shown` and signatures of
+/// `key`.
 fn showing(
     stream: TcpStream,
     alpn: &[u8],

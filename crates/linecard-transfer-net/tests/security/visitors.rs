@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Shorter than a handshake may take: who waits for one that is silent is too late.
+/// Shorter than a handshake may take: a receiver that waits for a silent peer is too late.
 const PATIENCE: Duration = Duration::from_secs(8);
 const BYTES: u64 = 100_000;
 
@@ -165,7 +165,7 @@ fn a_sender_that_authenticates_and_is_silent_keeps_nobody_out() {
         let receiver = Receiver::start(&access, Duration::from_millis(500));
         let silent: Vec<Control> = (0..40).map(|_| receiver.connect(&access)).collect();
         assert_eq!(receiver.send(&access).unwrap().bytes, BYTES);
-        receiver.has_turned_away("has said nothing for 500ms after it authenticated");
+        receiver.has_turned_away("has sent nothing for 500ms since it authenticated");
         assert_eq!(receiver.end(), 1);
         drop(silent);
     }
@@ -210,7 +210,7 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
         other => panic!("{other:?}"),
     }
     receiver.has_turned_away("busy");
-    // Who does not authenticate is not told.
+    // Peers that do not authenticate are not told.
     assert!(Control::connect(receiver.at, "test", &shared(2), soon()).is_err());
     receiver.has_turned_away("another shared key");
     assert_eq!(receiver.end(), 0);
@@ -273,7 +273,7 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
     assert!(matches!(refused, Err(ReceiveError::Open(_))), "{refused:?}");
 }
 
-/// What a sender announces takes no more memory than there is for it.
+/// Announcements of a sender take no more memory than is reserved for them.
 #[test]
 fn announced_folders_take_a_share_of_the_memory_only() {
     let receiver = Receiver::start(&shared(1), Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! Transfers that end early: each end says why, and nobody waits for ever.
+//! Transfers that end early: each end reports why, and none waits forever.
 
 use crate::ends;
 use linecard_transfer_net::receive::{ReceiveError, receive};

@@ -199,7 +199,7 @@ fn a_lane_that_the_reverse_path_filter_drops_is_said() {
         }
         let [note] = &sent.notes[..] else { panic!("{:?}", sent.notes) };
         assert!(note.starts_with("lane 2 (") && note.contains("rp_filter"), "{note}");
-        // What was never measured is not shown.
+        // Values that were never measured are not shown.
         assert_eq!((sent.lanes[1].rtt_ns, sent.lanes[1].counters.packets), (None, 0));
         assert!(sent.lanes[0].rtt_ns.is_some() && sent.lanes[1].silent > sent.elapsed / 2);
     }

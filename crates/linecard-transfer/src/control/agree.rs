@@ -206,7 +206,7 @@ mod tests {
             text(hello.agree(&[7, 8], &[], &[])).unwrap_err(),
             "no protocol version in common: the sender has 1; the receiver has 7, 8"
         );
-        // What neither knows is nothing in common, even if both name it.
+        // A suite that neither end knows is not common, even if both name it.
         assert_eq!(
             text(hello.agree(&[1], &[Suite::Aes128Gcm, Suite::Other(9)], &[])).unwrap_err(),
             "no suite in common: the sender has none, unknown (9); the receiver has aes-128-gcm, \

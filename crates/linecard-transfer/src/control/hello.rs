@@ -109,7 +109,7 @@ pub enum Mode {
     Auto,
 }
 
-/// What the sender supports and proposes.
+/// Capabilities and proposals of the sender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     /// Message versions that it supports, 1 to [`MAX_VERSIONS`].

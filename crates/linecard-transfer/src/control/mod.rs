@@ -74,9 +74,9 @@ const _: () = assert!(MAX_CHUNK_BYTES / MIN_PAYLOAD_BYTES <= 1 << 24);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// What the sender supports and proposes: its first message.
+    /// Capabilities and proposals of the sender: its first message.
     Hello(Hello),
-    /// What the receiver has chosen: its first message if it accepts the transfer.
+    /// Choices of the receiver: its first message if it accepts the transfer.
     Welcome(Welcome),
     /// The receiver refuses the transfer: then its first and last message.
     Refuse(Refuse),
@@ -158,7 +158,7 @@ pub enum MessageError {
     Value {
         /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Its content.
         value: u64,
     },
 }
@@ -184,7 +184,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// What the other end would refuse; `out` is unchanged then.
+    /// A message that the other end would refuse; `out` is unchanged then.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), MessageError> {
         let mut frame = Frame::begin(out, self.kind());
         match self {

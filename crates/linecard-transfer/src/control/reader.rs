@@ -33,7 +33,7 @@ impl Reader {
 
     /// Buffers the first of these bytes, as many as there is room for; returns their number. After
     /// [`Reader::read`] has returned none or an error, there is room for at least 64 KiB.
-    #[must_use = "what was not taken has to be given again"]
+    #[must_use = "data that was not taken must be given again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         if self.failed.is_some() {
             return bytes.len();

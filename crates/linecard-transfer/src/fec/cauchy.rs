@@ -29,7 +29,7 @@ pub(super) fn repair_point(row: u8) -> u8 {
     !row
 }
 
-/// What of a group is lost and what repairs it, by points.
+/// Lost packets of a group and the repair packets for them, by points.
 #[derive(Debug)]
 pub(super) struct Losses<'a> {
     /// Of lost data packets.

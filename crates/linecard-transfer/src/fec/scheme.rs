@@ -60,9 +60,9 @@ pub enum SchemeError {
          fewer of one"
     )]
     TooMany {
-        /// Data packets asked for.
+        /// Requested data packets.
         data: u64,
-        /// Repair packets asked for.
+        /// Requested repair packets.
         repair: u64,
     },
 }

@@ -12,7 +12,7 @@ const BREAKER_INTERVAL_NS: u64 = 300_000_000;
 /// Packets below which an interval is not significant.
 const BREAKER_PACKETS: u64 = 50;
 
-/// What limits a lane's rate.
+/// The limit of a lane's rate.
 #[derive(Debug)]
 pub enum Control {
     /// Nothing: a stream with its own congestion control.

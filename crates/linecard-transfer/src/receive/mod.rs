@@ -243,7 +243,7 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// What has been counted.
+    /// Counters.
     #[must_use]
     pub const fn counters(&self) -> ReceiveCounters {
         self.counters

@@ -54,7 +54,7 @@ fn ack(receiver: &mut Receiver) -> Option<Ack> {
     }
 }
 
-/// What a hostile or broken sender may try: all of it is counted, and nothing is kept for it.
+/// Attempts of a hostile or broken sender: all of it is counted, and nothing is kept for it.
 #[test]
 fn what_cannot_be_is_refused_and_counted() {
     let mut receiver = receiver(2, "rs:4,2");

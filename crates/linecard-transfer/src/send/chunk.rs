@@ -285,7 +285,7 @@ mod tests {
             by_lane[(slot / 32) as usize][lane] += 1;
         }
         assert_eq!(chunk.take(0, 8), None);
-        // What the second took beyond its share was somebody's place in a group: not more than that.
+        // The places in a group that the second lane took beyond its share: not more than that.
         assert!(chunk.exposed <= 40 * 32 / 50 + 1, "{}", chunk.exposed);
         assert!(by_lane[..20].iter().flatten().all(|&carried| carried <= 4));
     }

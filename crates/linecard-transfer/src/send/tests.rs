@@ -126,7 +126,7 @@ fn low_latency_waits_for_queues() {
     assert_eq!(data(&poll(&mut sender, 0, clear)), [(2, 0)]);
 }
 
-/// Two for each lane, then more for whoever has room.
+/// Two for each lane, then more for lanes that have room.
 #[test]
 fn a_lane_leaves_two_chunks_to_others() {
     let settings = SendSettings { mode: Mode::Stable, under_way: 5, ..SendSettings::default() };
@@ -221,7 +221,8 @@ fn modes_switch_without_losing_a_chunk() {
     assert_eq!(all[..8], should[..8]);
 }
 
-/// What the other end has named may be anybody: until somebody answers there, probes are short and few.
+/// Addresses named by the other end may belong to anybody: until somebody answers there, probes are
+/// short and few.
 #[test]
 fn an_address_that_has_not_answered_gets_few_short_probes_and_no_data() {
     let settings = SendSettings { payload_bytes: 1_000, window_end: 100, ..Default::default() };

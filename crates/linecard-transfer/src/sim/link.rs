@@ -51,7 +51,7 @@ impl Default for LinkSettings {
     }
 }
 
-/// What happens to a datagram.
+/// Fate of a datagram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Fate {
     /// The arrival of each copy.

@@ -145,7 +145,7 @@ pub enum RunError {
         chunks: u32,
     },
     /// The receiver has other bytes than the sender: a bug of this crate.
-    #[error("chunk {0} is not what was sent")]
+    #[error("chunk {0} differs from the sent data")]
     Wrong(u32),
 }
 

@@ -3,7 +3,7 @@
 use super::be32;
 use alloc::vec::Vec;
 
-/// Most ranges of an [`Ack`]. What is older than these has been reported before, or is lost.
+/// Most ranges of an [`Ack`]. Older packets have been reported before, or are lost.
 pub const MAX_RANGES: usize = 32;
 /// Chunks above [`Ack::done_below`] that it can say are whole.
 pub const DONE_BITS: u32 = 64;

@@ -1,4 +1,4 @@
-//! What goes over a lane: a header of 24 bytes in the clear, a body, and a tag of 16 bytes.
+//! Packets of a lane: a header of 24 bytes in the clear, a body, and a tag of 16 bytes.
 //!
 //! The header is the associated data of the seal, and its packet number is the nonce: nothing in a
 //! packet can be changed unnoticed. All numbers are in network byte order. A packet is never looked
@@ -35,16 +35,16 @@ pub const MAX_LANES: usize = 64;
 /// Packet numbers end here: the nonce has 96 bits, the number 64, and no key is used that long.
 pub const MAX_PACKET_NUMBER: u64 = 1 << 62;
 
-/// What a packet is for.
+/// Type of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Bytes of a chunk: `index` is the packet's place in it.
     Data,
-    /// What repairs lost data: `index` is the group, shifted by 8, and the row of the code.
+    /// Repair of lost data: `index` is the group, shifted by 8, and the row of the code.
     Repair,
-    /// What has arrived, see [`Ack`].
+    /// Received packets, see [`Ack`].
     Ack,
-    /// Whether the lane works, and who is at its other end, see [`Probe`].
+    /// Whether the lane works, and its peer, see [`Probe`].
     Probe,
     /// The lane will not be used any more.
     Close,
@@ -64,7 +64,7 @@ pub enum Kind {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the packet is for.
+    /// Type of the packet.
     pub kind: Kind,
     /// Which of two neighbouring keys seals it (as RFC 9001, section 6).
     pub key_phase: bool,

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 /// The body of a packet of kind `Probe` (path validation, RFC 9000, section 8.2).
 ///
-/// What follows the two numbers is padding: a challenge is as long as a full packet, so that a path that
-/// is answered on carries full packets, and an answer is never longer than what it answers.
+/// The bytes behind the two numbers are padding: a challenge is as long as a full packet, so that a
+/// path that is answered on carries full packets, and an answer is never longer than what it
+/// answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Probe {
     /// To be sent back, if there is one.

@@ -1,4 +1,4 @@
-//! What hostile flows of one packet each cost those who were there before, per packet.
+//! Cost of hostile single-packet flows for established flows, per packet.
 
 use super::measure::{Account, Bench, Clock, Place, Receive, Times};
 use super::receive::Coalesce;
@@ -10,7 +10,8 @@ use linecard::packet::{ChecksumState, LinkType, Meta};
 /// Enough that each flow is new.
 const NEW: usize = usize::MAX;
 /// Hostile packets in a hundred, and the flows they belong to; the first stands for the established
-/// flows alone. What 64 flows cost that send as badly is what the number of flows has no part in.
+/// flows alone. The cost of 64 flows with the same traffic shows the part that does not depend on
+/// the number of flows.
 const MIXTURES: [(usize, usize); 7] =
     [(0, NEW), (10, NEW), (50, NEW), (90, NEW), (100, NEW), (50, 64), (100, 64)];
 /// Buffers: all held packets, and more than the second-level cache holds.

@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-/// What came out.
+/// The output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Account {
     pub(crate) packets_in: u64,

@@ -1,4 +1,4 @@
-//! What the benchmark here and the one in `peers/` share: traffic, buffers and the statistic, so
+//! Common code of this benchmark and the one in `peers/`: traffic, buffers and the statistic, so
 //! that both time the same packets in the same way.
 
 pub(crate) mod count;

@@ -10,7 +10,7 @@ use linecard::packet::{ChecksumState, Gso, LinkType, Meta, Packet};
 /// Large packets timed at once, so that reading the clock does not show.
 const TOGETHER: usize = 4;
 
-/// What is cut, and into what.
+/// The messages, and the segments that they become.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) name: &'static str,

@@ -187,8 +187,8 @@ pub(crate) fn spread(name: &str, flows: u32, window: u32, each: usize) -> Trace 
     trace
 }
 
-/// 64 flows as those of [`runs`], and `percent` of a hundred packets of so many `flows` that send
-/// one short packet now and then, always the same.
+/// 64 flows as those of [`runs`], and `percent` of a hundred packets of `flows` flows that send one
+/// short packet now and then, always the same.
 pub(crate) fn hostile((percent, flows): (usize, usize), packets: usize) -> Trace {
     const SHORT: usize = 18;
     let (payload, sums) = payload(&[1448, SEND % 1448, SHORT]);

@@ -3,7 +3,7 @@
 use super::reason::{Reason, Tally};
 use crate::stats::Histogram;
 
-/// What is counted, and can be added up.
+/// Counters that can be added up.
 pub(crate) trait Count {
     /// Adds what another has counted.
     fn sum(&mut self, other: &Self);

@@ -13,7 +13,7 @@ pub trait Reason: Copy + 'static {
     /// A short stable name, as in JSON reports.
     fn name(self) -> &'static str;
 
-    /// What it means, in a line.
+    /// Its meaning, in one line.
     fn explanation(self) -> &'static str;
 }
 

@@ -184,7 +184,7 @@ mod tests {
         let none = Options::default();
         assert_eq!(options(&[]), none);
         assert_eq!(options(&[1, 1, 1, 0]), none);
-        // What lies behind the end is padding.
+        // Bytes behind the end are padding.
         assert_eq!(options(&[1, 0, 5, 10]), none);
         let timestamps = Options { timestamps: Some((1, 2)), ..none };
         assert_eq!(options(&[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]), timestamps);

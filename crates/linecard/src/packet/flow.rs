@@ -41,7 +41,7 @@ pub struct FlowHasher {
     shapes: Shapes,
 }
 
-/// What a frame with the headers of most packets shows.
+/// Fields of a frame with the headers of most packets.
 pub(crate) struct Glance {
     pub(crate) layout: Layout,
     /// Of its flow.
@@ -83,7 +83,8 @@ impl FlowHasher {
         Some(hash((keys, last), shape, bytes, lane))
     }
 
-    /// What a frame shows if it has the headers of most packets, with a hash as in [`FlowHasher::usual_flow_of`].
+    /// Fields of a frame if it has the headers of most packets, with a hash as in
+    /// [`FlowHasher::usual_flow_of`].
     #[inline(always)]
     pub(crate) fn glance(&self, link: LinkType, bytes: &[u8], lane: u32) -> Option<Glance> {
         let (plain, hash) = self.plain(link, bytes, lane)?;

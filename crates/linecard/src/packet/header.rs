@@ -365,6 +365,16 @@ pub(crate) fn chunk_mut<const LEN: usize>(bytes: &mut [u8], offset: usize) -> &m
     bytes.get_mut(offset..offset + LEN).and_then(|chunk| chunk.first_chunk_mut()).expect(INSIDE)
 }
 
+/// The bytes at an offset from a layout.
+///
+/// # Panics
+///
+/// As [`at`].
+#[inline(always)]
+pub(crate) fn chunk<const LEN: usize>(bytes: &[u8], offset: usize) -> &[u8; LEN] {
+    bytes.get(offset..offset + LEN).and_then(|chunk| chunk.first_chunk()).expect(INSIDE)
+}
+
 /// The 16-bit number at an offset from a layout.
 #[inline]
 pub(crate) fn be16_at(bytes: &[u8], offset: usize) -> u16 {

@@ -279,6 +279,12 @@ impl Layout {
         self.header_len()..self.end()
     }
 
+    /// Bytes of the payload, of which there are less than 4 GiB.
+    #[inline(always)]
+    pub(crate) fn payload_len(&self) -> u32 {
+        (self.rest() as u32).wrapping_sub(self.header_len() as u32)
+    }
+
     /// End of the innermost IP datagram in the frame; later bytes are padding or a trailer.
     #[must_use]
     #[inline]
@@ -329,6 +335,16 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn usual_layers(&self) -> Option<(Layer, Layer)> {
         self.usual_network().zip(self.layer(1))
+    }
+
+    /// Offset of the ports of a TCP segment or UDP datagram, and whether it is TCP, without a branch; anything of other
+    /// packets.
+    #[inline(always)]
+    pub(crate) fn ports(&self) -> (usize, bool) {
+        let index = self.layer_count().wrapping_sub(1) % MAX_LAYERS;
+        let word = if index < PER_WORD { self.outer } else { self.inner };
+        let layer = word >> (index % PER_WORD * LAYER_BITS);
+        ((layer & MAX_OFFSET as u64) as usize, layer >> 13 & 7 == LayerKind::Tcp as u64)
     }
 
     /// The layer with `index` before it.

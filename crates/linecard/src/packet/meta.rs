@@ -12,7 +12,7 @@ pub struct Meta {
     /// A value chosen by the port: packets of one flow with different marks never merge, and
     /// packets marked [`Meta::NEVER`] never merge at all.
     pub mark: u32,
-    /// What is known of the transport checksum.
+    /// State of the transport checksum.
     pub checksum: ChecksumState,
     /// How it is to be segmented; none for a plain packet.
     pub gso: Option<Gso>,
@@ -23,7 +23,7 @@ impl Meta {
     pub const NEVER: u32 = u32::MAX;
 }
 
-/// What is known of a packet's transport checksum.
+/// State of a packet's transport checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 // As wide as the padding after it would be: a copy of `Meta` then goes word by word (3 ns less per
 // packet).

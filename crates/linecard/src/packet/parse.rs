@@ -20,7 +20,7 @@ const VXLAN_PORTS: [u16; 2] = [4789, 8472];
 const GENEVE_PORT: u16 = 6081;
 const MPLS_PORT: u16 = 6635;
 
-/// What follows a header.
+/// The part that follows a header.
 enum Next {
     /// A header of this EtherType at this offset.
     Header(u16, usize),
@@ -69,7 +69,7 @@ fn plain(link: LinkType, bytes: &[u8]) -> Option<Layout> {
     plain.map(|plain| plain.layout())
 }
 
-/// What the headers of a plain frame show.
+/// Fields of the headers of a plain frame.
 pub(super) struct Plain {
     network: (LayerKind, usize),
     transport: (LayerKind, usize),
@@ -325,7 +325,7 @@ impl<'a> Parser<'a> {
         Err(Form::OtherTransport)
     }
 
-    /// What follows an IP header.
+    /// The part that follows an IP header.
     fn transport(&mut self, offset: usize) -> Next {
         match self.layout.protocol() {
             protocol::TCP => End(self.tcp(offset)),

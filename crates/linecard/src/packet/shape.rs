@@ -127,14 +127,24 @@ impl Shape {
     #[inline(always)]
     pub(crate) fn mergeable(&self, first: &[u8], next: &[u8]) -> bool {
         let len = self.layout.header_len();
-        if (CHUNK..=2 * CHUNK).contains(&len) {
-            // The headers of most packets: two chunks, which may overlap.
-            let ends =
-                |bytes: &'_ [u8]| Some((*bytes.first_chunk()?, *bytes.get(..len)?.last_chunk()?));
-            let (Some(first), Some(next)) = (ends(first), ends(next)) else { return false };
-            let Some(mask) = ends(&self.merge.0) else { return false };
-            let chunks = [(&first.0, &next.0, &mask.0), (&first.1, &next.1, &mask.1)];
-            return differing(chunks) == NOTHING;
+        if (CHUNK..=PATTERN).contains(&len) {
+            // Most headers, of whatever length, since that may change from packet to packet: three chunks, which may
+            // overlap.
+            let (Some(first), Some(next)) = (first.get(..len), next.get(..len)) else {
+                return false;
+            };
+            let middle = CHUNK.min(len - CHUNK);
+            let chunk = |bytes: &[u8], at: usize| bytes[at..].first_chunk().copied();
+            let chunks = |bytes: &[u8]| {
+                Some([chunk(bytes, 0)?, chunk(bytes, middle)?, chunk(bytes, len - CHUNK)?])
+            };
+            let (Some(a), Some(b), Some(mask)) =
+                (chunks(first), chunks(next), chunks(&self.merge.0[..len]))
+            else {
+                return false;
+            };
+            let chunks = core::array::from_fn(|index| (&a[index], &b[index], &mask[index]));
+            return differing::<3>(chunks) == NOTHING;
         }
         match (first.get(..self.compared), next.get(..self.compared)) {
             (Some(first), Some(next)) => equal_in_chunks(first, next, &self.merge.0),

@@ -1,11 +1,11 @@
-//! A million hostile flows: memory stays as it was, nothing is lost, and those who were there
-//! before merge as before, up to what they lose by sharing the table.
+//! A million hostile flows: memory stays as it was, nothing is lost, and established flows merge as
+//! before, except for the effect of sharing the table.
 //!
-//! What sharing costs: a table of `C` places in buckets of eight gives the oldest place away, so a
+//! Cost of sharing: a table of `C` places in buckets of eight gives the oldest place away, so a
 //! flow that has just begun to hold data loses its place not before eight new flows have come to
 //! its bucket. `N` new flows spread over `C / 8` buckets by a keyed hash: each established flow is
-//! cut short at most `N / C` times, whenever they come. What is cut is at most one aggregate more:
-//! every part of an aggregate may be one, so merging as long as possible makes the fewest.
+//! cut short at most `N / C` times, whenever they come. At most one more aggregate is ended: every
+//! part of an aggregate may be one, so merging as long as possible makes the fewest.
 
 #[path = "../counting/mod.rs"]
 mod counting;
@@ -73,7 +73,7 @@ fn a_million_hostile_flows_cost_the_others_table_pressure_and_no_more() {
 /// Promise (Offloads): A sender who knows the hash key harms one bucket of eight flows: the other
 /// 63 of 64 flows merge exactly as alone beside 200,000 colliding packets.
 ///
-/// One who knows the key sends all flows to one bucket: those who live there lose, nobody else
+/// An attacker with the key sends all flows to one bucket: those who live there lose, nobody else
 /// does, and there is nothing longer to search than the bucket.
 #[test]
 fn flows_chosen_to_collide_hurt_one_bucket() {

@@ -9,7 +9,7 @@ use linecard::time::Instant;
 
 /// Between packets, hostile ones or gaps where they would be: about as at 33 Mpps.
 const SPACING_NS: u64 = 30;
-/// One in so many packets that leave is compared byte for byte.
+/// One in this many packets that leave is compared byte for byte.
 const SAMPLE: usize = 7;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl AsMut<[u8]> for Buffer {
     }
 }
 
-/// What happened to one established flow.
+/// Results of one established flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
     /// Its packets that left, and in how many.

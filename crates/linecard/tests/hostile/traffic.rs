@@ -11,7 +11,7 @@ const HOSTILE: usize = 4;
 const GROUP: usize = RUN + HOSTILE;
 /// Packets of an established flow from PSH to PSH, as of a send of 60,000 bytes.
 pub(crate) const SEND: usize = 41;
-/// One in so many hostile packets is a fragment between the ends of an established flow.
+/// One in this many hostile packets is a fragment between the ends of an established flow.
 const TARGETED: usize = 1_000;
 
 const PAYLOAD: usize = 256;
@@ -27,11 +27,11 @@ pub(crate) enum Who {
     Hostile(usize),
 }
 
-/// What the hostile packets are.
+/// Kinds of hostile packets.
 pub(crate) enum Attack {
     /// Everything that an attacker without the key may try.
     Mixed,
-    /// TCP from these sources in turn, chosen by one who knows the key.
+    /// TCP from these sources in turn, chosen with the key.
     Chosen(Vec<u64>),
 }
 
@@ -59,8 +59,8 @@ pub(crate) fn is_targeted(hostile: usize) -> bool {
 }
 
 impl Attack {
-    /// Sources of TCP flows that share a place in the table with established flow `flow`, for one
-    /// who knows the key and the size of the table.
+    /// Sources of TCP flows that share a place in the table with established flow `flow`, for an
+    /// attacker who knows the key and the size of the table.
     pub(crate) fn on(flow: usize, count: usize, secret: u64, buckets: u64) -> Self {
         let mut hasher = FlowHasher::new(secret);
         let target = bucket_of_flow(&mut hasher, flow, buckets);
@@ -85,7 +85,7 @@ impl Attack {
     }
 }
 
-/// The bucket of an established flow in a table of so many.
+/// The bucket of an established flow in a table of this many buckets.
 pub(crate) fn bucket_of_flow(hasher: &mut FlowHasher, flow: usize, buckets: u64) -> u64 {
     let mut frame = Vec::new();
     established(&mut frame, flow, 0);

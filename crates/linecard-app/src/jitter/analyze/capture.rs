@@ -27,12 +27,12 @@ pub(super) struct Candidate {
     pub(super) kind: Kind,
 }
 
-/// What a capture has.
+/// Contents of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Captured {
     /// Streams first, each with the most packets first.
     pub(super) flows: Vec<Candidate>,
-    /// What was read before the input turned out to be damaged.
+    /// The packets before the damage of the input.
     pub(super) damage: Option<(String, Arc<CaptureError>)>,
     /// There are more packets than are kept.
     pub(super) is_full: bool,
@@ -49,11 +49,12 @@ impl Captured {
         let input = input.display();
         match self.unknown_link {
             Some(link) if !self.known_link => Failure::UnknownLink.with(format!(
-                "{input}: link type {link} is not known; known are 0, 1, 101, 108, 113, 228, 229, 276: \
+                "{input}: link type {link} is not known; supported are 0, 1, 101, 108, 113, 228, \
+                 229, 276: \
                  loopback, Ethernet, raw IP, Linux cooked"
             )),
             _ => Failure::Withheld.with(format!(
-                "{input}: no UDP flow among {} packets ({} fragments, which are not put together)",
+                "{input}: no UDP flow among {} packets ({} fragments, which are not reassembled)",
                 self.packets, self.fragments
             )),
         }

@@ -10,7 +10,8 @@ use linecard_report::Nanoseconds;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What a packet is known by in both captures: RTP's time stamp and sequence, or a probe's number.
+/// The key by which a packet is found in both captures: RTP's time stamp and sequence, or a probe's
+/// number.
 type Name = (u32, u64);
 
 /// The same stream in the second capture: of the same source, or to the same place.

@@ -85,7 +85,7 @@ pub struct StreamFigures {
 pub struct Rtp {
     /// The source.
     pub ssrc: u32,
-    /// What the payload is, by agreement.
+    /// Type of the payload, by configuration.
     pub payload_type: u8,
 }
 
@@ -112,7 +112,7 @@ pub struct Timing {
     pub spikes: Option<SpikeRate>,
 }
 
-/// What lateness was measured against.
+/// Reference schedule of lateness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Schedule {
     /// "constant-rate", "st2110-21", "due-times", "rtp-time" or "none".
@@ -219,7 +219,7 @@ pub struct Steps {
     text: String,
 }
 
-/// What the stream asks of buffers in the network and of a receiver.
+/// Buffers that the stream needs in the network and at a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Buffers {
     /// network: Cinst, most
@@ -368,8 +368,8 @@ impl linecard_report::Outcome for AnalyzeOutcome {
     }
 
     fn notes(&self) -> Vec<String> {
-        let least = "The least delay is one only if both captures have the same clock; what was added is \
-                     right for any two clocks that run equally fast.";
+        let least = "The least delay is valid only if both captures have the same clock; the \
+             added delay is valid for any two clocks that run equally fast.";
         let least = self.join.map(|_| least.to_owned());
         least.into_iter().chain(self.notes.iter().cloned()).collect()
     }
@@ -494,7 +494,7 @@ impl Schedule {
             Some(Basis::Rtp(clock)) => {
                 format!("RTP time, {} Hz (not a constant rate)", Value::Count(clock.into()))
             }
-            None => "none found (why is below): no lateness".to_owned(),
+            None => "none found (the reason is below): no lateness".to_owned(),
         }
     }
 }
@@ -698,7 +698,8 @@ fn no_schedule(figures: &Figures) -> Option<&'static str> {
     }
     Some(match figures.kind {
         Kind::Ancillary => {
-            "ancillary data come with their picture, which is another flow, and have no rate of their own"
+            "ancillary data are sent with their picture, which is another flow, and have no rate \
+             of their own"
         }
         Kind::Video => {
             "frames differ in packets, or no two of them are whole, so that there are no buffers either"
@@ -710,36 +711,37 @@ fn no_schedule(figures: &Figures) -> Option<&'static str> {
     })
 }
 
-/// What limits the figures.
+/// Limits of the figures.
 fn notes(figures: &Figures, is_full: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if figures.resolution_ns > 1 {
         let step = Value::Ns(figures.resolution_ns as f64);
         notes.push(format!(
-            "The capture's clock has steps of {step}: gaps and lateness are no finer than that, and \
-             packets of one step stand at one time. Capture with nanoseconds (tcpdump \
+            "The capture's clock has steps of {step}: gaps and lateness have this resolution, and \
+             packets within one step have the same time. Capture with nanoseconds (tcpdump \
              --time-stamp-precision=nano)."
         ));
     }
     if let Some(Skew::Mismatch(ppm)) = figures.skew {
         notes.push(format!(
             "The stream does not keep the nominal schedule: its period differs by {ppm:+.0} ppm, and clocks \
-             differ by {MAX_DRIFT_PPM:.0} ppm at most. The format or the time stamps say something other \
-             than what was sent; see --format."
+             differ by {MAX_DRIFT_PPM:.0} ppm at most. The format or the time stamps do not match \
+             the stream; see --format."
         ));
     }
     if let Some(why) = no_schedule(figures) {
         let packets = Value::Count(figures.order.received);
         notes.push(format!(
-            "{packets} packets were read, and there is no schedule that they could be late against: {why}."
+            "{packets} packets were read, and there is no schedule to compare them with: {why}."
         ));
     }
     if figures.lateness.is_some() {
-        let note = "Lateness counts from the packet with the least delay: a delay that all have is not seen.";
+        let note = "Lateness counts from the packet with the least delay: a delay of all packets \
+             is not visible.";
         notes.push(note.to_owned());
     }
     if is_full {
-        let note = "There are more packets than are kept: the figures are of those before.";
+        let note = "There are more packets than are kept: the figures cover the earlier ones.";
         notes.push(note.to_owned());
     }
     notes

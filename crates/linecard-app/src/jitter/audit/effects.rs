@@ -5,7 +5,7 @@ use linecard_jitter::linux::audit::{Effects, Measured};
 use serde::Deserialize;
 use std::path::Path;
 
-/// What is read of it; all else in it is for others.
+/// The part that is read; all else in it is for others.
 #[derive(Deserialize)]
 struct Run {
     effects: Vec<Row>,

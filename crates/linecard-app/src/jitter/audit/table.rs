@@ -3,7 +3,7 @@
 use linecard_jitter::linux::audit::{Audit, Host, Row, Verdict};
 use linecard_report::{Report, Section, Value};
 
-/// What to change and what is unknown, a line each; of the rest only the names.
+/// Settings to change and unknown ones, one line each; of the rest only the names.
 pub(super) fn short(host: &Host, audit: &Audit, only: &[String]) -> Report {
     let mut report = Report::new("jitter audit");
     report.push(about(host));
@@ -32,8 +32,8 @@ pub(super) fn short(host: &Host, audit: &Audit, only: &[String]) -> Report {
     let changes = audit.plan(only).len();
     if changes > 0 {
         report.note(format!(
-            "Nothing was changed. `linecard jitter audit --apply` makes {changes} changes that can be made \
-             now (\"live\") and puts them back at Ctrl-C; --all says why, and what can go wrong."
+            "Nothing was changed. `linecard jitter audit --apply` makes {changes} changes that \
+             can be made now (\"live\") and restores them at Ctrl-C; --all gives reasons and risks."
         ));
     }
     report

@@ -59,7 +59,7 @@ fn of_several(records: &[Record]) -> String {
     format!("{host} Late at 99.9 %, each experiment by itself: {}.{doubt}", each.join(", "))
 }
 
-/// What one of several comes to.
+/// Result of one of several.
 fn each(record: &Record) -> String {
     let late = record.sink.as_ref().and_then(|sink| sink.lateness.as_ref());
     let late = late.and_then(|late| late.at(0.999)).map(|late| Value::Ns(late.value_ns as f64));
@@ -103,8 +103,7 @@ fn sentence(record: &Record) -> String {
 fn gates(records: &[Record]) -> Verdicts {
     let all = records.iter().flat_map(|record| &record.gates);
     let (count, holds) = (all.clone().count(), all.filter(|gate| gate.passes).count());
-    let title =
-        format!("What has to hold before figures give a verdict: {holds} of {count} gates hold");
+    let title = format!("Conditions for a verdict: {holds} of {count} gates hold");
     let mut verdicts = Verdicts::new("gates", title);
     verdicts.folded();
     for record in records {
@@ -174,7 +173,7 @@ fn one(page: &mut Page, record: &Record, is_of_several: bool) {
             .dots("lateness", record.lateness.clone());
         page.chart(chart);
     }
-    let mut chart = Histograms::new("gap_histogram", "How often which gap", "gaps");
+    let mut chart = Histograms::new("gap_histogram", "Distribution of gaps", "gaps");
     chart.x(Axis::new("gap", Unit::Ns).log());
     for (name, buckets) in &record.histograms {
         chart.push(name.clone(), buckets.clone());
@@ -199,7 +198,7 @@ fn conditions(record: &Record) -> Table {
 
 /// Each quantile of gaps and lateness at both ends, with where it lies.
 fn all_quantiles(record: &Record) -> Table {
-    let mut table = Table::new("quantiles", "Quantiles, with where they lie (95 %)");
+    let mut table = Table::new("quantiles", "Quantiles, with intervals (95 %)");
     table.columns([
         ("of", "of"),
         ("share", "share"),
@@ -244,8 +243,8 @@ fn percent(share: f64) -> String {
 fn traced(page: &mut Page, record: &Record) {
     let Some(traced) = &record.traced else { return };
     for (key, title, rows) in [
-        ("stage_spread", "Time in each stage of a packet's way", &traced.stages),
-        ("gap_spread", "Gaps from point to point of the way", &traced.points),
+        ("stage_spread", "Time in each stage of a packet's path", &traced.stages),
+        ("gap_spread", "Gaps between the points of the path", &traced.points),
     ] {
         let mut chart = Spread::new(key, title, Axis::new("time", Unit::Ns).log());
         for (name, summary) in rows {
@@ -407,7 +406,7 @@ mod tests {
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}: {html}"));
         assert!(at("Half the packets") < at("<figure"));
         assert!(at("<figure") < at("1 of 1 gates hold"));
-        assert!(html.contains("<summary>What has to hold before figures give a verdict"));
+        assert!(html.contains("<summary>Conditions for a verdict"));
         // A number does not break into lines: in its column causes would be cut off.
         assert!(html.contains("<td>12.00 µs interrupt 24"), "{html}");
     }

@@ -8,7 +8,7 @@ use linecard_report::{Report, Section, Value};
 const LISTED: usize = 5;
 /// Columns of a screen.
 const WIDTH: usize = 100;
-/// What is shown of a summary on one line, with the most.
+/// A summary on one line, with the maximum.
 const COLUMNS: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
 
 /// One screen: at most 50 lines of 100 columns. All quantiles are in JSON and on the page.
@@ -19,7 +19,7 @@ pub fn screen(record: &Record) -> String {
     sections.join("\n") + between + &notes
 }
 
-/// What the screen and the page begin with.
+/// The heading of the text and of the page.
 pub(super) fn report(record: &Record) -> Report {
     let mut report = Report::new("jitter");
     report.push(head(record));
@@ -140,7 +140,7 @@ fn how_sure(quantile: &QuantileRecord) -> String {
     match (quantile.interval_ns, quantile.needed) {
         (Some((lower, upper)), _) => with_interval(quantile.value_ns, [lower, upper]),
         (None, Some(needed)) => {
-            format!("{value} (too few to say how sure: {} needed)", Value::Count(needed))
+            format!("{value} (too few for an interval: {} needed)", Value::Count(needed))
         }
         (None, None) => value.to_string(),
     }
@@ -201,8 +201,8 @@ fn notes(record: &Record) -> Vec<String> {
         }
         if traced.breaks > 0 {
             notes.push(format!(
-                "{} times a core was with another thread than the last one seen to take it: the kernel \
-                 hides some threads from traces.",
+                "{} times a core ran another thread than the last one that was seen to be \
+                 scheduled there: the kernel hides some threads from traces.",
                 traced.breaks
             ));
         }

@@ -33,7 +33,7 @@ pub struct Config {
     /// The host.
     #[garde(dive)]
     pub host: Host,
-    /// What is received.
+    /// The received messages.
     #[garde(dive)]
     pub load: Load,
     /// The core's program.
@@ -145,14 +145,14 @@ pub struct Firmware {
     #[default("published".to_owned())]
     #[garde(custom(named))]
     pub image: String,
-    /// cycles without a packet and without sleep after which firmware is said to loop
+    /// cycles without a packet and without sleep after which firmware is reported to loop
     #[default(1_000_000)]
     #[garde(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub patience: u64,
 }
 
 impl Config {
-    /// What is built.
+    /// The system to build.
     ///
     /// # Errors
     ///

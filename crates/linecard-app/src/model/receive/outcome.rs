@@ -18,7 +18,7 @@ pub struct ReceiveOutcome {
     pub classes: Vec<Class>,
     /// Rates
     pub rates: Rates,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     #[serde(skip)]
     title: String,
@@ -97,7 +97,7 @@ pub struct Busy {
     pub line_busy: Option<Share>,
     /// core, waiting for bus, CAM or DMA
     pub core_stalled: Share,
-    /// what limits
+    /// bottleneck
     pub limit: String,
 }
 
@@ -191,7 +191,7 @@ impl Rates {
     }
 }
 
-/// What found room, and what the line needs beside it.
+/// Packets that found room, and the overhead of the line.
 fn wire_bits(design: &Design, outcome: &Outcome) -> f64 {
     let line = &outcome.line;
     let packets = line.arrived - line.refused - line.overflowed;

@@ -1,4 +1,4 @@
-//! The core's clock with buses and numbers of cores around those that were asked for.
+//! The core's clock with buses and numbers of cores around the given ones.
 
 use super::Solving;
 use linecard_model::solve::{SolveError, SolveInput};

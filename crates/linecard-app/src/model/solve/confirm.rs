@@ -24,7 +24,7 @@ pub(super) struct Confirmed {
     pub(super) hz: u64,
     /// The clock of the run beside it.
     run_hz: u64,
-    /// What that run carried, in bits per second.
+    /// Rate of that run, in bits per second.
     carried: f64,
 }
 
@@ -48,7 +48,7 @@ impl Side {
         if self == Self::Below { "below" } else { "above" }
     }
 
-    /// The clock so many steps away from a computed one.
+    /// The clock this many steps away from a computed one.
     fn step(self, hz: u64, steps: u64) -> u64 {
         let by = (hz / STEPS_OF_CLOCK).max(1) * steps;
         if self == Self::Below { hz.saturating_sub(by) } else { hz.saturating_add(by) }
@@ -148,7 +148,7 @@ impl Solving {
         let way = if last_hz < computed_hz { "down" } else { "up" };
         Failure::Infeasible.with(format!(
             "{what} is {:.1} MHz as computed, but runs of the firmware confirm neither it nor any clock {way} to \
-             {:.1} MHz: give {option}, and see what a run with it carries",
+             {:.1} MHz: give {option}, and check it by a run",
             mhz(computed_hz),
             mhz(last_hz)
         ))
@@ -159,7 +159,7 @@ impl Solving {
 mod tests {
     use super::*;
 
-    /// What a run at a clock carries, from a clock on that it is asked for.
+    /// Rate of runs, from a given clock on.
     fn from(edge_hz: u64) -> impl FnMut(u64) -> Result<f64, Error> {
         move |hz| Ok(if hz >= edge_hz { 2.0 } else { 1.0 })
     }

@@ -1,11 +1,11 @@
-//! What is varied: keys and their values, and the points of their grid.
+//! The varied key: keys and their values, and the points of their grid.
 
 use super::super::transmit::Config;
 use crate::{Error, Failure};
 use linecard_config::{ConfigError, Document, Varied, scaled};
 use serde_json::Value;
 
-/// Most points: beyond, rows are no longer read by anybody.
+/// Most points of a grid: nobody reads more rows.
 const MAX_POINTS: u64 = 10_000_000;
 /// Digits behind the point of ends and steps.
 const MAX_DECIMALS: usize = 9;
@@ -59,7 +59,7 @@ impl Grid {
         match points.filter(|points| *points <= MAX_POINTS) {
             Some(points) => Ok(Self { axes, points }),
             None => {
-                let what = format!("--vary: more than {MAX_POINTS} points: take larger steps");
+                let what = format!("--vary: more than {MAX_POINTS} points: choose larger steps");
                 Err(Failure::Usage.with(what))
             }
         }
@@ -103,10 +103,10 @@ fn range(from: &str, rest: &str) -> Result<Vec<String>, String> {
         return Err("write the same unit behind FROM, TO and STEP".to_owned());
     }
     if step == 0 || to < from {
-        return Err("FROM has to be at most TO, and STEP above 0".to_owned());
+        return Err("FROM must be at most TO, and STEP above 0".to_owned());
     }
     if (to - from) / step >= MAX_POINTS {
-        return Err(format!("more than {MAX_POINTS} values: take a larger STEP"));
+        return Err(format!("more than {MAX_POINTS} values: choose a larger STEP"));
     }
     let value = |at: u64| format!("{}{unit}", decimal(from + at * step));
     Ok((0..=(to - from) / step).map(value).collect())

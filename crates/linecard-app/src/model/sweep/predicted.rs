@@ -22,7 +22,7 @@ pub(super) const NAMES: [&str; 10] = [
     "from_core_mhz",
 ];
 
-/// What a design carries, what limits it, and the core clocks that carry its line.
+/// Rate of a design, its bottleneck, and the core clocks that carry its line rate.
 pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<Vec<Value>, Error> {
     let firmware =
         Firmware::measure(image, design.bubbles).map_err(|error| refused_run(config, &error))?;

@@ -26,13 +26,13 @@ pub(super) const FIGURES: [&str; 16] = [
     "hash",
 ];
 
-/// What a point came to.
+/// Result of a point.
 pub(super) struct PointResult {
     pub(super) values: Vec<Value>,
     pub(super) is_right: bool,
 }
 
-/// What a run came to, in the order of [`FIGURES`].
+/// Figures of a run, in the order of [`FIGURES`].
 pub(super) fn values(run: &Figures) -> Vec<Value> {
     let [busy, stalled, bubbles] = run.core_shares();
     let com = run.class(Class::Com);

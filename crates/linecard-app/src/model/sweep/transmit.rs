@@ -42,7 +42,7 @@ impl TransmitAtPoints {
         if self.predict { &predicted::NAMES } else { &rows::FIGURES }
     }
 
-    /// What a point came to, or why it could not be run.
+    /// Result of a point, or the reason why it could not be run.
     pub(super) fn values(
         &self,
         values: &[Value],
@@ -97,7 +97,7 @@ impl AtPoints for TransmitAtPoints {
         let found = self.values(values, progress).map_err(|what| Failure::Usage.with(what))?;
         if !found.is_right {
             let what =
-                "the firmware is wrong: packets are not what the offload makes of the messages";
+                "the firmware is wrong: packets differ from the offload's output for the messages";
             return Err(Failure::Wrong.with(what.to_owned()));
         }
         let names = self.names().iter().map(|name| (*name).to_owned());

@@ -76,8 +76,8 @@ pub struct Chunk {
     #[garde(range(min = 1, max = 100_000))]
     #[schemars(extend("x-flag" = "chunks"))]
     pub count: u64,
-    /// chunks in flight, if the receiver has room; with 1, each chunk waits for the confirmation of the one before, as in the
-    /// published low-latency mode
+    /// chunks in flight, if the receiver has room; with 1, each chunk waits for the confirmation of
+    /// the previous one, as in the published low-latency mode
     #[default(MAX_WINDOW)]
     #[garde(range(min = 1, max = MAX_WINDOW))]
     #[schemars(extend(
@@ -91,7 +91,7 @@ pub struct Chunk {
     #[garde(range(min = Bytes::new(1), max = Bytes::new(1 << 30)))]
     #[schemars(extend("x-flag" = "chunk"))]
     pub bytes: Bytes,
-    /// time that a host loses for a chunk that begins on a lane
+    /// time that a host spends on starting a chunk on a lane
     #[default(Duration::from_ns(26_000))]
     #[garde(range(min = Duration::ZERO, max = Duration::from_secs(1)))]
     #[schemars(extend("x-flag" = "chunk-overhead", "x-former" = "begin", "x-former-flag" = "begin"))]

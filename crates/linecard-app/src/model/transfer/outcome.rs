@@ -1,4 +1,4 @@
-//! What a transfer came to.
+//! Outcome of a transfer.
 
 use super::spec::{Spec, mode_name};
 use crate::Error;
@@ -86,8 +86,9 @@ impl linecard_report::Outcome for TransferOutcome {
     }
 
     fn notes(&self) -> Vec<String> {
-        let note = "Virtual time: both ends are the real ones, the lanes are made up, and packets are counted without \
-                    their bytes. Management overhead is 1 - goodput / framing bound; repair, where there is any, is part \
+        let note = "Virtual time: sender and receiver are the real code, the lanes are simulated, \
+             and packets are counted without their bytes. Management overhead is 1 - goodput / \
+             framing bound; repair, where there is any, is part \
                     of the bound.";
         vec![note.to_owned()]
     }

@@ -17,7 +17,7 @@ const SLACK_NS: u64 = 2_000_000;
 /// Packets of a run, repair included: some ten seconds.
 pub const MAX_PACKETS: u64 = 10_000_000;
 
-/// What a receiver has for chunks, as `linecard recv` without `--memory`.
+/// Memory of a receiver for chunks, as with `linecard recv` without `--memory`.
 const MEMORY_BYTES: u64 = 512 << 20;
 
 /// A transfer over equal lanes, in the units of the simulation: see [`super::Config`].
@@ -29,7 +29,7 @@ pub struct Spec {
     pub rate_bps: u64,
     /// How chunks are spread.
     pub mode: Mode,
-    /// What repairs lost packets.
+    /// Repair of lost packets.
     pub fec: Scheme,
     /// Chunks to send.
     pub chunks: u64,
@@ -43,9 +43,9 @@ pub struct Spec {
     pub framing_bytes: u32,
     /// Of a lane, one way.
     pub delay_ns: u64,
-    /// What it costs the sender's host to begin a chunk on a lane.
+    /// Time that the sender's host spends on starting a chunk on a lane.
     pub begin_ns: u64,
-    /// What goes wrong on each lane.
+    /// Faults of each lane.
     pub faults: Faults,
     /// Of everything that is random.
     pub seed: u64,
@@ -121,7 +121,7 @@ impl Spec {
         }
     }
 
-    /// What all lanes carry together, framing included, in bit/s.
+    /// Rate of all lanes together, framing included, in bit/s.
     #[must_use]
     pub fn line_bps(&self) -> f64 {
         self.lanes as f64 * self.rate_bps as f64

@@ -31,7 +31,7 @@ impl CaptureWriter {
         Ok(Self { scenario, writer, error: None })
     }
 
-    /// Takes a packet. What goes wrong in writing is said at the end.
+    /// Takes a packet. Write errors are reported at the end.
     pub(super) fn take(&mut self, sent: &Sent) {
         if self.error.is_none() {
             let change = PacketChange { ticks: Some(sent.to.as_ns()), ..PacketChange::default() };

@@ -28,7 +28,7 @@ pub struct Config {
     /// The host.
     #[garde(dive)]
     pub host: Host,
-    /// What is sent.
+    /// The messages to send.
     #[garde(dive)]
     pub load: Load,
     /// The cores' program.
@@ -126,14 +126,14 @@ pub struct Firmware {
     #[default("approach-2".to_owned())]
     #[garde(custom(named))]
     pub image: String,
-    /// cycles without a packet and without sleep after which firmware is said to loop
+    /// cycles without a packet and without sleep after which firmware is reported to loop
     #[default(1_000_000)]
     #[garde(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub patience: u64,
 }
 
 impl Config {
-    /// What is built; the DMA's phase is moved by so many millionths of its period.
+    /// The system to build; the DMA's phase is moved by this many millionths of its period.
     ///
     /// # Errors
     ///

@@ -11,12 +11,12 @@ use linecard_model::transmit::{Cell, Design, Outcome, Sent, Transmit, TransmitEr
 pub const CLASSES: [(Class, &str); 4] =
     [(Class::Ssm, "SSM"), (Class::Bom, "BOM"), (Class::Com, "COM"), (Class::Eom, "EOM")];
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone)]
 pub struct Figures {
-    /// What ran.
+    /// The system that ran.
     pub design: Design,
-    /// What the model counted.
+    /// Counters of the model.
     pub outcome: Outcome,
     classes: [ClassFigures; 4],
 }

@@ -7,7 +7,7 @@ use linecard_model::elf::{Firmware, SourceLine};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What comes with the model.
+/// Firmware included with the model.
 struct BuiltIn {
     name: &'static str,
     elf: &'static [u8],
@@ -66,11 +66,11 @@ pub(crate) const IMAGE: &str = "firmware.image";
 /// Firmware from a file, which is not one of the names that are known.
 pub(crate) fn file(path: &Path, known: &[&str]) -> Result<Firmware, ConfigError> {
     let refuse = |what: String| ConfigError::of_parameter(IMAGE, what);
-    // What may not be looked at is there, perhaps: reading it says why not.
+    // A path that may not be examined may exist: reading it says why not.
     if matches!(path.try_exists(), Ok(false)) {
         let known: Vec<String> = known.iter().map(|name| format!("\"{name}\"")).collect();
         let (path, known) = (path.display(), known.join(", "));
-        return Err(refuse(format!("{path} is not there: choose {known}, or name an ELF file")));
+        return Err(refuse(format!("{path} does not exist: choose {known}, or name an ELF file")));
     }
     Firmware::read(path).map_err(|error| refuse(error.to_string()))
 }

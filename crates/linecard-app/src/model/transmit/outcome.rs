@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// The outcome of a run.
 #[derive(Debug, Clone, serde::Serialize, JsonSchema)]
 pub struct TransmitOutcome {
-    /// What was built, and what went in and came out
+    /// The system, its input and its output
     pub account: Account,
     /// Core cycles of a packet; least/mean/most where they differ
     pub classes: Vec<Class>,
     /// Rates
     pub rates: Rates,
-    /// What was busy, as a share of the time
+    /// Utilisation, as a share of the time
     pub busy: Busy,
     /// Over phases of the DMA's clock: least, typical, most
     pub phases: Vec<OverPhases>,
@@ -37,7 +37,7 @@ pub struct TransmitOutcome {
     pub(super) mismatch: Option<String>,
 }
 
-/// What went in and came out.
+/// Input and output.
 #[derive(Debug, Clone, serde::Serialize, JsonSchema)]
 pub struct Account {
     /// messages
@@ -146,7 +146,8 @@ impl Outcome for TransmitOutcome {
     }
 
     fn notes(&self) -> Vec<String> {
-        let right = "Every packet that left is the one that the offload of this project makes of the message.";
+        let right = "Every packet that left equals the output of this project's offload for the \
+             message.";
         let right = self.is_right().then(|| right.to_owned());
         let hazards = (self.hazards > 0).then(|| {
             format!(
@@ -188,7 +189,7 @@ impl TransmitOutcome {
     }
 }
 
-/// What was built.
+/// The system.
 fn title(config: &Config, figures: &Figures) -> String {
     let mhz = |hz: u64| hz as f64 / 1e6;
     let design = &figures.design;

@@ -29,7 +29,7 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// Begins to send for so many seconds, over so many connections, from a host to the address of
+    /// Begins to send for this time, over this many connections, from a host to the address of
     /// another.
     pub(super) fn begin(
         lab: &Lab,
@@ -50,7 +50,7 @@ impl Test {
     pub(super) fn finish(self) -> Result<f64, Error> {
         let said = self.client.output(self.most)?;
         let result: serde_json::Value = serde_json::from_slice(&said)
-            .map_err(|error| failed(format!("`iperf3` said nothing that can be read: {error}")))?;
+            .map_err(|error| failed(format!("the output of `iperf3` cannot be parsed: {error}")))?;
         let rate = &result["end"]["sum_received"]["bits_per_second"];
         rate.as_f64().ok_or_else(|| {
             failed(format!("`iperf3` failed: {}", result["error"].as_str().unwrap_or("no result")))
@@ -88,7 +88,7 @@ fn not_run(error: &std::io::Error) -> String {
 struct Running(Child);
 
 impl Running {
-    /// What it prints until it ends, which it has to within this time.
+    /// Its output until it ends, which must be within this time.
     fn output(mut self, time: Duration) -> Result<Vec<u8>, Error> {
         let stdout = self.0.stdout.take();
         let reader = thread::spawn(move || {
@@ -104,7 +104,7 @@ impl Running {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        reader.join().map_err(|_| failed("what `iperf3` said was not read"))
+        reader.join().map_err(|_| failed("the output of `iperf3` was not read"))
     }
 }
 
@@ -116,7 +116,7 @@ impl Drop for Running {
     }
 }
 
-/// What fails in a lab fails for want of rights or programs.
+/// Failures in a lab are due to missing privileges or programs.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 pub(super) fn failed(error: impl ToString) -> Error {
     Failure::Attach.with(error.to_string())

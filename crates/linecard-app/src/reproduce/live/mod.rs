@@ -1,4 +1,5 @@
-//! What this host measures beside a reproduction, where it can: real traffic has no figures that must be met.
+//! Measurements of this host beside a reproduction, where they are possible: real traffic has no
+//! figures that must be met.
 
 mod end2end100;
 mod iperf3;

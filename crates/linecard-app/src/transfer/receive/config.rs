@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// the folder that files are put into, made if it is missing; - is stdout, for one file or pipe
+    /// the folder for received files, created if it is missing; - is stdout, for one file or pipe
     #[default(PathBuf::from("."))]
     pub folder: PathBuf,
     /// where to listen, with :PORT if it is not 4780
@@ -25,8 +25,8 @@ pub struct Config {
         "x-default" = "all addresses; with --insecure-none 127.0.0.1"
     ))]
     pub listen: Option<Parsed<Listen>>,
-    /// this host's end of a lane, once for each in the sender's order: an interface or an address, with :PORT to let it
-    /// through a firewall
+    /// this host's end of a lane, repeated for each in the sender's order: an interface or an address, with :PORT to
+    /// let it through a firewall
     #[schemars(extend(
         "x-flag" = "lane",
         "x-default" = "the address that this host uses towards the sender's end of the lane"
@@ -35,7 +35,7 @@ pub struct Config {
     /// How the ends know each other.
     #[garde(dive)]
     pub access: Access,
-    /// who may send: a fingerprint on each line, looked at whenever somebody comes
+    /// authorized senders, one fingerprint per line; read at each connection
     #[schemars(extend(
         "x-flag" = "authorized",
         "x-value" = "FILE",
@@ -43,10 +43,10 @@ pub struct Config {
         "x-conflicts" = ["psk", "insecure-none"]
     ))]
     pub authorized: Option<PathBuf>,
-    /// let everybody send who reaches the port, whatever key they have
+    /// accept every sender that reaches the port, whatever its key
     #[schemars(extend("x-flag" = "accept-any", "x-conflicts" = ["authorized", "psk", "insecure-none"]))]
     pub accept_any: bool,
-    /// replace files that are there and differ from what is sent; without it they are kept, and are not transferred
+    /// replace existing files that differ from those sent; otherwise they are kept, and not transferred
     #[schemars(extend("x-flag" = "overwrite"))]
     pub overwrite: bool,
     /// memory for chunks in flight
@@ -59,10 +59,10 @@ pub struct Config {
     #[schemars(extend(
         "x-flag" = "cores",
         "x-value" = "CORE[,CORE]",
-        "x-default" = "wherever there is room"
+        "x-default" = "not pinned"
     ))]
     pub cores: Option<Parsed<Cores>>,
-    /// how long to wait for a sender that has begun and goes silent
+    /// how long to wait for a sender that has begun and does not answer
     #[default(Duration::from_secs(30))]
     #[garde(range(min = Duration::from_ms(100), max = Duration::from_secs(86_400)))]
     #[schemars(extend("x-flag" = "patience", "x-bare" = "s"))]

@@ -51,7 +51,7 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Listens. `log` gets where, and who is rejected.
+    /// Listens. `log` gets the address, and rejected peers.
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl<'a> Receiver<'a> {
     ///
     /// # Errors
     ///
-    /// Which end failed and why, with what was received until then. What is whole stays, and the sender can go on with
-    /// it.
+    /// Which end failed and why, with what was received until then. Complete chunks are kept, and
+    /// the sender can resume from them.
     pub fn receive(
         &self,
         observer: &mut dyn FnMut(&ReceiveProgress),
@@ -96,7 +96,7 @@ impl<'a> Receiver<'a> {
         result.map(|got| ReceiveOutcome::new(&got)).map_err(|error| {
             let error = match (error, &last) {
                 (ReceiveError::Stopped, None) => {
-                    Failure::Stopped.with("stopped before anything came".to_owned())
+                    Failure::Stopped.with("stopped before anything arrived".to_owned())
                 }
                 (error, _) => of_receive(error),
             };
@@ -125,7 +125,7 @@ impl Config {
             return Ok(Trust::Authorized(Authorized::Anybody));
         }
         let path = self.list(context)?;
-        // What is wrong with it is said now, and not to those who come.
+        // Errors in it are reported now, and not at the first connection.
         allowed(&path)?;
         Ok(Trust::Authorized(Authorized::Listed(path)))
     }
@@ -135,7 +135,7 @@ impl Config {
         file(given.as_deref(), "authorized", "--authorized")
     }
 
-    /// Where it listens, what it is known by, and who may send.
+    /// Its address, its identity, and the authorized senders.
     fn announce(
         &self,
         context: &Context<'_>,
@@ -150,7 +150,7 @@ impl Config {
                 format!("the key of this end is {}", identity.fingerprint()),
                 self.senders(context)?,
             ],
-            Access::Shared(_) => vec![format!("{listening}: who has the shared key may send")],
+            Access::Shared(_) => vec![format!("{listening}: holders of the shared key may send")],
             Access::Open => vec![format!(
                 "{listening} WITHOUT KEYS: every program of this machine may send, and can read and change what is sent"
             )],
@@ -159,7 +159,7 @@ impl Config {
 
     fn senders(&self, context: &Context<'_>) -> Result<String, Error> {
         if self.accept_any {
-            return Ok("everybody who reaches the port may send, whatever key they have".to_owned());
+            return Ok("everybody who reaches the port may send, with any key".to_owned());
         }
         let path = self.list(context)?;
         Ok(match allowed(&path)? {

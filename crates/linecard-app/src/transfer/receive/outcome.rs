@@ -1,4 +1,4 @@
-//! What was received.
+//! The received data.
 
 use crate::Error;
 use crate::transfer::outcome::{Transferred, failures, nanoseconds};
@@ -19,10 +19,10 @@ pub struct ReceiveOutcome {
     pub failures: Vec<Item<String>>,
 }
 
-/// What was received.
+/// The received data.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Transfer {
-    /// What was transferred.
+    /// The transferred data.
     #[serde(flatten)]
     pub transferred: Transferred,
     /// from
@@ -42,7 +42,7 @@ pub struct Transfer {
 /// A lane: its kind, own end and peer.
 pub type Lane = Item<LaneOutcome>;
 
-/// What came over a lane.
+/// Traffic of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LaneOutcome {
     /// packets

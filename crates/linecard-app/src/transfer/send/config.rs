@@ -15,32 +15,32 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 use std::path::PathBuf;
 
-/// What to send, to whom, and how.
+/// Data to send, its receiver, and the options.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// a file, a folder with all in it, - for stdin, or test:SIZE, as test:2G: so many bytes from memory, which the
-    /// receiver drops (a file of such a name is ./test:2G)
+    /// a file, a folder with its contents, - for stdin, or test:SIZE, as test:2G: that many bytes from memory, which
+    /// the receiver discards (write ./test:2G for a file of that name)
     #[default(PathBuf::from("-"))]
     pub input: PathBuf,
     /// where `linecard recv` runs: a name or an address, with :PORT if it is not 4780
     pub peer: Parsed<Peer>,
-    /// a lane from here to the receiver, once for each: an interface or an address of this host, as eth1,
-    /// 10.0.0.1:7000, tcp:10.0.0.1; behind it ,rate=200M (bit/s, if it is known and ours alone) and ,shared=NAME (lanes
-    /// of one name share a bottleneck)
+    /// a lane from here to the receiver, repeated for each: an interface or an address of this host, as eth1,
+    /// 10.0.0.1:7000, tcp:10.0.0.1; followed by ,rate=200M (bit/s, if it is known and not shared) and ,shared=NAME
+    /// (lanes of one name share a bottleneck)
     #[schemars(extend("x-flag" = "lane", "x-default" = "one, over UDP"))]
     pub lanes: Vec<Parsed<Spec>>,
-    /// how chunks are spread over lanes: whole (stable), in parts over all (low-latency), or by how much there is to
-    /// send (auto)
+    /// how chunks are spread over lanes: whole (stable), in parts over all (low-latency), or chosen by the amount of
+    /// data (auto)
     #[default(Spreading::Auto)]
     #[schemars(extend("x-flag" = "mode"))]
     pub mode: Spreading,
-    /// what repairs lost packets without sending again: none, xor:K (one for K), rs:K,M (M for K), or duplicate
+    /// repair of lost packets without retransmission: none, xor:K (one for K), rs:K,M (M for K), or duplicate
     #[default(Parsed(Scheme::NONE))]
     #[schemars(extend("x-flag" = "fec", "x-value" = "SCHEME"))]
     pub fec: Parsed<Scheme>,
-    /// rate of each lane that says none, in bit/s, as 200M; unlimited is as much as gets through
+    /// rate of each lane that names none, in bit/s, as 200M; unlimited sends as fast as the path allows
     #[garde(range(min = Rate::KILO, max = Rate::tera(10)))]
     #[schemars(extend("x-flag" = "rate"))]
     pub rate: Maybe<Rate>,
@@ -48,7 +48,7 @@ pub struct Config {
     #[garde(range(min = Bytes::new(u64::from(MIN_PAYLOAD_BYTES)), max = Bytes::new(MAX_BODY_BYTES as u64)))]
     #[schemars(extend(
         "x-flag" = "payload",
-        "x-default" = "the most of 8896, 4096 and 1408 that fits"
+        "x-default" = "the largest of 8896, 4096 and 1408 that fits"
     ))]
     pub payload: Option<Bytes>,
     /// length of a chunk, a power of two: after an interruption those in flight are sent again
@@ -70,10 +70,10 @@ pub struct Config {
         "x-conflicts" = ["psk", "insecure-none"]
     ))]
     pub known_peers: Option<PathBuf>,
-    /// trust a receiver whose key is not known yet, and remember it; one that has changed is refused all the same
+    /// trust and remember a receiver whose key is not known yet; a changed key is still refused
     #[schemars(extend("x-flag" = "accept-new", "x-conflicts" = ["psk", "insecure-none"]))]
     pub accept_new: bool,
-    /// refuse a key that is not known, without asking; without a terminal it is so anyway
+    /// refuse an unknown key without asking; this is the default without a terminal
     #[schemars(extend("x-flag" = "strict", "x-conflicts" = ["accept-new", "psk", "insecure-none"]))]
     pub strict: bool,
     /// cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for the first
@@ -81,7 +81,7 @@ pub struct Config {
     #[schemars(extend(
         "x-flag" = "cores",
         "x-value" = "CORE[,CORE]",
-        "x-default" = "wherever there is room"
+        "x-default" = "not pinned"
     ))]
     pub cores: Option<Parsed<Cores>>,
     /// how long to wait for the receiver to answer

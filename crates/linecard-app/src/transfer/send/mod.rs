@@ -96,7 +96,7 @@ pub fn send(
     Ok(SendOutcome::new(&sent, config, address.is_ipv6()))
 }
 
-/// What is seen of a transfer.
+/// Progress of a transfer.
 struct Run<'a> {
     context: &'a Context<'a>,
     observer: &'a mut dyn Observer,
@@ -173,7 +173,7 @@ impl Config {
         KnownPeers::load(&path).map_err(of_key)
     }
 
-    /// What failed, and what to do about a new key.
+    /// The error, and the remedy for a new key.
     fn explain(&self, error: SendError) -> Error {
         let is_new = matches!(error, SendError::Control(ControlError::UnknownPeer { .. }));
         let error = of_send(error, &self.peer.0.to_string());
@@ -187,7 +187,7 @@ impl Config {
     }
 }
 
-/// What to send. A file's name may be any bytes.
+/// The data to send. A file's name may be any bytes.
 fn input(path: &Path) -> Result<Input, ConfigError> {
     let refuse = |what: String| ConfigError::of_parameter("input", what);
     match path.to_str().and_then(|text| text.strip_prefix("test:")) {

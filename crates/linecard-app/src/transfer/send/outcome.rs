@@ -1,4 +1,4 @@
-//! What was sent, and how each lane did.
+//! The sent data, and statistics of each lane.
 
 use super::Config;
 use crate::Error;
@@ -26,7 +26,7 @@ pub struct SendOutcome {
     pub bound: Option<Bound>,
     /// Lanes
     pub lanes: Vec<Lane>,
-    /// What is wrong with lanes
+    /// Errors of lanes
     pub lane_notes: Vec<Item<String>>,
     /// Not transferred
     pub failures: Vec<Item<String>>,
@@ -34,10 +34,10 @@ pub struct SendOutcome {
     pub skipped: Vec<Item<String>>,
 }
 
-/// What was sent.
+/// The sent data.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Transfer {
-    /// What was transferred.
+    /// The transferred data.
     #[serde(flatten)]
     pub transferred: Transferred,
     /// data of a packet
@@ -63,7 +63,7 @@ pub struct Latency {
     pub max_ns: Nanoseconds,
 }
 
-/// What lanes of known rates could carry, and what the transfer took of that.
+/// Capacity of lanes of known rates, and the share that the transfer used.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Bound {
     /// after framing and repair
@@ -79,7 +79,7 @@ pub struct Bound {
 /// A lane: its kind, own end and peer.
 pub type Lane = Item<LaneOutcome>;
 
-/// What a lane did.
+/// Statistics of a lane.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LaneOutcome {
     /// alive, silent, not reached or closed
@@ -223,8 +223,12 @@ impl Bound {
         let is_of_lanes = down.iter().any(is_long);
         Self {
             framing_bound_bps: BitRate(bound_bps),
-            no_overhead: is_of_lanes
-                .then(|| format!("not given, as lanes were not alive all the time: {names}")),
+            no_overhead: is_of_lanes.then(|| {
+                format!(
+                    "not given, because lanes were down for some of the time: \
+                     {names}"
+                )
+            }),
             management_overhead: (!is_of_lanes).then_some(Share(overhead)),
             lanes_down: (!is_of_lanes && !down.is_empty()).then_some(names),
         }
@@ -256,7 +260,7 @@ impl std::fmt::Display for LaneOutcome {
     }
 }
 
-/// What was said about lanes that carried nothing, stopped answering, or shared a link.
+/// Remarks about lanes that carried nothing, stopped answering, or shared a link.
 fn lane_notes(notes: &[String]) -> Vec<Item<String>> {
     let split = |note: &String| {
         let (label, value) = note.split_once(": ").unwrap_or(("lane", note));

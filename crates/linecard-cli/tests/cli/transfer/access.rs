@@ -1,4 +1,4 @@
-//! Who the other end is, and what is said when it is not.
+//! Authentication of the other end, and the errors when it fails.
 
 use super::ends::{Ends, says, signal};
 use crate::folder::Folder;
@@ -133,7 +133,14 @@ fn a_list_that_others_can_change_while_the_receiver_waits() {
     fs::set_permissions(&list, fs::Permissions::from_mode(0o666)).unwrap();
     let refused = send();
     assert_eq!(refused.status.code(), Some(15), "{refused:?}");
-    says(&String::from_utf8_lossy(&refused.stderr), &["cannot use its list of who may send", own]);
+    says(
+        &String::from_utf8_lossy(&refused.stderr),
+        &[
+            "cannot use its list of authorized \
+         senders",
+            own,
+        ],
+    );
     fs::set_permissions(&list, fs::Permissions::from_mode(0o600)).unwrap();
     let sent = send();
     assert_eq!(sent.status.code(), Some(0), "{sent:?}");
@@ -156,7 +163,8 @@ fn what_is_no_tls_at_all() {
     drop(scanner);
     assert_eq!(ends.send("from.bin", &receiver, &[]).code, Some(0));
     let got = receiver.end();
-    let expected = "what came is not TLS: it is another program, or a sender with --insecure-none";
+    let expected = "received data is not TLS: the peer is another program, or a sender with \
+         --insecure-none";
     assert!(got.stderr.contains(expected), "{}", got.stderr);
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Ends {
 pub(super) struct Receiver {
     child: Child,
     pub(super) address: String,
-    /// What it said until it listened.
+    /// Its output until it listened.
     pub(super) said: String,
     rest: Option<BufReader<ChildStderr>>,
 }
@@ -38,7 +38,7 @@ impl Ends {
         Self { folder }
     }
 
-    /// With a file of so many bytes to be sent, `from.bin`.
+    /// With a file of this many bytes to be sent, `from.bin`.
     pub(super) fn with_file(bytes: usize) -> Self {
         let ends = Self::new();
         ends.folder.write("from.bin", &noise(bytes));
@@ -96,7 +96,7 @@ impl Ends {
         }
     }
 
-    /// What came is what was sent, and nothing else is there.
+    /// The received files are those sent, and there are no others.
     pub(super) fn assert_equal(&self) {
         let (from, to) = (self.folder.read("from.bin"), self.folder.read("to/from.bin"));
         assert!(from == to, "{} bytes are not those {}", to.len(), from.len());
@@ -126,7 +126,7 @@ impl Receiver {
         self.child.id()
     }
 
-    /// What it says as long as it is there, in the background.
+    /// Its output while it runs in the background.
     fn listen(&mut self) -> JoinHandle<String> {
         let mut rest = self.rest.take().unwrap();
         std::thread::spawn(move || {
@@ -203,7 +203,7 @@ impl Drop for Sender {
     }
 }
 
-/// Waits for the end of a process, but not for ever.
+/// Waits for the end of a process, for a limited time.
 fn ended(child: &mut Child) -> Option<i32> {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What goes wrong: said in one line at both ends, and nothing passed off as whole.
+//! Faults: said in one line at both ends, and nothing passed off as whole.
 
 use super::ends::{Ends, Receiver, Sender, says, signal};
 use crate::folder::{Folder, Outcome, one_line};
@@ -25,7 +25,7 @@ fn something_is_there_already() {
     ends.folder.write("to/from.bin", b"precious");
     let (sent, got) = ends.both("from.bin", &[], &[]);
     assert_eq!((sent.code, got.code), (Some(16), Some(1)), "{sent:?} {got:?}");
-    one_line(&sent.stderr, &["the receiver has ended it", "to/from.bin", "exists"]);
+    one_line(&sent.stderr, &["the receiver has ended the transfer", "to/from.bin", "exists"]);
     says(&got.stderr, &["to/from.bin\" exists", "--overwrite"]);
     assert_eq!(ends.folder.read("to/from.bin"), b"precious");
     let (sent, got) = ends.both("from.bin", &[], &["--overwrite"]);
@@ -52,8 +52,8 @@ fn stopped_by_a_signal_at_either_end() {
         let (own, other, who) =
             if is_receiver { (got, sent, "the receiver") } else { (sent, got, "the sender") };
         assert_eq!((own.code, other.code), (Some(130), Some(16)), "{own:?} {other:?}");
-        says(&own.stderr, &["stopped", "kept", "again to go on"]);
-        says(&other.stderr, &[who, "has ended it: stopped", "kept"]);
+        says(&own.stderr, &["stopped", "kept", "again to resume"]);
+        says(&other.stderr, &[who, "has ended the transfer: stopped", "kept"]);
         assert!(!ends.folder.path("to/from.bin").exists());
         let (sent, got) = ends.both("from.bin", &["--chunk", "64K"], &[]);
         assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
@@ -87,7 +87,7 @@ fn a_sender_while_another_sends() {
     assert_eq!(ends.folder.read("to/stdin"), [7; 256 << 10]);
 }
 
-/// What is wrong with the lanes of one sender does not end the receiver, which waits for the next.
+/// Faulty lanes of one sender do not end the receiver, which waits for the next.
 #[test]
 fn a_typo_in_a_lane_ends_the_sender_only() {
     let ends = Ends::with_file(1_000);
@@ -143,7 +143,7 @@ fn stopped_before_anybody_came() {
     signal("INT", receiver.id());
     let got = receiver.end();
     assert_eq!(got.code, Some(130));
-    one_line(&got.stderr, &["stopped before anything came"]);
+    one_line(&got.stderr, &["stopped before anything arrived"]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn nobody_there_and_nobody_any_more() {
     signal("KILL", receiver.id());
     let sent = sender.end();
     assert_eq!(sent.code, Some(14), "{sent:?}");
-    one_line(&sent.stderr, &["was cut", "kept", "go on"]);
+    one_line(&sent.stderr, &["was cut", "kept", "to resume"]);
 }
 
 /// A receiver that is there and does nothing any more.
@@ -209,8 +209,8 @@ fn the_source_changes_under_way() {
     file.write_all(b"more").unwrap();
     let (sent, got) = (sender.end(), receiver.end());
     assert_eq!((sent.code, got.code), (Some(1), Some(16)), "{sent:?} {got:?}");
-    one_line(&sent.stderr, &["from.bin", "has changed", "send it again"]);
-    says(&got.stderr, &["the sender has ended it", "has changed"]);
+    one_line(&sent.stderr, &["from.bin", "changed while it was read", "send it again"]);
+    says(&got.stderr, &["the sender has ended the transfer", "changed while it was read"]);
     assert!(!ends.folder.path("to/from.bin").exists());
 }
 
@@ -254,7 +254,7 @@ fn permission_denied() {
     let sent = ends.send("from.bin", &receiver, &[]);
     let got = receiver.end();
     assert_eq!((sent.code, got.code), (Some(16), Some(1)), "{sent:?} {got:?}");
-    one_line(&sent.stderr, &["the receiver has ended it", "Permission denied"]);
+    one_line(&sent.stderr, &["the receiver has ended the transfer", "Permission denied"]);
     says(&got.stderr, &["to/from.bin", "Permission denied", "rights"]);
     let unreadable = ["send", "no.bin", "127.0.0.1:1", "--psk", "psk"];
     ends.folder.refuses(1, &unreadable, &["no.bin", "No such file"]);
@@ -287,7 +287,10 @@ fn a_full_disk() {
     assert_eq!(outcome.stdout, "16 1\n", "{outcome:?}");
     let lines: Vec<&str> = outcome.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].contains("the receiver has ended it: no room for 2097152 bytes"), "{lines:?}");
+    assert!(
+        lines[0].contains("the receiver has ended the transfer: no room for 2097152 bytes"),
+        "{lines:?}"
+    );
     assert!(lines[1].starts_with("linecard: no room for 2097152 bytes"), "{lines:?}");
 }
 

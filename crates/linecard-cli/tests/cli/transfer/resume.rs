@@ -19,7 +19,7 @@ const SLACK_BYTES: u64 = 64 << 10;
 const HEADERS_BYTES: u64 = 42 + 40;
 const PAYLOAD_BYTES: u64 = 1_408;
 
-/// Rounds; many if asked for.
+/// Rounds; many if requested.
 fn rounds() -> u64 {
     if std::env::var_os("LINECARD_LONG").is_some() { 50 } else { 4 }
 }
@@ -79,7 +79,8 @@ fn killed(ends: &Ends, rng: &mut Rng) -> Option<u64> {
     Some(if account["lanes"].is_null() { 0 } else { moved_bytes(&account) })
 }
 
-/// What has its name is whole, whoever was killed just then. Only the journal may not be gone yet.
+/// A file with its final name is complete, whichever process was killed. Only its journal may still
+/// exist.
 fn begin_anew(ends: &Ends) {
     let (from, to) = (ends.folder.read("from.bin"), ends.folder.read("to/from.bin"));
     assert!(from == to, "{} bytes are not those {}", to.len(), from.len());
@@ -102,7 +103,7 @@ fn had_bytes(outcome: &Outcome) -> u64 {
     account(outcome)["transfer"]["had_bytes"].as_u64().unwrap_or(0)
 }
 
-/// What a journal says is not believed: the disk is read.
+/// The entries of a journal are not trusted: the disk is read.
 #[test]
 fn a_chunk_that_is_not_what_was_received_is_sent_again() {
     let ends = Ends::with_file(FILE_BYTES);

@@ -212,7 +212,10 @@ fn a_full_disk_within_a_folder() {
     };
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "16 1\n0 0\n"), "{outcome:?}");
     let text = |name: &str| fs::read_to_string(ends.folder.path(name)).unwrap();
-    assert!(text("said.1").contains("make room and run again: it goes on from there"));
+    assert!(text("said.1").contains(
+        "free some space and run again: the transfer resumes from \
+         there"
+    ));
     let again: Value = serde_json::from_str(&text("sent.2")).unwrap();
     // 3 MiB hold 30 of them, less what folders take.
     assert!(again["transfer"]["unchanged"].as_u64().unwrap() >= 20, "{again}");

@@ -65,7 +65,7 @@ fn an_effect_is_found_and_the_host_is_as_before() {
     let mut orders = String::new();
     let mut time = 0.0;
     let finished = measure((&[&TOGGLE], &host.target), &design(6), &host.store, |run| {
-        // What was set is what the arm says, and the host drifts.
+        // The setting is the one of the arm, and the host drifts.
         assert_eq!(host.read(), if run.arm == Arm::B { "0\n" } else { "1\n" });
         time += 0.5;
         if !run.is_warm_up {

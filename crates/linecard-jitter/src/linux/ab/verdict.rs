@@ -31,11 +31,12 @@ pub fn verdict(outcome: &Outcome) -> String {
             }
         }
         (Some(Ok(effect)), Some(_)) if smallest_p(effect.blocks) > LEVEL => {
-            "no verdict: so few blocks cannot show an effect".to_owned()
+            "no verdict: too few blocks to show an effect".to_owned()
         }
         (Some(Ok(_)), Some(_)) => "no effect that could be told from chance".to_owned(),
         (Some(Err(EffectError::NotFinite { block })), _) => format!(
-            "no verdict: a run of block {} received nothing: take more packets, or a quieter host",
+            "no verdict: a run of block {} received nothing: send more packets, or use a quieter \
+             host",
             block + 1
         ),
         (Some(Err(error)), _) => format!("no verdict: {error}"),

@@ -7,11 +7,11 @@ use crate::linux::setting::SettingError;
 /// The result of one change.
 #[derive(Debug)]
 pub struct Applied {
-    /// The check that asked for the change.
+    /// The check that requires the change.
     pub check: &'static Check,
     /// The planned change.
     pub planned: Planned,
-    /// What happened.
+    /// The result.
     pub outcome: Result<Change, JournalError>,
 }
 

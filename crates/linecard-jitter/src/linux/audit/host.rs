@@ -1,4 +1,4 @@
-//! What an audit reads from the host. It writes nothing.
+//! Values that an audit reads from the host. It writes nothing.
 
 use crate::linux::setting::{Form, Setting, SettingError, cpus};
 use std::cell::OnceCell;
@@ -77,7 +77,7 @@ impl Host {
             return Ok(());
         }
         let there = names.join(", ");
-        Err(Unreadable(format!("interface {name} is not there: there are {there}")))
+        Err(Unreadable(format!("interface {name} does not exist: there are {there}")))
     }
 
     fn choose(&self, core: Option<usize>) -> Result<usize, Unreadable> {
@@ -88,7 +88,7 @@ impl Host {
             return Ok(chosen);
         }
         let online = crate::linux::setting::list(&self.online);
-        Err(Unreadable(format!("core {chosen} is not there: cores that are online are {online}")))
+        Err(Unreadable(format!("core {chosen} does not exist: the online cores are {online}")))
     }
 
     fn only_interface(&self) -> Result<String, String> {

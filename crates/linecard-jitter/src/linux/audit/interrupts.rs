@@ -29,7 +29,7 @@ pub(super) const CHECKS: [Check; 4] = [
     Check {
         id: "irq-default",
         reads: "/proc/irq/default_smp_affinity",
-        cause: "devices that come later interrupt the sink's core",
+        cause: "devices added later interrupt the sink's core",
         source: "core-api/irq/irq-affinity.rst",
         remedy: Remedy::Live,
         risk: "none known",

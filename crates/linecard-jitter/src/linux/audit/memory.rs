@@ -29,7 +29,7 @@ pub(super) const CHECKS: [Check; 4] = [
     Check {
         id: "numa-balancing",
         reads: "/proc/sys/kernel/numa_balancing",
-        cause: "pages are unmapped to see who uses them: faults",
+        cause: "pages are unmapped to see which threads use them: faults",
         source: "sysctl/kernel.rst",
         remedy: Remedy::Live,
         risk: "memory may stay on the farther node",

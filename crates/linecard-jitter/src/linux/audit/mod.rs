@@ -28,7 +28,7 @@ use std::fmt;
 pub struct Check {
     /// Stable name.
     pub id: &'static str,
-    /// What it reads.
+    /// The value that it reads.
     pub reads: &'static str,
     /// The delay it causes.
     pub cause: &'static str,
@@ -111,7 +111,7 @@ impl Verdict {
 pub struct Observed {
     /// The judgement.
     pub verdict: Verdict,
-    /// What was read, in words; when unknown, the reason.
+    /// The value that was read, in words; when unknown, the reason.
     pub found: String,
     /// The advice; empty when there is none.
     pub advice: String,

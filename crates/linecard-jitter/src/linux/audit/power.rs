@@ -119,7 +119,7 @@ fn hypervisor(host: &Host) -> Result<Observed, Unreadable> {
     let mut flags = info.lines().filter(|line| line.starts_with("flags")).take(1);
     let is_guest = flags.any(|line| line.split_whitespace().any(|flag| flag == "hypervisor"));
     if !is_guest {
-        return Ok(Observed::good("none that shows itself"));
+        return Ok(Observed::good("none visible"));
     }
     let stolen = stolen(host)?;
     let found = format!(

@@ -187,7 +187,7 @@ fn only_what_is_named_is_planned() {
     let plan = audit(folder.path()).plan(&["vm-stat".to_owned()]);
     assert_eq!(plan.len(), 1);
     assert!(plan[0].1.to_string().ends_with("proc/sys/vm/stat_interval = 120"));
-    // What can lock a core is changed by name only.
+    // Settings that can lock a core are changed by name only.
     let names = |plan: Plan| plan.iter().map(|(check, _)| check.id).collect::<Vec<_>>();
     let risky = ["rt-throttling", "fair-server"];
     assert!(risky.iter().all(|id| !names(audit(folder.path()).plan(&[])).contains(id)));
@@ -242,9 +242,9 @@ fn checks_say_everything_and_no_two_have_one_name() {
 fn a_core_that_is_not_there_is_refused() {
     let folder = tree(&[]);
     let error = Host::at(folder.path(), Some(9), None).unwrap_err().to_string();
-    assert_eq!(error, "core 9 is not there: cores that are online are 0-3");
+    assert_eq!(error, "core 9 does not exist: the online cores are 0-3");
     let error = Host::at(folder.path(), Some(1), Some("eth1")).unwrap_err().to_string();
-    assert_eq!(error, "interface eth1 is not there: there are eth0");
+    assert_eq!(error, "interface eth1 does not exist: there are eth0");
     let mut host = Host::at(folder.path(), Some(1), Some("eth0")).unwrap();
     assert_eq!((host.core(), host.interface()), (1, Ok("eth0")));
     fs::remove_file(folder.path().join("sys/class/net/eth0/operstate")).unwrap();

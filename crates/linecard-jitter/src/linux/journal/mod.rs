@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 pub enum JournalError {
     /// Its folder is not safe.
     #[error(
-        "{} is not a folder that only this user can write to: others could have settings changed by it; \
-         remove it", folder.display()
+        "{} is not a folder that only this user can write to: others could change settings \
+         through it; remove it", folder.display()
     )]
     Folder {
         /// The folder.
@@ -49,7 +49,8 @@ pub enum JournalError {
     Setting(#[from] SettingError),
     /// Another journal has changed it.
     #[error(
-        "{what} is held by process {process}, which has changed it and will put it back; end that one first"
+        "{what} is held by process {process}, which has changed it and will restore it; end that \
+         process first"
     )]
     Held {
         /// The setting.
@@ -58,7 +59,7 @@ pub enum JournalError {
         process: u32,
     },
     /// Another process has changed it since.
-    #[error("{what} reads \"{now}\": somebody else has changed it meanwhile; it is left alone")]
+    #[error("{what} reads \"{now}\": another process has changed it since; it is left unchanged")]
     Foreign {
         /// The setting.
         what: String,

@@ -83,26 +83,27 @@ impl fmt::Display for Restoration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, was, fate } = self;
         match fate {
-            RestoreResult::Restored => write!(f, "{what}: put back to \"{was}\""),
+            RestoreResult::Restored => write!(f, "{what}: restored to \"{was}\""),
             RestoreResult::Elsewhere { now } => write!(
                 f,
-                "{what}: put back, but it was \"{was}\" and is \"{now}\": the kernel has not moved the \
+                "{what}: restored, but it was \"{was}\" and is \"{now}\": the kernel has not \
+                 moved the \
                  interrupt to its CPU again, which it may do when it fires"
             ),
             RestoreResult::Unchanged => write!(f, "{what}: is \"{was}\" as before"),
-            RestoreResult::Gone => write!(f, "{what}: is there no more"),
+            RestoreResult::Gone => write!(f, "{what}: no longer exists"),
             RestoreResult::Conflict { now } => write!(
                 f,
-                "{what}: not put back to \"{was}\": it reads \"{now}\", which somebody else has set \
-                 meanwhile"
+                "{what}: not restored to \"{was}\": it reads \"{now}\", which another process has \
+                 set since"
             ),
             RestoreResult::Failed { error } => {
-                write!(f, "{what}: not put back to \"{was}\": {error}")
+                write!(f, "{what}: not restored to \"{was}\": {error}")
             }
             RestoreResult::Damaged { line } => write!(
                 f,
-                "{what}: line {line} is damaged, so one setting may not be as it was; all others were \
-                 taken up"
+                "{what}: line {line} is damaged, so one setting may not be restored; all others \
+                 were read"
             ),
             RestoreResult::Rebooted => {
                 write!(f, "{what}: of an earlier boot, whose settings are gone with it; removed")

@@ -76,7 +76,7 @@ fn what_was_changed_is_put_back_last_first_and_the_folder_goes() {
     assert!(
         restorations[0].what.ends_with("setting 1") && restorations[1].what.ends_with("setting 0")
     );
-    assert!(fates(&restorations)[0].ends_with("put back to \"10\""));
+    assert!(fates(&restorations)[0].ends_with("restored to \"10\""));
     assert!(!place.journals().exists());
 }
 
@@ -106,7 +106,7 @@ fn a_change_of_somebody_else_is_left_alone_and_said() {
     assert!(error.contains("reads \"2\": somebody else"), "{error}");
     let restorations = journal.roll_back().unwrap();
     assert!(restorations[0].fate.is_good() && !restorations[1].fate.is_good());
-    assert!(fates(&restorations)[1].contains("not put back to \"00\": it reads \"2\""));
+    assert!(fates(&restorations)[1].contains("not restored to \"00\": it reads \"2\""));
     assert_eq!(place.all(2), ["2\n", "10\n"]);
     assert!(!place.journals().exists(), "said once");
 }
@@ -310,7 +310,7 @@ fn length(journal: &Journal) -> usize {
     fs::read(&journal.path).unwrap().len()
 }
 
-/// What a killed process leaves behind.
+/// The state after a killed process.
 fn crash(place: &Place, journal: &[u8], texts: &[String]) {
     texts.iter().enumerate().for_each(|(index, text)| fs::write(place.path(index), text).unwrap());
     let store = place.store();

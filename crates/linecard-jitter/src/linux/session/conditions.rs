@@ -24,7 +24,7 @@ pub enum Receive {
 
 /// A place at which packets cannot come up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("packets cannot come up at \"{place}\": take sender, sink or thread:CORE")]
+#[error("packets cannot be processed at \"{place}\": choose sender, sink or thread:CORE")]
 pub struct UnknownPlace {
     /// The place given.
     pub place: String,
@@ -93,7 +93,7 @@ pub struct Conditions {
     pub cores: CoreAssignment,
 }
 
-/// Who is on which core.
+/// Placement of threads on cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreAssignment {
     /// The sender's.

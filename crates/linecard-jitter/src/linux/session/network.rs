@@ -76,8 +76,8 @@ impl TestNetwork {
                 conditions.deferral.is_some() || conditions.receive != Receive::Sender;
             return if needs_cable {
                 Err(SessionError::Conditions(
-                    "over the loopback interface, packets come up on the sender's core only: a cable, \
-                     and for that root, is needed",
+                    "over the loopback interface, packets are processed on the sender's core \
+                     only: a cable is needed, which takes root",
                 ))
             } else {
                 Ok(())

@@ -6,15 +6,15 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
     /// The object that had the setting no longer exists: an interface, a namespace, a thread.
-    #[error("{what} is there no more")]
+    #[error("{what} no longer exists")]
     Gone {
         /// The object.
         what: String,
     },
     /// This kernel, machine or interface does not have it.
-    #[error("{what} is not there: this kernel, machine or interface has no such setting")]
+    #[error("{what} does not exist: this kernel, machine or interface has no such setting")]
     Missing {
-        /// What is missing.
+        /// The missing facility.
         what: String,
     },
     /// Permission is missing.

@@ -29,7 +29,7 @@ impl Form {
         (Self::Affinity, "affinity"),
     ];
 
-    /// What a file that reads `now` would read after writing this value; `None` when the file does
+    /// The content of a file that reads `now`, after writing this value; `None` when the file does
     /// not offer it.
     pub(super) fn with(self, now: &str, value: &str) -> Option<String> {
         let end = if now.ends_with('\n') { "\n" } else { "" };
@@ -46,7 +46,7 @@ impl Form {
         Some(marked.collect::<Vec<_>>().join(" ") + end)
     }
 
-    /// What to write so that a file reads this text.
+    /// The value to write so that a file reads this text.
     pub(super) fn written(self, text: &str) -> &str {
         if self != Self::Choice {
             return text;

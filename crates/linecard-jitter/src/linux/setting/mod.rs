@@ -163,7 +163,7 @@ impl Setting {
         Ok(self.is_same(&now, &self.with(&now, value)?))
     }
 
-    /// What it would read after writing this value, when it reads `now`.
+    /// Its content after writing this value, if it reads `now`.
     pub(super) fn with(&self, now: &State, value: &str) -> Result<State, SettingError> {
         let text = now.text();
         let with = match &self.place {

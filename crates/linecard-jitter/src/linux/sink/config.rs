@@ -107,15 +107,15 @@ pub struct SinkConfig {
     pub address: SocketAddr,
     /// How. Default: [`SinkMode::Poll`].
     pub mode: SinkMode,
-    /// The interface that packets come by, for [`SinkMode::AfXdp`], which receives from its queue 0: a card
-    /// with more has to steer the stream there (`ethtool -L IF combined 1`). Default: none.
+    /// The interface that packets arrive on, for [`SinkMode::AfXdp`], which receives from its queue 0: a card with more
+    /// has to steer the stream there (`ethtool -L IF combined 1`). Default: none.
     pub interface: Option<String>,
     /// Where the receiving thread runs, and before whom. Default: as it is.
     pub placement: Placement,
     /// Packets whose times are kept, 1 to [`MAX_CAPACITY`]; more are counted. Default:
     /// [`DEFAULT_CAPACITY`].
     pub capacity: usize,
-    /// Bytes asked for what waits in the socket, 1 to 2^29; the kernel takes as much of it as it allows.
+    /// Requested receive buffer of the socket in bytes, 1 to 2^29; the kernel takes as much of it as it allows.
     /// Default: 8 MiB.
     pub room_bytes: usize,
     /// Microseconds for which the kernel polls the device before a call sleeps, in
@@ -139,7 +139,7 @@ pub enum SinkError {
     Bind {
         /// Where.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The socket cannot be set up.

@@ -24,7 +24,7 @@ pub struct Received {
     pub foreign: u64,
     /// Datagrams longer than the buffer; they were truncated, but their numbers were read.
     pub cut: u64,
-    /// System calls that asked for packets.
+    /// Receive calls.
     pub calls: u64,
     /// Calls among them that returned none.
     pub empty_calls: u64,
@@ -51,7 +51,7 @@ impl Received {
     }
 }
 
-/// What has arrived so far, and when to stop.
+/// Packets received so far, and the condition to stop.
 #[derive(Debug)]
 pub(super) struct Tally {
     received: Received,

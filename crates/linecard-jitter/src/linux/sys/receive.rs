@@ -18,7 +18,7 @@ pub(crate) struct Batch {
     messages: Vec<libc::mmsghdr>,
 }
 
-// SAFETY: the pointers in the lists are made anew before each use, and point into `buffer` and `slices`,
+// SAFETY: the pointers in the lists are set before each use, and point into `buffer` and `slices`,
 // which the batch owns.
 unsafe impl Send for Batch {}
 

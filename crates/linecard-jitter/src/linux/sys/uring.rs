@@ -266,7 +266,7 @@ mod tests {
         }
         uring.wait(Duration::from_millis(1)).unwrap();
         assert!(uring.is_released());
-        // Let go twice: the second time it keeps its memory, for nobody says that it may not.
+        // Dropped twice: the second time it keeps its memory, since nothing forbids that.
         assert!(!uring.is_released());
     }
 }

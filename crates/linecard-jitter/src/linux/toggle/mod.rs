@@ -26,7 +26,7 @@ pub struct Toggle {
     pub switches: &'static str,
     /// Whether it uses the real mechanism.
     pub tag: Tag,
-    /// What it changes.
+    /// The settings that it changes.
     pub scope: Scope,
     /// How its effect is verified, in words.
     pub check: &'static str,
@@ -55,7 +55,7 @@ impl Tag {
     }
 }
 
-/// What a toggle changes.
+/// Settings that a toggle changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// The interface that packets arrive at; in the lab, the one in its namespace.
@@ -166,7 +166,7 @@ pub enum ToggleError {
     /// This machine lacks something it needs.
     #[error("not testable here: {why}")]
     NotTestable {
-        /// What is missing.
+        /// The missing facility.
         why: &'static str,
     },
     /// A setting cannot be read.

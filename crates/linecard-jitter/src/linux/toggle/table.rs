@@ -12,7 +12,7 @@ pub const ALL: [Toggle; 14] = [
         switches: "nothing: both arms are the host as found",
         tag: Tag::Real,
         scope: Scope::Nothing,
-        check: "none: whatever it shows is chance",
+        check: "none: any effect is chance",
         witness: Witness::Nothing,
         steps: |_| Ok(Vec::new()),
     },
@@ -126,7 +126,7 @@ pub const ALL: [Toggle; 14] = [
     },
     Toggle {
         name: "fair-server",
-        switches: "nothing is kept back for ordinary threads beside SCHED_FIFO, on the sink's core",
+        switches: "no time is reserved for ordinary threads beside SCHED_FIFO, on the sink's core",
         tag: Tag::Real,
         scope: Scope::Host,
         check: "the setting is read again",

@@ -17,7 +17,7 @@ pub enum BpfError {
     #[error(transparent)]
     Btf(#[from] BtfError),
     /// The memory for the log cannot be allocated.
-    #[error("no log of {megabytes} MB for the trace ({source}): {}", advice(source))]
+    #[error("cannot allocate a log of {megabytes} MB for the trace ({source}): {}", advice(source))]
     Log {
         /// Its requested size.
         megabytes: usize,

@@ -55,7 +55,7 @@ pub enum TraceError {
     /// A limit is exceeded.
     #[error("{what} are {count}, and {limit} at most can be traced")]
     TooMany {
-        /// What there are too many of.
+        /// The items that are too many.
         what: &'static str,
         /// The requested number.
         count: usize,

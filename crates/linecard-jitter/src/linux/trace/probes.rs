@@ -15,7 +15,7 @@ const WORD_AT: i16 = 8;
 /// Value of `cpu_idle` when a core wakes.
 const AWAKE: u32 = u32::MAX;
 
-/// What to trace.
+/// The events to trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceTarget {
     /// Destination UDP port of the stream.

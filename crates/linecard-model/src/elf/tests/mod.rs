@@ -184,7 +184,7 @@ fn a_program_of_a_compiler_runs_and_is_annotated() {
     assert!(!lines.contains_key(&None), "{lines:?}");
 }
 
-/// What `riscv64-unknown-elf-TOOL` prints, or `None` if it is not there.
+/// The output of `riscv64-unknown-elf-TOOL`, or `None` if it is not installed.
 fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     let program = format!("riscv64-unknown-elf-{name}");
     let mut command = Command::new(&program);
@@ -221,7 +221,7 @@ fn places_and_lines_are_what_binutils_says() {
     }
 }
 
-/// What is held of their tables is bounded; the tests of the command look at the peak.
+/// The memory for their tables is bounded; the tests of the command look at the peak.
 #[test]
 fn tables_that_repeat_themselves_stay_small() {
     for (name, bytes) in bombs::all(&NOP) {
@@ -231,7 +231,7 @@ fn tables_that_repeat_themselves_stay_small() {
         let found = format!("{name}: {ranges} ranges, {paths} of paths; {symbols}, {names}");
         assert!(ranges <= MAX_RANGES && symbols <= MAX_SYMBOLS, "{found}");
         assert!(paths < 5 << 20 && names < 9 << 20, "{found}");
-        // What fits is there.
+        // Everything that fits is present.
         assert!(name != "rows" || firmware.line(4).is_some(), "{found}");
         assert!(name != "paths" || paths > 1 << 20, "{found}");
         assert!(name != "symbols" || names > 1 << 20, "{found}");

@@ -1,4 +1,4 @@
-//! What is lost is computed again; what cannot be is refused; another implementation agrees.
+//! Lost packets are recomputed; what cannot be is refused; another implementation agrees.
 
 use super::*;
 use crate::fec::field::{divide, multiply};
@@ -105,7 +105,7 @@ fn repair_packets_are_those_of_the_definition_by_every_kernel() {
     }
 }
 
-/// Frozen, and computed by another program: who has these bytes speaks the same code.
+/// Frozen, and computed by another program: an implementation with these bytes uses the same code.
 #[test]
 fn repair_packets_never_change() {
     let data = vec![b"forward".into(), b"error".into(), b"correction".into()];

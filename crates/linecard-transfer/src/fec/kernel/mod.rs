@@ -73,7 +73,7 @@ impl Kernel {
         all.into_iter().flatten().map(Self)
     }
 
-    /// What it is called: `plain`, `AVX2`, `GFNI-256`, `GFNI-512` or `NEON`.
+    /// Its name: `plain`, `AVX2`, `GFNI-256`, `GFNI-512` or `NEON`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -106,9 +106,9 @@ impl Kernel {
     }
 }
 
-/// What is to be computed: row `r` is the sum over `s` of `sources[s]` times
-/// `factors[s · stride + r]`. A source shorter than a row counts as followed by zeros, of a longer
-/// one only as many bytes count.
+/// The product to compute: row `r` is the sum over `s` of `sources[s]` times `factors[s · stride +
+/// r]`. A source shorter than a row counts as followed by zeros, of a longer one only as many bytes
+/// count.
 #[derive(Debug)]
 pub(super) struct Product<'a> {
     pub(super) sources: &'a [&'a [u8]],

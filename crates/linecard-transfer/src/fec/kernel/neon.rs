@@ -1,5 +1,5 @@
 //! Vectors with NEON, which every 64-bit ARM has that runs a general operating system: products
-//! with both halves of a byte are looked up, as with AVX2. What it wins is not measured.
+//! with both halves of a byte are looked up, as with AVX2. Its speedup is not measured.
 #![expect(unsafe_code, reason = "vector loads and stores")]
 
 use super::Product;

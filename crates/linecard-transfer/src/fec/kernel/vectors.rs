@@ -1,7 +1,8 @@
-//! What all vector instructions share: which bytes are loaded, multiplied and added, in which order.
+//! Common code of all vector instructions: which bytes are loaded, multiplied and added, in which
+//! order.
 //!
 //! Columns of a few cache lines are computed at a time, for four rows, whose sums stay in registers
-//! while every packet's bytes are read once. What bounds it is multiplying: `k · m` products for
+//! while every packet's bytes are read once. It is bound by multiplication: `k · m` products for
 //! each byte of a row.
 
 use super::{Product, ROWS_AT_ONCE};

@@ -1,9 +1,8 @@
 //! Vectors with GFNI, 512 or 256 bits wide, and with AVX2.
 //!
-//! GFNI multiplies each byte by a matrix of bits, here that of a factor, in one instruction. AVX2
-//! looks up the products with both halves of a byte, in two (J. S. Plank and others, "Screaming
-//! Fast Galois Field Arithmetic Using Intel SIMD Instructions", FAST 2013). What they win beside
-//! plain code is in docs/results/fec.md.
+//! GFNI multiplies each byte by a matrix of bits, here that of a factor, in one instruction. AVX2 looks up the products
+//! with both halves of a byte, in two (J. S. Plank and others, "Screaming Fast Galois Field Arithmetic Using Intel SIMD
+//! Instructions", FAST 2013). Their speedup over plain code is in docs/results/fec.md.
 #![expect(unsafe_code, reason = "vector loads and stores, and calls of code for newer CPUs")]
 
 use super::Product;
@@ -107,7 +106,7 @@ impl Vectors<64> for Gfni512 {
     }
 }
 
-/// What all kernels of 256 bits do alike.
+/// Common code of all kernels of 256 bits.
 macro_rules! avx2_vectors {
     () => {
         #[inline(always)]

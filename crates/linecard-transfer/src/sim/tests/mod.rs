@@ -135,7 +135,7 @@ const FOUND: [u64; 1] = [
     1_055, // Repair shorter than that of other groups came before the length was announced.
 ];
 
-/// What happened over all seeds: a suite in which nothing goes wrong shows nothing.
+/// Totals over all seeds: a suite in which nothing goes wrong shows nothing.
 #[derive(Debug, Default)]
 struct Seen {
     failed: Vec<u64>,

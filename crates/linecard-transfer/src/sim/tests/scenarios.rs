@@ -1,4 +1,4 @@
-//! What lanes do that are slow, or die: figures that the design promises.
+//! Behaviour of lanes that are slow, or fail: figures that the design promises.
 
 use super::super::*;
 

@@ -25,7 +25,7 @@ impl Offer {
     }
 }
 
-/// What the receiver has last sent.
+/// The last acknowledgment of the receiver.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Receiver {
     /// The highest number that it has acknowledged.

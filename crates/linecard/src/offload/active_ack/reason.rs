@@ -34,7 +34,7 @@ reasons! {
 }
 
 reasons! {
-    /// What was done with a packet from the receiver.
+    /// Treatment of a packet from the receiver.
     Answer {
         /// it passed: it carries new information
         Passed = "passed",

@@ -219,7 +219,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 }
 
 /// Why held data leaves when the next packet was refused.
-pub(super) fn flush_of(refusal: Refusal) -> Flush {
+pub(super) const fn flush_of(refusal: Refusal) -> Flush {
     match refusal {
         Refusal::SizeLimit | Refusal::SegmentLimit => Flush::Size,
         _ => Flush::Displaced,

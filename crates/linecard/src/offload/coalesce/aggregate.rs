@@ -6,9 +6,10 @@ use super::ids::FlowId;
 use super::reason::{Flush, Refusal};
 use crate::offload::virtio::Device;
 use crate::packet::checksum::Sum;
-use crate::packet::header::{self, Ipv4, Ipv6, Tcp, Udp, protocol, tcp_flags};
+use crate::packet::header::{self, Ipv4, Ipv6, Tcp, Udp, be16_at, protocol, tcp_flags};
 use crate::packet::{ChecksumState, Layer, LayerKind, Layout, Meta, Packet, is_tunnel, pseudo_sum};
 use crate::time::{Instant, ns};
+use core::hint::select_unpredictable;
 
 /// Held packets of one flow that will leave as one packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -186,7 +187,7 @@ impl Aggregate {
     /// Starts an aggregate with a packet that has the headers of most packets, and nothing else that is unusual: as
     /// [`Candidate::examine`] and [`Aggregate::open`] do, with fewer steps. None for all other packets, and for those
     /// that may not merge.
-    #[inline]
+    #[inline(always)]
     pub(super) fn open_usual(
         (bytes, layout): (&[u8], &Layout),
         meta: &Meta,
@@ -206,7 +207,7 @@ impl Aggregate {
         if !(is_whole && is_known && is_plain && size > 0) {
             return None;
         }
-        let network_fields = UsualNetwork::read(bytes, (network, transport.at()), config)?;
+        let network_fields = UsualNetwork::read(bytes, network, config)?;
         let (grown, limit) = usual_transport(bytes, transport, (size, config))?;
         let verified = meta.checksum == ChecksumState::Valid;
         if !verified && !is_intact(bytes, network, transport) {
@@ -324,9 +325,9 @@ struct UsualNetwork {
 }
 
 impl UsualNetwork {
-    /// None if the header, which ends at `end`, is not intact, or its length is not that of the frame.
+    /// None if the header is not intact, or its length is not that of the frame.
     #[inline(always)]
-    fn read(bytes: &[u8], (network, end): (Layer, usize), config: &Config) -> Option<Self> {
+    fn read(bytes: &[u8], network: Layer, config: &Config) -> Option<Self> {
         let (at, len) = (network.at(), bytes.len() - network.at());
         if network.kind != LayerKind::Ipv4 {
             let may_fix = if config.device.is_none() { u8::MAX } else { 0 };
@@ -335,7 +336,8 @@ impl UsualNetwork {
             return is_whole.then_some(Self { id: 0, fields: 0, may_fix });
         }
         let ip = header::at::<Ipv4>(bytes, at);
-        let is_intact = Sum::of(&bytes[at..end]).is_valid() && ip.checksum != 0xFFFF;
+        let header = header::chunk::<{ Ipv4::LEN }>(bytes, at);
+        let is_intact = Sum::of_words(header).is_valid() && ip.checksum != 0xFFFF;
         let may_fix = config.device.map_or(u8::MAX, |device| u8::from(device.may_count_up(&ip)));
         let read = Self { id: ip.id, fields: ipv4_fields(&ip), may_fix };
         (is_intact && usize::from(ip.total_len) == len).then_some(read)
@@ -350,28 +352,64 @@ fn usual_transport(
     (size, config): (u32, &Config),
 ) -> Option<(Grown, u16)> {
     let (at, length) = (transport.at(), (bytes.len() - transport.at()) as u64);
-    let (sequence, last_flags, fields, limit, is_usual) = if transport.kind == LayerKind::Tcp {
-        let tcp = header::at::<Tcp>(bytes, at);
-        let words = u64::from(tcp.offset_flags) + u64::from(tcp.checksum);
-        let flags = tcp.offset_flags & 0x01FF;
-        let apart = flags & tcp_flags::CWR != 0 && config.device.is_some();
-        let is_usual = tcp.checksum != 0xFFFF && !apart;
-        (tcp.sequence, flags, u64::from(tcp.sequence) + words, config.max_segments, is_usual)
-    } else {
-        let udp = header::at::<Udp>(bytes, at);
-        let is_usual = udp.checksum != 0 && !is_tunnel(udp.destination);
-        let fields = u64::from(udp.length) + u64::from(udp.checksum);
-        (0, 0, fields, config.max_datagrams, is_usual)
-    };
+    let Transport { sequence, flags, fields, is_usual, .. } = Transport::read(bytes, transport);
+    let is_tcp = transport.kind == LayerKind::Tcp;
+    let limit = select_unpredictable(is_tcp, config.max_segments, config.max_datagrams);
+    let apart = flags & tcp_flags::CWR != 0 && config.device.is_some();
+    let is_tunnel = !is_tcp & is_tunnel(be16_at(bytes, at + 2));
     let grown = Grown {
         count: 1,
-        last_flags,
+        last_flags: flags,
         next_sequence: sequence.wrapping_add(size),
         payload_len: size,
         fields: [fields + length, 0],
         ..Grown::default()
     };
-    is_usual.then_some((grown, limit))
+    (is_usual & !apart & !is_tunnel).then_some((grown, limit))
+}
+
+/// What a TCP or UDP header shows.
+pub(super) struct Transport {
+    /// TCP's, or 0.
+    pub(super) sequence: u32,
+    /// TCP's, or none.
+    pub(super) flags: u16,
+    /// Sum of the fields that may differ; see [`super::candidate::Derived`], without the length of the pseudo
+    /// header.
+    pub(super) fields: u64,
+    /// UDP's.
+    pub(super) length: u16,
+    /// The checksum field has a form that a sender computes.
+    pub(super) is_usual: bool,
+}
+
+impl Transport {
+    /// The two protocols are told apart without a branch, which could hardly be predicted where they take turns.
+    #[inline(always)]
+    pub(super) fn read(bytes: &[u8], layer: Layer) -> Self {
+        let (at, is_tcp) = (layer.at(), layer.kind == LayerKind::Tcp);
+        let Some(header) = bytes[at..].first_chunk::<{ Tcp::LEN }>() else {
+            return Self::of_udp(&header::at(bytes, at));
+        };
+        let tcp = header::at::<Tcp>(header, 0);
+        let udp = Self::of_udp(&header::at(header, 0));
+        let words = u64::from(tcp.offset_flags) + u64::from(tcp.checksum);
+        let fields = u64::from(tcp.sequence) + words;
+        Self {
+            sequence: select_unpredictable(is_tcp, tcp.sequence, 0),
+            flags: tcp.offset_flags & select_unpredictable(is_tcp, 0x01FF, 0),
+            fields: select_unpredictable(is_tcp, fields, udp.fields),
+            length: udp.length,
+            is_usual: select_unpredictable(is_tcp, tcp.checksum != 0xFFFF, udp.is_usual),
+        }
+    }
+
+    #[inline(always)]
+    fn of_udp(udp: &Udp) -> Self {
+        let fields = u64::from(udp.length) + u64::from(udp.checksum);
+        let is_usual = udp.checksum != 0;
+        Self { sequence: 0, flags: 0, fields, length: udp.length, is_usual }
+    }
 }
 
 /// Whether the checksum of a packet without tunnels is valid.

@@ -41,9 +41,15 @@ impl Counters {
     }
 
     pub(super) fn flushed(&mut self, reason: Flush, segments: u16, held_ns: u64) {
+        self.left(reason, segments);
+        self.hold_ns.record(held_ns);
+    }
+
+    /// The same, if how long packets were held is counted later.
+    #[inline]
+    pub(super) fn left(&mut self, reason: Flush, segments: u16) {
         self.flushed.count(reason);
         self.merged += u64::from(segments) - 1;
         self.segments.record(u64::from(segments));
-        self.hold_ns.record(held_ns);
     }
 }

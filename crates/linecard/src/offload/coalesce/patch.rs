@@ -9,7 +9,9 @@ use crate::packet::checksum::Sum;
 use crate::packet::header::{
     self, GRE_CHECKSUM, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at, protocol, tcp_flags,
 };
-use crate::packet::{ChecksumState, Gso, Layer, LayerKind, Layout, Packet, pseudo_sum};
+use crate::packet::{
+    ChecksumState, Gso, Layer, LayerKind, Layout, MAX_HEADER_LEN, Packet, pseudo_sum,
+};
 
 /// What has been patched so far, from the innermost layer outwards.
 #[derive(Default)]
@@ -23,6 +25,10 @@ struct Inside {
     /// The IP header of a packet without tunnels.
     network: Option<Layer>,
 }
+
+/// Bytes of both addresses.
+const IPV4_ENDS: usize = 8;
+const IPV6_ENDS: usize = 32;
 
 /// A header whose checksum covers payload.
 struct Covering {
@@ -39,20 +45,25 @@ impl Aggregate {
     /// Turns the header of the first packet into that of the merged packet.
     pub(super) fn patch<B: AsRef<[u8]> + AsMut<[u8]>>(&self, packet: &mut Packet<B>) {
         let layout = *packet.layout();
+        let is_usual =
+            self.summed == 1 && self.checksum != ChecksumKind::None && self.size.is_multiple_of(2);
         let bytes = &mut packet.bytes_mut()[..layout.header_len()];
-        let mut inside = Inside::default();
-        if let (2, Some(network), Some(transport)) =
-            (layout.layer_count(), layout.layer(0), layout.layer(1))
-        {
-            // Unrolled: most packets have two layers.
-            inside.network = Some(network).filter(|layer| layer.kind.is_ip());
-            self.patch_layer(bytes, (&layout, transport), &mut inside);
-            self.patch_layer(bytes, (&layout, network), &mut inside);
-        } else {
-            for layer in layout.layers().rev() {
-                self.patch_layer(bytes, (&layout, layer), &mut inside);
+        let flags = match layout.usual_layers().filter(|_| is_usual) {
+            Some(layers) => {
+                let expected = cfg!(debug_assertions).then(|| {
+                    let mut header = [0; MAX_HEADER_LEN];
+                    header[..bytes.len()].copy_from_slice(bytes);
+                    let flags = self.patch_layers(&mut header[..bytes.len()], &layout);
+                    (header, flags)
+                });
+                let flags = self.patch_usual(bytes, layers);
+                debug_assert!(
+                    expected.is_none_or(|(header, of)| (&header[..bytes.len()], of) == (&*bytes, flags))
+                );
+                flags
             }
-        }
+            None => self.patch_layers(bytes, &layout),
+        };
         if self.checksum == ChecksumKind::Partial {
             packet.meta.checksum = ChecksumState::Partial;
         }
@@ -61,9 +72,77 @@ impl Aggregate {
             size: self.size as u16,
             segments: self.grown.count,
             fixed_ids: self.grown.fixed_ids,
-            accecn: inside.flags & tcp_flags::CWR != 0,
+            accecn: flags & tcp_flags::CWR != 0,
             padded: self.padding == Padding::Zeros,
         });
+    }
+
+    /// Patches the usual headers, of which the addresses lie right before the transport header; returns the flag word
+    /// of the first packet. The size of segments is even.
+    #[inline(always)]
+    fn patch_usual(&self, bytes: &mut [u8], (network, transport): (Layer, Layer)) -> u16 {
+        let at = transport.at();
+        let len = bytes.len() - at + self.grown.payload_len as usize;
+        let ends = match network.kind {
+            LayerKind::Ipv4 => {
+                patch_ipv4(bytes, network.at(), len + Ipv4::LEN);
+                IPV4_ENDS
+            }
+            _ => {
+                header::set_be16(bytes, network.at() + Ipv6::PAYLOAD_LEN, field_of(len));
+                IPV6_ENDS
+            }
+        };
+        let (before, after, number, flags, place) = if transport.kind == LayerKind::Tcp {
+            let tcp = header::at::<Tcp>(bytes, at);
+            let all = tcp.offset_flags | self.grown.last_flags & (tcp_flags::PSH | tcp_flags::FIN);
+            header::set_be16(bytes, at + Tcp::OFFSET_FLAGS, all);
+            let sequence = u64::from(tcp.sequence);
+            // The flag word is summed below as it is now.
+            let before = sequence + u64::from(all) + u64::from(tcp.checksum);
+            let after = sequence + u64::from(all);
+            (before, after, protocol::TCP, tcp.offset_flags, Tcp::CHECKSUM)
+        } else {
+            let udp = header::at::<Udp>(bytes, at);
+            let length = field_of(len);
+            header::set_be16(bytes, at + Udp::LENGTH, length);
+            let before = u64::from(length) + u64::from(udp.checksum);
+            (before, u64::from(length), protocol::UDP, 0, Udp::CHECKSUM)
+        };
+        let length = if transport.kind == LayerKind::Tcp { len } else { field_of(len).into() };
+        let around = u64::from(number) + length as u64;
+        let checksum = if self.checksum == ChecksumKind::Partial {
+            header_sum(&bytes[at - ends..at]).add(Sum::from_fields(around)).fold()
+        } else {
+            // What all packets have in common: it is in the whole once, and was in each of them.
+            let all = header_sum(&bytes[at - ends..]).add(Sum::from_fields(number.into()));
+            let common = all.add(Sum::from_fields(before).negated());
+            let without = common.negated().times(u32::from(self.grown.count) - 1);
+            let fields = Sum::from_fields(self.grown.fields[0]).negated();
+            let whole = without.add(fields).add(Sum::from_fields(after + length as u64));
+            written_checksum(transport.kind, whole)
+        };
+        header::set_be16(bytes, at + place, checksum);
+        flags
+    }
+
+    /// Patches all layers; returns the flag word of the first packet.
+    #[inline(never)]
+    fn patch_layers(&self, bytes: &mut [u8], layout: &Layout) -> u16 {
+        let mut inside = Inside::default();
+        if let (2, Some(network), Some(transport)) =
+            (layout.layer_count(), layout.layer(0), layout.layer(1))
+        {
+            // Unrolled: most packets have two layers.
+            inside.network = Some(network).filter(|layer| layer.kind.is_ip());
+            self.patch_layer(bytes, (layout, transport), &mut inside);
+            self.patch_layer(bytes, (layout, network), &mut inside);
+        } else {
+            for layer in layout.layers().rev() {
+                self.patch_layer(bytes, (layout, layer), &mut inside);
+            }
+        }
+        inside.flags
     }
 
     #[inline(always)]
@@ -110,14 +189,8 @@ impl Aggregate {
                 u64::from(checksum)
             }
             LayerKind::Ipv4 => {
-                let ip = header::at::<Ipv4>(bytes, at);
-                let total_len = field_of(len);
-                let sum = Sum::word(!ip.checksum).add(Sum::word(!ip.total_len));
-                let checksum = sum.add(Sum::word(total_len)).checksum();
-                let header = header::chunk_mut::<{ Ipv4::LEN }>(bytes, at);
-                header::set_be16(header, Ipv4::TOTAL_LEN, total_len);
-                header::set_be16(header, Ipv4::CHECKSUM, checksum);
-                u64::from(total_len) + u64::from(ip.id) + u64::from(checksum)
+                let Ipv4 { total_len, id, checksum, .. } = patch_ipv4(bytes, at, len);
+                u64::from(total_len) + u64::from(id) + u64::from(checksum)
             }
             LayerKind::Ipv6 => {
                 let length = field_of(len - Ipv6::LEN);
@@ -181,4 +254,32 @@ impl Aggregate {
         let odds = self.grown.count / 2;
         of(self.grown.count - odds, even).plus(of(odds, odd).swapped())
     }
+}
+
+/// The sum over addresses, and over a transport header behind them. Their usual lengths are constants, for which the
+/// sum takes a few instructions.
+#[inline(always)]
+fn header_sum(bytes: &[u8]) -> Sum {
+    const UDP: usize = IPV4_ENDS + Udp::LEN;
+    const TCP: usize = IPV4_ENDS + Tcp::LEN;
+    const TCP_TIMESTAMPS: usize = TCP + 12;
+    match bytes.len() {
+        UDP => Sum::of_words(header::chunk::<UDP>(bytes, 0)),
+        TCP => Sum::of_words(header::chunk::<TCP>(bytes, 0)),
+        TCP_TIMESTAMPS => Sum::of_words(header::chunk::<TCP_TIMESTAMPS>(bytes, 0)),
+        _ => Sum::of(bytes),
+    }
+}
+
+/// Patches an IPv4 header for a datagram of `len` bytes; returns it (RFC 1624, section 3).
+#[inline(always)]
+fn patch_ipv4(bytes: &mut [u8], at: usize, len: usize) -> Ipv4 {
+    let ip = header::at::<Ipv4>(bytes, at);
+    let total_len = field_of(len);
+    let sum = Sum::word(!ip.checksum).add(Sum::word(!ip.total_len));
+    let checksum = sum.add(Sum::word(total_len)).checksum();
+    let header = header::chunk_mut::<{ Ipv4::LEN }>(bytes, at);
+    header::set_be16(header, Ipv4::TOTAL_LEN, total_len);
+    header::set_be16(header, Ipv4::CHECKSUM, checksum);
+    Ipv4 { total_len, checksum, ..ip }
 }

@@ -9,15 +9,16 @@
 //! ([`Candidate::examine`](super::candidate::Candidate)), which gives the same result for the
 //! packets handled here.
 
-use super::aggregate::{Aggregate, Grown, ipv4_fields};
+use super::aggregate::{Aggregate, Grown, Transport, ipv4_fields};
 use super::arrivals::{Arrivals, Source, Trust, Upcoming};
 use super::candidate::{MIN_FRAME, Padding};
 use super::config::ChecksumPolicy;
 use super::ids::SlotId;
 use super::{Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
-use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Tcp, Udp, be16_at};
+use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp, be16_at};
 use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Shape, is_scattered};
+use core::hint::select_unpredictable;
 
 /// What is expected of the next packet, except for the fields that change within the run.
 pub(super) struct Expected<'a> {
@@ -359,20 +360,12 @@ impl<'a> Expected<'a> {
         // The length is part of the pseudo header.
         let len = bytes.len() - at;
         let payload_len = (bytes.len() - self.header_len) as u32;
-        if self.transport.kind == LayerKind::Tcp {
-            let tcp = header::at::<Tcp>(bytes, at);
-            let (word, checksum) = (tcp.offset_flags, tcp.checksum);
-            let sequence = tcp.sequence;
-            let fields = u64::from(sequence) + u64::from(word) + u64::from(checksum) + len as u64;
-            let is_next = sequence == grown.next_sequence && checksum != 0xFFFF;
-            is_next.then_some(Next { payload_len, flags: word & 0x01FF, fields })
-        } else {
-            let udp = header::at::<Udp>(bytes, at);
-            let (length, checksum) = (udp.length, udp.checksum);
-            let fields = u64::from(length) + u64::from(checksum) + len as u64;
-            let whole = usize::from(length) == len && checksum != 0;
-            whole.then_some(Next { payload_len, flags: 0, fields })
-        }
+        let Transport { sequence, flags, fields, length, is_usual } =
+            Transport::read(bytes, self.transport);
+        let is_tcp = self.transport.kind == LayerKind::Tcp;
+        let (is_next, is_whole) = (sequence == grown.next_sequence, usize::from(length) == len);
+        let goes_on = is_usual & select_unpredictable(is_tcp, is_next, is_whole);
+        goes_on.then_some(Next { payload_len, flags, fields: fields + len as u64 })
     }
 
     /// Whether the checksum is valid.

@@ -39,7 +39,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         // Packets are left where the caller's function has panicked.
         burst_packets.clear();
         burst_packets.extend(packets.map(Some));
-        let way = Way { counters, chains, out, alone: AllAlone::default(), alone_bytes: 0 };
+        let way =
+            Way { counters, chains, out, alone: AllAlone::default(), alone_bytes: 0, merged: 0 };
         let mut store = OwnedPackets { packets: burst_packets, way };
         burst.merge(config, &mut store);
         drop(store);
@@ -55,7 +56,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let Self { burst, burst_frames, config, counters, chains, .. } = self;
         burst_frames.clear();
         burst_frames.extend(frames.map(Some));
-        let way = Way { counters, chains, out, alone: AllAlone::default(), alone_bytes: 0 };
+        let way =
+            Way { counters, chains, out, alone: AllAlone::default(), alone_bytes: 0, merged: 0 };
         let mut store = OwnedFrames { frames: burst_frames, link, meta, way };
         burst.merge(config, &mut store);
         drop(store);

@@ -63,7 +63,7 @@ impl Datagram {
         Self { key, share, opened, ..Self::default() }
     }
 
-    /// What is remembered of it once it has been given up and its fragments have been removed.
+    /// State of a datagram that has been given up and whose fragments have been removed.
     pub(super) fn given_up(&self) -> Self {
         let Self { key, share, opened, .. } = *self;
         Self { refused: true, ..Self::new(key, share, opened) }

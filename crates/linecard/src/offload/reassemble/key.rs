@@ -5,9 +5,9 @@ use crate::packet::header::{self, Ipv4, Ipv6};
 use crate::packet::{FlowHasher, Layer, LayerKind, LinkType, Packet};
 use core::ops::Range;
 
-/// What the fragments of one datagram have in common: source, destination and identification; for
-/// IPv4 the protocol too (RFC 791, section 3.2; RFC 8200, section 4.5). In addition, lane, mark,
-/// VLAN tags, tunnels and everything else before the IP header have to be equal.
+/// Common fields of the fragments of one datagram: source, destination and identification; for IPv4
+/// the protocol too (RFC 791, section 3.2; RFC 8200, section 4.5). In addition, lane, mark, VLAN
+/// tags, tunnels and everything else before the IP header have to be equal.
 ///
 /// MAC addresses are ignored, because fragments may come by different routers, and so are those
 /// fields of outer headers that differ from packet to packet.

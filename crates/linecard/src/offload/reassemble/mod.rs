@@ -135,7 +135,7 @@ pub struct Reassembler<B> {
     counters: Counters,
 }
 
-/// What happens to the table entry of a datagram that is given up.
+/// Fate of the table entry of a datagram that is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     /// The entry is kept, so that later fragments are passed at once.

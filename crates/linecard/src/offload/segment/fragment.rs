@@ -12,7 +12,7 @@ const FRAGMENT_HEADER: usize = 8;
 /// Fragment offsets count units of this many bytes.
 const UNIT: usize = 8;
 
-/// What the fragments' headers are built from.
+/// Template of the fragments' headers.
 #[derive(Debug)]
 pub(super) struct Fragmenting {
     /// Start of the IP header, and of a PPPoE header before it.

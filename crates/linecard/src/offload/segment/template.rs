@@ -141,7 +141,7 @@ pub(super) struct Portion {
     pub(super) is_last: bool,
 }
 
-/// What headers are built from.
+/// Template of headers.
 #[derive(Debug)]
 pub(super) struct Template {
     header_len: usize,

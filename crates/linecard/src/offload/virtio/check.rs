@@ -9,7 +9,7 @@ use core::fmt;
 /// The validated meaning of a header, to be stored in the packet's [`Meta`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offload {
-    /// What is known of the innermost checksum.
+    /// State of the innermost checksum.
     pub checksum: ChecksumState,
     /// How the frame is to be segmented, if it is.
     pub gso: Option<Gso>,

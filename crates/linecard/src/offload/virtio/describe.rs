@@ -211,7 +211,7 @@ impl Header {
     }
 }
 
-/// What a header says something of.
+/// The layers that a header describes.
 pub(in crate::offload) struct Frame<'a> {
     /// At least the headers.
     pub(in crate::offload) bytes: &'a [u8],

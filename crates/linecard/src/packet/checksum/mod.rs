@@ -43,6 +43,15 @@ impl Sum {
         kernel::sum(bytes)
     }
 
+    /// The sum over a short header, a multiple of 4 bytes: there is nothing to choose or to divide.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn of_words<const LEN: usize>(header: &[u8; LEN]) -> Self {
+        const { assert!(LEN.is_multiple_of(4)) };
+        let words = header.as_chunks::<4>().0.iter();
+        Self::from_native(words.map(|word| u64::from(u32::from_ne_bytes(*word))).sum())
+    }
+
     /// [`Sum::of`], which also prefetches all lines of `ahead` into the second-level cache.
     ///
     /// For packets in memory whose buffers are scattered; `ahead` is best the packet after the

@@ -23,7 +23,7 @@ const CHUNK: u64 = 16 << 20;
 /// Data of a packet, and its bytes on a lane: header, tag, UDP, IPv4 and Ethernet.
 const PAYLOAD: f64 = 1_408.0;
 const ON_LANE: f64 = PAYLOAD + 40.0 + 42.0;
-/// What TCP with time stamps leaves of Ethernet frames of 1,514 bytes.
+/// Payload share of Ethernet frames of 1,514 bytes with TCP timestamps.
 const TCP_SHARE: f64 = 1_448.0 / 1_514.0;
 /// How long `iperf3` sends.
 const IPERF3_SECONDS: u64 = 4;
@@ -63,7 +63,7 @@ fn order(rates_bps: &[u64], mode: Mode, chunks: u64) -> Order<'_> {
     Order { rates_bps, mode, fec: "none", chunks, event: None }
 }
 
-/// What the lanes could carry of data, in bit/s.
+/// Data rate that the lanes could carry, in bit/s.
 fn bound_bps(rates_bps: &[u64]) -> f64 {
     rates_bps.iter().sum::<u64>() as f64 * PAYLOAD / ON_LANE
 }
@@ -101,7 +101,7 @@ fn stable(rates_bps: &[u64]) -> Result<Section, Error> {
     Ok(section)
 }
 
-/// What `iperf3` carries over all lanes at once, in bit/s.
+/// Rate of `iperf3` over all lanes together, in bit/s.
 fn by_iperf3(lab: &Lab, lanes: usize) -> Result<f64, Error> {
     let begin = |lane| {
         Test::begin(
@@ -153,7 +153,12 @@ fn death(key: &'static str, title: &'static str, fec: &'static str) -> Result<Se
     let mut section = Section::new(key, format!("Real lanes: {title}"));
     let median = quiet.quantile_ns(50);
     section.add("quiet_ns", "chunk without that, p50", Value::Ns(median as f64));
-    section.add("cut_ns", "the chunk in which it was cut", Value::Ns(moved.cut_ns() as f64));
+    section.add(
+        "cut_ns",
+        "the chunk in which it was \
+         disconnected",
+        Value::Ns(moved.cut_ns() as f64),
+    );
     let slower = moved.cut_ns() as f64 / median as f64;
     section.add("slower", "of that p50", Value::Number(slower));
     section.add(
@@ -164,7 +169,7 @@ fn death(key: &'static str, title: &'static str, fec: &'static str) -> Result<Se
     section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
     let lane = moved.sent.lanes.get(2).map(|lane| lane.counters).unwrap_or_default();
     section.add("deaths", "times the lane was given up", Value::Count(lane.deaths));
-    section.add("rejoins", "times it came back", Value::Count(lane.rejoins));
+    section.add("rejoins", "times it recovered", Value::Count(lane.rejoins));
     section.add("back_ns", "until it carried data again", Value::Ns(moved.back_ns as f64));
     Ok(section)
 }

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Memory for chunks that are under way, in bytes.
 const MEMORY: u64 = 640 << 20;
 
-/// What to move.
+/// The data to transfer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order<'a> {
     pub(super) rates_bps: &'a [u64],
@@ -40,7 +40,7 @@ pub(super) struct Event {
     pub(super) for_ms: u64,
 }
 
-/// What was moved.
+/// The transferred data.
 #[derive(Debug)]
 pub(super) struct Moved {
     pub(super) sent: Sent,
@@ -60,7 +60,7 @@ impl Moved {
         self.sent.latencies_ns.get(self.before_cut).copied().unwrap_or(0)
     }
 
-    /// So many per cent of the chunks took no longer, in ns.
+    /// The time below which this percentage of chunks stayed, in ns.
     pub(super) fn quantile_ns(&self, percent: usize) -> u64 {
         let mut sorted = self.sent.latencies_ns.clone();
         sorted.sort_unstable();

@@ -67,7 +67,7 @@ fn once(scenario: &Scenario, mode: Option<Mode>) -> Result<Seen, Error> {
     let wanted = &scenario.active_ack;
     let change = |settings: &mut Settings| {
         settings.coalesce.hold_budget = wanted.hold.into();
-        // No flow is let go because it pauses: its sender would pause for nothing else.
+        // No flow is flushed because it pauses: its sender would pause for nothing else.
         settings.coalesce.idle_floor = wanted.hold.into();
         settings.active_ack = mode.map(|mode| Config { mode, every: 1, ..Config::default() });
     };

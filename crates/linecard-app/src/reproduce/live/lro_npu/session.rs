@@ -73,7 +73,7 @@ impl Session {
             let mut pairs = names.split(' ').zip(values.split(' '));
             pairs.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
         });
-        found.ok_or_else(|| failed("the kernel does not say how much it has sent again"))
+        found.ok_or_else(|| failed("the kernel does not report retransmissions"))
     }
 
     /// A file of `/proc/net` of a host.

@@ -20,7 +20,7 @@ const NOBODY: u16 = 9;
 /// How long busy flows have before others come.
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// What was seen with one order of output.
+/// Measurements with one order of output.
 struct Seen {
     made: usize,
     tried: usize,
@@ -107,12 +107,12 @@ fn once(scenario: &Scenario, order: Order) -> Result<Seen, Error> {
     })
 }
 
-/// The kernel makes connections without anybody who takes them.
+/// The kernel completes connections that no program accepts.
 fn listener() -> std::io::Result<TcpListener> {
     TcpListener::bind((Host::Own.address(), 0))
 }
 
-/// Sends packets of so many flows in turn until told to stop.
+/// Sends packets of this many flows in turn until stopped.
 fn keep_busy(flows: usize, stop: &AtomicBool) -> std::io::Result<()> {
     let socket = |_| {
         let socket = UdpSocket::bind((Host::Peer.address(), 0))?;

@@ -10,7 +10,7 @@ use linecard_report::{Report, Section, Value};
 /// Where the paper's curve ends, in bits per second.
 const PAPER_PLATEAU: f64 = 4.75e9;
 
-/// What was measured for a number of connections.
+/// Measurements for a number of connections.
 struct Point {
     connections: u32,
     merged: f64,

@@ -53,7 +53,7 @@ pub enum TracefsError {
     Malformed {
         /// Path of the file within tracefs.
         name: String,
-        /// What is missing.
+        /// The missing facility.
         what: &'static str,
     },
 }

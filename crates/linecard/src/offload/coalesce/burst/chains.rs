@@ -1,28 +1,79 @@
 //! Bursts whose flows are known: what becomes of a packet is seen in the packets of its flow that follow it.
 
-use super::flows::{Member, Standing};
+use super::flows::{Flows, Member, Standing};
 use super::join::{Burst, Joining, Open, has_data};
-use super::notes::{Note, State};
-use super::store::{Alone, Later, Store};
-use crate::offload::coalesce::Exit;
-use crate::offload::coalesce::admit::flush_of;
+use super::notes::{Note, State, start_of};
+use super::store::{Alone, Later, Links, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::candidate::Candidate;
-use crate::offload::coalesce::predict::Expected;
-use crate::offload::coalesce::reason::{Flush, Refusal};
+use crate::offload::coalesce::predict::{Expected, Head};
+use crate::offload::coalesce::reason::Flush;
 use crate::packet::header::{self, Tcp};
-use crate::packet::{LayerKind, Layout};
+use crate::packet::{LayerKind, Layout, Shape};
+use crate::time::Instant;
+use core::hint::select_unpredictable;
 
 /// A packet that is missing is looked for among so many.
 const WINDOW: usize = 32;
 
-/// Packets of a flow that may join what is noted: from `next` on, up to `last`.
+/// Packets of a flow that may join what begins with `head`, which has this shape: from `next` on, up to `last`.
 struct Run<'a> {
-    note: &'a Note,
+    head: Head<'a>,
+    shape: &'a Shape,
     next: usize,
     last: usize,
     /// It is known that the first has the same headers.
     is_alike: bool,
+}
+
+impl Run<'_> {
+    /// Appends packets to an aggregate, each of which is handled then; returns their number, and why nothing more
+    /// will join it.
+    #[inline(always)]
+    fn append<S: Store>(
+        self,
+        open: &mut Open,
+        (store, flows, links): (&S, &mut Flows, &mut Links),
+    ) -> (usize, Option<Flush>) {
+        let Self { head, shape, next, last, mut is_alike } = self;
+        let Open { aggregate, last: end } = open;
+        let mut upcoming = Later { store, links, at: next, end: next + 1 };
+        let expected = Expected::after(head, aggregate, shape, &upcoming);
+        let (mut packets, mut ended, mut next) = (0, None, Some(next));
+        while let Some(at) = next.filter(|at| *at <= last) {
+            (upcoming.at, upcoming.end) = (at, at + 1);
+            if !is_alike && !expected.is_alike(&upcoming) {
+                break;
+            }
+            is_alike = false;
+            let Some(len) = expected.append(aggregate, &upcoming, &mut ended) else { break };
+            upcoming.links.append(end, at, len);
+            flows.done(at);
+            packets += 1;
+            if ended.is_some() {
+                break;
+            }
+            next = flows.next_of(at);
+        }
+        if let (None, Some(next)) = (ended, next) {
+            flows.is_later(next);
+        }
+        // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
+        let is_last = next.is_none() && last == usize::MAX;
+        (packets, ended.or_else(|| is_last.then_some(Flush::BatchEnd)))
+    }
+}
+
+/// Whether a packet has the ports that come next in the flow of another one, and the sequence number.
+#[inline(always)]
+fn is_followed_by((layout, bytes): (&Layout, &[u8]), next: &[u8]) -> bool {
+    let (at, is_tcp) = layout.ports();
+    let (Some(start), Some(next)) = (start_of(bytes, at), start_of(next, at)) else { return false };
+    // Of UDP, the ports only.
+    let (step, ignored) = select_unpredictable(is_tcp, (layout.payload_len(), 0), (0, 32));
+    let sequence = (start as u32).wrapping_add(step);
+    let expected = start >> 32 << 32 | u64::from(sequence);
+    (next ^ expected) >> ignored == 0
 }
 
 impl<S: Store> Joining<'_, S> {
@@ -66,45 +117,51 @@ impl<S: Store> Joining<'_, S> {
         let Some(next) = self.burst.flows.next_of(at) else {
             return self.store.leave_alone(at, layout, Alone::default());
         };
-        let note = Note::new((layout, self.store.bytes(at)), at as u32);
-        let bytes = self.store.bytes(next);
-        if note.may_continue(bytes) {
-            return self.begin_chain(note, next);
+        let Member { layout: following, alone, .. } = *self.burst.flows.member(next);
+        let (bytes, next_bytes) = (self.store.bytes(at), self.store.bytes(next));
+        let is_next = is_followed_by((&layout, bytes), next_bytes);
+        // Conditions without branches, since which of them hold can hardly be predicted.
+        let fits = next_bytes.len().wrapping_sub(layout.header_len() + 1)
+            < bytes.len().saturating_sub(layout.header_len());
+        if is_next & fits {
+            return self.begin_chain((at, layout), next);
         }
-        let following = self.burst.flows.member(next).layout;
-        if !has_data(&following) {
-            return self.store.leave(at, layout, Exit::Flushed(Flush::Bypass));
-        }
+        let has_data = alone.has_data();
         // A packet that is missing between the two may come.
-        let is_next = !self.config.restore_order || note.is_followed_by(bytes);
-        if is_next && following.payload().len() > layout.payload().len() {
-            self.store.refuse(Refusal::Longer);
-            return self.store.leave(at, layout, Exit::Flushed(flush_of(Refusal::Longer)));
+        let is_expected = is_next | !self.config.restore_order;
+        let is_before_longer = is_expected & (following.payload_len() > layout.payload_len());
+        if !has_data | is_before_longer {
+            let reason = select_unpredictable(has_data, Alone::BEFORE_LONGER, Alone::BEFORE_EMPTY);
+            return self.store.leave_alone(at, layout, reason);
         }
-        self.add_note(note);
+        self.add_note(Note::new((layout, bytes), at as u32));
     }
 
     /// Merges a packet with those of its flow that simply continue it, of which `next` is the first.
     #[inline(always)]
-    fn begin_chain(&mut self, note: Note, next: usize) {
-        let (first, last) = (note.first as usize, self.burst.flows.last_visible());
-        let shape = self.burst.hasher.shape(&note.layout);
+    fn begin_chain(&mut self, (first, layout): (usize, Layout), next: usize) {
+        let last = self.burst.flows.last_visible();
+        let Burst { hasher, flows, links, .. } = &mut *self.burst;
         let bytes = self.store.bytes(first);
-        let is_alike = shape.is_some_and(|shape| shape.mergeable(bytes, self.store.bytes(next)));
-        if next > last || !is_alike {
-            self.add_note(note);
+        let shape = hasher.shape(&layout).filter(|_| next <= last);
+        let shape = shape.filter(|shape| shape.mergeable(bytes, self.store.bytes(next)));
+        let Some(shape) = shape else {
+            self.add_note(Note::new((layout, bytes), first as u32));
             return;
-        }
+        };
         let (_, meta) = self.store.origin(first);
-        let usual = Aggregate::open_usual((bytes, &note.layout), &meta, self.config);
+        let usual = Aggregate::open_usual((bytes, &layout), &meta, self.config);
         let Some(aggregate) = usual else {
-            let number = self.add_note(note);
+            let number = self.add_note(Note::new((layout, bytes), first as u32));
             self.join_chain(number, next, usize::MAX);
             return;
         };
         debug_assert_eq!(
-            Candidate::examine(&self.store.view(first, note.layout), self.config, &[])
-                .map(|found| { self.aggregate(&self.store.view(first, note.layout), &found) })
+            Candidate::examine(&self.store.view(first, layout), self.config, &[])
+                .map(|found| {
+                    let packet = self.store.view(first, layout);
+                    Aggregate::open((0, &packet), &found, self.config, Instant::ZERO)
+                })
                 // Nothing is held here: the end of a hold budget means nothing.
                 .map(|mut general| {
                     general.spent = aggregate.spent;
@@ -112,14 +169,16 @@ impl<S: Store> Joining<'_, S> {
                 }),
             Ok(aggregate)
         );
-        let mut open = Open { aggregate, last: note.first };
-        let run = Run { note: &note, next, last, is_alike };
-        match self.append_chain(&run, &mut open) {
+        let mut open = Open { aggregate, last: first as u32 };
+        let head = Self::head(self.config, (&*self.store, first), &layout);
+        let run = Run { head, shape, next, last, is_alike: true };
+        match run.append(&mut open, (&*self.store, flows, links)) {
             (1.., Some(reason)) => {
-                let chain = self.burst.links.chain(first, note.layout);
+                let chain = links.chain(first, layout);
                 self.store.leave_merged(chain, &mut open.aggregate, reason);
             }
             _ => {
+                let note = Note::new((layout, bytes), first as u32);
                 let mut note = note.with(State::Open(self.burst.open.len() as u32));
                 note.expect(open.aggregate.grown.next_sequence);
                 self.burst.open.push(open);
@@ -160,56 +219,20 @@ impl<S: Store> Joining<'_, S> {
             return 0;
         }
         let Some(number) = self.open(note) else { return 0 };
-        let run = Run { note: &noted, next: at, last, is_alike };
-        // The list is lent out for the call: copying its entry would take longer.
-        let mut all = core::mem::take(&mut self.burst.open);
-        let open = &mut all[number as usize];
-        let (packets, ended) = self.append_chain(&run, open);
-        self.burst.notes.get_mut(note).expect(open.aggregate.grown.next_sequence);
-        self.burst.open = all;
+        let Burst { hasher, flows, links, open, notes, .. } = &mut *self.burst;
+        let (store, first) = (&*self.store, noted.first as usize);
+        let open = &mut open[number as usize];
+        let may_continue = open.aggregate.may_continue(store.bytes(first), store.bytes(at));
+        let shape = hasher.shape(&noted.layout).filter(|_| may_continue);
+        let Some(shape) = shape else { return 0 };
+        let head = Self::head(self.config, (store, first), &noted.layout);
+        let run = Run { head, shape, next: at, last, is_alike };
+        let (packets, ended) = run.append(open, (store, flows, links));
+        notes.get_mut(note).expect(open.aggregate.grown.next_sequence);
         if let Some(reason) = ended {
             self.leave(note, reason);
         }
         packets
-    }
-
-    /// Appends packets to an aggregate, each of which is handled then; returns their number, and why nothing more
-    /// will join it.
-    #[inline(always)]
-    fn append_chain(&mut self, run: &Run<'_>, open: &mut Open) -> (usize, Option<Flush>) {
-        let Run { note: Note { layout, first, .. }, next, last, mut is_alike } = *run;
-        let Burst { hasher, flows, links, .. } = &mut *self.burst;
-        let (store, first) = (&*self.store, *first as usize);
-        let Open { aggregate, last: end } = open;
-        let bytes = store.bytes(first);
-        let shape = hasher.shape(layout);
-        let shape = shape.filter(|_| aggregate.may_continue(bytes, store.bytes(next)));
-        let Some(shape) = shape else { return (0, None) };
-        let head = Self::head(self.config, (store, first), layout);
-        let mut upcoming = Later { store, links, at: next, end: next + 1 };
-        let expected = Expected::after(head, aggregate, shape, &upcoming);
-        let (mut packets, mut ended, mut next) = (0, None, Some(next));
-        while let Some(at) = next.filter(|at| *at <= last) {
-            (upcoming.at, upcoming.end) = (at, at + 1);
-            if !is_alike && !expected.is_alike(&upcoming) {
-                break;
-            }
-            is_alike = false;
-            let Some(len) = expected.append(aggregate, &upcoming, &mut ended) else { break };
-            upcoming.links.append(end, at, len);
-            flows.done(at);
-            packets += 1;
-            if ended.is_some() {
-                break;
-            }
-            next = flows.next_of(at);
-        }
-        if let (None, Some(next)) = (ended, next) {
-            flows.is_later(next);
-        }
-        // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
-        let is_last = next.is_none() && last == usize::MAX;
-        (packets, ended.or_else(|| is_last.then_some(Flush::BatchEnd)))
     }
 
     /// Whether a packet is ahead of what its flow expects, and the order is to be restored.

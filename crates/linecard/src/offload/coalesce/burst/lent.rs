@@ -59,8 +59,10 @@ impl<F: ?Sized> Drop for Lent<'_, F> {
         self.counters.packets_out += alone + merged;
         self.counters.alone += alone;
         self.counters.merged += inside - merged;
-        for (exit, packets) in self.alone.counts() {
-            match exit {
+        for (alone, packets) in self.alone.counts() {
+            let refusal = alone.refusal();
+            refusal.into_iter().for_each(|of| self.counters.refused.count_n(of, packets));
+            match alone.exit() {
                 Exit::Passed(refusal) => self.counters.refused.count_n(refusal, packets),
                 Exit::Flushed(reason) => self.counters.flushed.count_n(reason, packets),
             }

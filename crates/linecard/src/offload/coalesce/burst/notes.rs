@@ -31,7 +31,7 @@ impl Note {
         let transport = layout.transport();
         let at = transport.map_or(0, |layer| layer.offset);
         let is_tcp = transport.is_some_and(|layer| layer.kind == LayerKind::Tcp);
-        let start = start(bytes, at).unwrap_or_default();
+        let start = start_of(bytes, at.into()).unwrap_or_default();
         let least = layout.header_len() as u32 + 1;
         let slack = (bytes.len() as u32).saturating_sub(least);
         let state = State::Alone;
@@ -68,15 +68,15 @@ impl Note {
     /// Whether one with these bytes has the ports and the sequence number expected.
     #[inline(always)]
     pub(super) fn is_followed_by(&self, next: &[u8]) -> bool {
-        let Some(start) = start(next, self.transport) else { return false };
+        let Some(start) = start_of(next, self.transport.into()) else { return false };
         (start ^ self.expected) >> if self.is_tcp { 0 } else { 32 } == 0
     }
 }
 
 /// The ports, and what follows them.
 #[inline(always)]
-fn start(bytes: &[u8], transport: u16) -> Option<u64> {
-    bytes.get(transport.into()..)?.first_chunk().map(|start| u64::from_be_bytes(*start))
+pub(super) fn start_of(bytes: &[u8], transport: usize) -> Option<u64> {
+    bytes.get(transport..)?.first_chunk().map(|start| u64::from_be_bytes(*start))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,25 +18,30 @@ pub(in crate::offload::coalesce) struct Way<'a, B, F> {
     /// Packets that have left alone, and their bytes.
     pub(in crate::offload::coalesce) alone: AllAlone,
     pub(in crate::offload::coalesce) alone_bytes: u64,
+    /// Merged packets that have left.
+    pub(in crate::offload::coalesce) merged: u64,
 }
 
 /// Counts what has left alone, all at once: at the end of the burst, or when the caller's function panics.
 impl<B, F> Drop for Way<'_, B, F> {
     fn drop(&mut self) {
         let counters = &mut *self.counters;
+        // Nothing was held.
+        counters.hold_ns.record_n(0, self.merged);
         counters.bytes_in += self.alone_bytes;
         counters.bytes_out += self.alone_bytes;
-        for (exit, packets) in self.alone.counts() {
+        for (alone, packets) in self.alone.counts() {
             counters.packets_in += packets;
             counters.packets_out += packets;
-            match exit {
+            let refusal = alone.refusal();
+            refusal.into_iter().for_each(|of| counters.refused.count_n(of, packets));
+            match alone.exit() {
                 Exit::Passed(refusal) => {
                     counters.refused.count_n(refusal, packets);
                     counters.passed += packets;
                 }
                 Exit::Flushed(reason) => {
                     counters.flushed.count_n(reason, packets);
-                    // Nothing was held.
                     counters.segments.record_n(1, packets);
                     counters.hold_ns.record_n(0, packets);
                 }
@@ -83,7 +88,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
         self.counters.packets_in += u64::from(aggregate.grown.count);
         self.counters.bytes_in += aggregate.bytes as u64;
         self.counters.sent(first.bytes().len() + aggregate.behind_first());
-        self.counters.flushed(reason, aggregate.grown.count, 0);
+        self.counters.left(reason, aggregate.grown.count);
+        self.merged += 1;
         (self.out)(first, Exit::Flushed(reason));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::flows::Look;
 use crate::offload::coalesce::Exit;
+use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::{Source, Trust, Upcoming};
 use crate::offload::coalesce::reason::{Flush, Refusal};
@@ -14,20 +15,28 @@ use core::ops::Range;
 const NONE: u32 = u32::MAX;
 
 /// Why most packets leave as they came: numbers, so that they are counted without a branch.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::offload::coalesce) struct Alone(u8);
 
 impl Alone {
-    /// By number: see [`Alone::of`], and the last one is [`Alone::TRAILER`].
-    pub(super) const EXITS: [Exit; 5] = [
+    /// By number: see [`Alone::of`], and the constants.
+    pub(super) const EXITS: [Exit; 7] = [
         Exit::Flushed(Flush::BatchEnd),
         Exit::Flushed(Flush::EndFlag),
         Exit::Passed(Refusal::NoPayload),
         Exit::Passed(Refusal::NoPayload),
         Exit::Passed(Refusal::Trailer),
+        Exit::Flushed(Flush::Bypass),
+        Exit::Flushed(flush_of(Refusal::Longer)),
     ];
     /// Bytes follow the datagram within a tunnel.
     pub(super) const TRAILER: Self = Self(4);
+    /// The next packet of its flow carries no data.
+    pub(super) const BEFORE_EMPTY: Self = Self(5);
+    /// The next packet of its flow is longer.
+    pub(super) const BEFORE_LONGER: Self = Self(6);
+    /// Bits of the numbers of packets that show that they are all data.
+    const WITH_DATA: u8 = 0b110_0011;
 
     #[inline(always)]
     pub(super) fn of(is_empty: bool, ends: bool) -> Self {
@@ -37,7 +46,18 @@ impl Alone {
     /// Whether it is known of the packet itself that no other one joins it.
     #[inline(always)]
     pub(super) fn is_sure(self) -> bool {
-        self.0 != 0
+        self.0.wrapping_sub(1) < 4
+    }
+
+    /// Whether the packet shows that it is all data that it carries.
+    #[inline(always)]
+    pub(super) fn has_data(self) -> bool {
+        Self::WITH_DATA >> self.0 & 1 != 0
+    }
+
+    /// Why the next packet was refused.
+    pub(super) fn refusal(self) -> Option<Refusal> {
+        (self == Self::BEFORE_LONGER).then_some(Refusal::Longer)
     }
 
     #[inline(always)]
@@ -57,8 +77,8 @@ impl AllAlone {
     }
 
     /// Each reason with its count.
-    pub(super) fn counts(&self) -> impl Iterator<Item = (Exit, u64)> {
-        Alone::EXITS.into_iter().zip(self.0)
+    pub(super) fn counts(&self) -> impl Iterator<Item = (Alone, u64)> {
+        (0..).map(Alone).zip(self.0)
     }
 }
 
