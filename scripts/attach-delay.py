@@ -9,14 +9,17 @@ measured once a round, and medians over rounds are printed. Round trips in us, m
     ping        lone pings, every 2 ms
     udp         requests and answers from one socket, as fast as answers arrive
     connection  a new TCP connection, a request, and 3,000 bytes back
+    fetch       100,000 bytes, each over a connection of its own, 200 at a time (ms), and how many in a second
     beside      pings beside a TCP connection limited to 2 Gbit/s
 
-and 100 connections (iperf3 -P 100): Gbit/s, segments sent again; one connection: Gbit/s, CPU seconds of linecard and
+and 100 connections (iperf3 -P 100): Gbit/s, segments sent again, and of these those that had arrived (loss probes
+of TCP, which the receiver reports as duplicates) and packets lost on the way (in the receive ring, on the veth); one connection: Gbit/s, CPU seconds of linecard and
 of the whole machine for each GB. --options gives a further way for each kind of port; `linecard` is taken from
 $LINECARD or target/release.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import shlex
@@ -33,6 +36,7 @@ LAB = str(Path(__file__).with_name("lab.sh"))
 LINECARD = os.environ.get("LINECARD", str(Path(__file__).parent.parent / "target/release/linecard"))
 HOST, PEER, ADDRESS = "lab-host", "lab-peer", "10.77.0.2"
 UDP_PORT, TCP_PORT, ANSWER = 7007, 7008, 3000
+FETCH_PORT, FETCHED, FETCHERS = 7009, 100_000, 200
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -48,7 +52,9 @@ def own(namespace: str, *arguments: str) -> list[str]:
 
 
 def serve() -> None:
-    """Answers datagrams, and requests of connections; the kernel answers pings."""
+    """Answers datagrams, requests of connections, and fetches; the kernel answers pings."""
+    if os.fork() == 0:
+        asyncio.run(serve_fetches())
     if os.fork() == 0:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         udp.bind((ADDRESS, UDP_PORT))
@@ -63,6 +69,18 @@ def serve() -> None:
         connection.recv(100)
         connection.sendall(bytes(ANSWER))
         connection.close()
+
+
+async def serve_fetches() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(bytes(FETCHED))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, ADDRESS, FETCH_PORT, backlog=2 * FETCHERS)
+    print("ready", flush=True)
+    await server.serve_forever()
 
 
 def checksum(data: bytes) -> int:
@@ -123,6 +141,28 @@ def connections(count: int) -> list[float]:
     return times
 
 
+async def fetch_all(count: int) -> list[float]:
+    left, times = iter(range(count)), []
+
+    async def fetcher() -> None:
+        for _ in left:
+            begun = time.perf_counter()
+            reader, writer = await asyncio.open_connection(ADDRESS, FETCH_PORT)
+            writer.write(bytes(100))
+            await reader.readexactly(FETCHED)
+            times.append(time.perf_counter() - begun)
+            writer.close()
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(fetcher() for _ in range(FETCHERS)))
+    # The time of all stands in front, negative: they overlap.
+    return [begun - time.perf_counter(), *times]
+
+
+def fetches(count: int) -> list[float]:
+    return asyncio.run(fetch_all(count))
+
+
 # The machine, and one way through it.
 
 
@@ -165,7 +205,7 @@ class Way:
             device = "lc0"
         subprocess.run(["ip", "-n", HOST, "address", "add", f"{ADDRESS}/24", "dev", device], check=True)
         self.server = subprocess.Popen(own(HOST, "serve"), stdout=subprocess.PIPE, start_new_session=True)
-        assert self.server.stdout.readline() and self.server.stdout.readline()
+        assert all(self.server.stdout.readline() for _ in range(3))
         self.iperf = subprocess.Popen(
             inside(HOST, "iperf3", "-s", "--forceflush"), stdout=subprocess.PIPE, text=True
         )
@@ -194,6 +234,21 @@ class Way:
         output = subprocess.run(command, check=True, capture_output=True).stdout
         return json.loads(output)["end"]
 
+    def arrived(self) -> int:
+        """Segments that the peer has sent again and the host had received before."""
+        told = subprocess.run(inside(PEER, "nstat", "-asz", "TcpExtTCPDSACKRecvSegs"), check=True, capture_output=True)
+        return int(float(told.stdout.split()[-2]))
+
+    def lost(self) -> int:
+        """Packets lost on the veth, and in rings behind it as far as the veth knows of them (AF_XDP)."""
+
+        def of(namespace: str, direction: str) -> int:
+            show = ["ip", "-s", "-j", "-n", namespace, "link", "show", "wire"]
+            link = json.loads(subprocess.run(show, check=True, capture_output=True).stdout)[0]
+            return link["stats64"][direction]["dropped"]
+
+        return of(PEER, "tx") + of(HOST, "rx")
+
     def measure(self, scale: float) -> dict[str, float]:
         got = {}
         for name, count in [("ping", 500), ("udp", 5000), ("connection", 1500)]:
@@ -205,9 +260,16 @@ class Way:
         time.sleep(0.3)
         got |= percentiles("beside", self.client("ping", str(int(500 * scale))))
         load.wait()
+        count = int(4000 * scale)
+        overlapped, *times = self.client("fetch", str(count))
+        got |= {name: value / 1e3 for name, value in percentiles("fetch", times).items()}
+        got["fetches/s"] = count / -overlapped
+        arrived, lost = self.arrived(), self.lost()
         end = self.send("-P", "100", "-t", seconds)
         got["many gbps"] = end["sum_received"]["bits_per_second"] / 1e9
         got["many resent"] = end["sum_sent"]["retransmits"]
+        got["many arrived"] = self.arrived() - arrived
+        got["many lost"] = self.lost() - lost
         before = process_seconds(self.process), machine_seconds()
         end = self.send("-t", seconds)
         gigabytes = end["sum_received"]["bytes"] / 1e9
@@ -250,6 +312,7 @@ CLIENTS = {
     "ping": lambda count: ping(count, 0.002),
     "udp": requests,
     "connection": connections,
+    "fetch": fetches,
 }
 
 if __name__ == "__main__":

@@ -367,6 +367,7 @@ def coalesce_capture(
     max_size: Amount = 65535,
     max_flows: int = 4096,
     explain_flow: str | None = None,
+    flows: int = 0,
     keep_partial: bool = False,
     progress: Progress = None,
 ) -> Report:
@@ -388,6 +389,8 @@ def coalesce_capture(
         max_flows: flows remembered at a time, 8 to 4194304
         explain_flow: flow, as `10.0.0.1:5000-10.0.0.2:80` or `[fd00::1]:5000-[fd00::2]:80`, of which each
             packet is listed with the reason why it did or did not merge, or "none"
+        flows: list this many flows, those with the most packets, each with the most frequent reason why
+            packets did not merge, 0 to 1000
         keep_partial: if stopped, as by Ctrl-C, complete the output with the packets read so far instead of
             removing it
     """
@@ -401,6 +404,7 @@ def coalesce_capture(
             "max_size": max_size,
             "max_flows": max_flows,
             "explain_flow": explain_flow,
+            "flows": flows,
             "keep_partial": keep_partial,
         },
         progress=progress,

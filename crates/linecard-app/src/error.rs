@@ -61,7 +61,7 @@ pub enum Error {
     Capture {
         /// The input as named by the user.
         input: String,
-        /// What happened.
+        /// The error of the capture.
         source: CaptureError,
     },
     /// Writing the output failed.
@@ -90,7 +90,7 @@ pub enum Error {
     /// Anything else: the kind of failure and its cause.
     #[error("{source}")]
     Failed {
-        /// What kind of failure it is.
+        /// The kind of failure.
         failure: Failure,
         /// The error of the part that failed, or a sentence.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -100,13 +100,13 @@ pub enum Error {
 /// Kinds of failures, each with an exit code of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// What is sent cannot be read, or what is received cannot be stored.
+    /// Data to send cannot be read, or received data cannot be stored.
     Storage,
     /// Arguments that do not fit each other, or a value out of its range.
     Usage,
     /// Nothing in the capture could be followed.
     UnknownLink,
-    /// What arrived is not what was sent.
+    /// Received data differs from the sent data.
     Wrong,
     /// A port cannot be opened, or not safely.
     Attach,
@@ -222,7 +222,7 @@ impl Error {
     }
 }
 
-/// What to do, where the system's reason does not say it.
+/// The remedy, where the system's reason does not say it.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => ": free some space, or write elsewhere",

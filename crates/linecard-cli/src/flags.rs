@@ -138,7 +138,10 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
         [] => arg,
         choices => {
             arg.value_parser(PossibleValuesParser::new(choices.iter().map(|(name, doc)| {
-                clap::builder::PossibleValue::new(name.clone()).help(doc.clone())
+                let former = parameter.former_choices.iter().filter(|(_, today)| today == name);
+                clap::builder::PossibleValue::new(name.clone())
+                    .help(doc.clone())
+                    .aliases(former.map(|(former, _)| former.clone()))
             })))
         }
     }
@@ -151,7 +154,8 @@ fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Opt
         let value = "true".to_owned();
         return matches.get_flag(name).then_some(Given { shown: option, parameter, value });
     }
-    let values: Vec<&str> = matches.get_many::<String>(name)?.map(String::as_str).collect();
+    let values: Vec<&str> =
+        matches.get_many::<String>(name)?.map(|value| of_today(parameter, value)).collect();
     let between = if parameter.is_split { ",".to_owned() } else { format!(" {option} ") };
     let shown = format!("{option} {}", values.join(&between));
     let value = match values.as_slice() {
@@ -167,27 +171,53 @@ fn given(matches: &ArgMatches, name: &str, parameter: &'static Parameter) -> Opt
     Some(Given { shown, parameter, value })
 }
 
-/// Options of a command line that were given by a former name, each with the name of today.
+/// The word of today for a choice that may be a former one.
+fn of_today<'v>(parameter: &'v Parameter, value: &'v str) -> &'v str {
+    let former = parameter.former_choices.iter().find(|(former, _)| former == value);
+    former.map_or(value, |(_, today)| today)
+}
+
+/// Options, and choices of options, of a command line that were given by a former name, each with the name of today.
 pub(crate) fn former_names(
     command: &Command,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Vec<(String, String)> {
     let (mut command, mut found) = (command, Vec::new());
+    // The option before, whose value comes next.
+    let mut open: Option<&Arg> = None;
     for argument in arguments {
         let text = argument.to_string_lossy();
+        if let Some(option) = open.take() {
+            found.extend(former_choice(option, &text));
+        }
         match text.strip_prefix("--") {
             Some("") => break,
             Some(option) => {
-                let name = option.split('=').next().unwrap_or_default();
+                let (name, value) = option
+                    .split_once('=')
+                    .map_or((option, None), |(name, value)| (name, Some(value)));
                 let is_former =
                     |arg: &&Arg| arg.get_all_aliases().is_some_and(|all| all.contains(&name));
                 let today = command.get_arguments().find(is_former).and_then(Arg::get_long);
-                found.extend(today.map(|today| (name.to_owned(), today.to_owned())));
+                found.extend(today.map(|today| (format!("--{name}"), format!("--{today}"))));
+                let known = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+                match value {
+                    Some(value) => found.extend(known.and_then(|arg| former_choice(arg, value))),
+                    None => open = known,
+                }
             }
             None => command = command.find_subcommand(&*text).unwrap_or(command),
         }
     }
     found
+}
+
+/// A choice of an option that has another name today, with both.
+fn former_choice(option: &Arg, value: &str) -> Option<(String, String)> {
+    let choices = option.get_possible_values();
+    let choice = choices.iter().find(|choice| choice.matches(value, false))?;
+    let (name, today) = (option.get_long()?, choice.get_name());
+    (value != today).then(|| (format!("--{name} {value}"), format!("--{name} {today}")))
 }
 
 impl<C: Config> Args for Flags<C> {
@@ -224,9 +254,13 @@ mod tests {
             let arguments = line.split(' ').map(OsString::from);
             former_names(&Arguments::command(), arguments)
         };
-        let pause = ("pause".to_owned(), "idle-timeout".to_owned());
+        let pause = ("--pause".to_owned(), "--idle-timeout".to_owned());
         assert_eq!(found("attach a b --pause 1ms"), std::slice::from_ref(&pause));
         assert_eq!(found("attach a b --pause=1ms"), [pause]);
         assert_eq!(found("attach a b --idle-timeout 1ms -- --pause"), []);
+        let merge = ("--merge inward".to_owned(), "--merge ingress".to_owned());
+        assert_eq!(found("attach a b --merge inward"), std::slice::from_ref(&merge));
+        assert_eq!(found("attach a b --merge=inward --hold 1ms"), [merge]);
+        assert_eq!(found("attach inward b --merge egress"), []);
     }
 }

@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
         Err(error) => return usage::refuse(&error),
     };
     for (former, today) in flags::former_names(&Arguments::command(), std::env::args_os().skip(1)) {
-        say(&format!("--{former} is now called --{today}"));
+        say(&format!("{former} is now called {today}"));
     }
     let result = match arguments.command {
         Command::Run(arguments) => run::command(&arguments),

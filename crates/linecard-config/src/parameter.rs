@@ -48,6 +48,9 @@ pub struct Parameter {
     pub default: Value,
     /// Words that can be chosen, each with its documentation; empty where any value of the type can.
     pub choices: Vec<(String, String)>,
+    /// Former words for some of them, each with that of today, which options still take: the field's
+    /// `#[schemars(extend("x-former-choices" = { "inward": "ingress" }))]`.
+    pub former_choices: Vec<(String, String)>,
     /// A word that is taken beside values of the type, as "unlimited".
     pub word: Option<String>,
     /// The unit, by the name of its format: "rate", "bytes", "count", "duration", "frequency",
@@ -367,6 +370,10 @@ fn parameter(name: String, field: &Map<String, Value>, default: Value) -> Parame
         choices: match (choices(field), field.get("items").and_then(Value::as_object)) {
             (own, Some(items)) if own.is_empty() => choices(items),
             (own, _) => own,
+        },
+        former_choices: {
+            let map = of("x-former-choices").and_then(Value::as_object).into_iter().flatten();
+            map.filter_map(|(old, new)| Some((old.clone(), new.as_str()?.to_owned()))).collect()
         },
         word: of("x-absent").and_then(Value::as_str).map(str::to_owned),
         format: if units.contains(&format.as_str()) { format } else { String::new() },

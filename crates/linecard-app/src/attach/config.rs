@@ -48,8 +48,12 @@ pub struct Config {
     /// what matters most; sets --flush-batches, --hold, --idle-timeout and --idle where these have their defaults
     #[schemars(extend("x-flag" = "profile", "x-value" = "AIM"))]
     pub profile: Profile,
-    /// the direction in which packets are merged
-    #[schemars(extend("x-flag" = "merge", "x-value" = "WAY"))]
+    /// the directions in which packets are merged
+    #[schemars(extend(
+        "x-flag" = "merge",
+        "x-value" = "DIRECTION",
+        "x-former-choices" = { "inward": "ingress", "outward": "egress" }
+    ))]
     pub merge: Merge,
     /// what to do with checksums that no port vouches for
     #[schemars(extend("x-flag" = "checksum", "x-value" = "POLICY"))]
@@ -167,9 +171,9 @@ pub enum Profile {
 pub enum Merge {
     /// from NEAR to FAR
     #[default]
-    Inward,
+    Ingress,
     /// from FAR to NEAR
-    Outward,
+    Egress,
     /// both directions
     Both,
     /// nothing is merged
@@ -384,8 +388,8 @@ impl Config {
             },
             engine: self.engine(),
             merge: attach::Merge {
-                ingress: matches!(self.merge, Merge::Inward | Merge::Both),
-                egress: matches!(self.merge, Merge::Outward | Merge::Both),
+                ingress: matches!(self.merge, Merge::Ingress | Merge::Both),
+                egress: matches!(self.merge, Merge::Egress | Merge::Both),
             },
             coalesce: self.coalesce(checksum),
             resequence: self

@@ -108,8 +108,8 @@ impl History {
             let packets = |interval: &Interval| interval.packets;
             page.chart(self.chart("packet_rates", "Packets in a second", Unit::Count, packets));
         }
-        draw_merging(page, ", inward", &AttachStats::merged(&account.ingress));
-        draw_merging(page, ", outward", &AttachStats::merged(&account.egress));
+        draw_merging(page, ", ingress", &AttachStats::merged(&account.ingress));
+        draw_merging(page, ", egress", &AttachStats::merged(&account.egress));
     }
 
     fn chart(

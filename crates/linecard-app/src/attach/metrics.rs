@@ -40,7 +40,7 @@ const PORTS: [Counted<Counters>; 8] = [
     }),
     ("transmitted", "Bytes of frames transmitted", true, |c| c.transmitted_bytes),
     ("cut_packets", "Large packets cut by the port (LSO)", false, |c| c.cut),
-    ("starved", "Times that nothing was received for lack of buffers", false, |c| c.no_buffer),
+    ("no_buffer", "Times that nothing was received for lack of buffers", false, |c| c.no_buffer),
     ("blocked", "Times that the kernel's queue was full", false, |c| c.blocked),
     ("open_checksum_packets", "Packets received with a checksum left open", false, |c| {
         c.open_checksums
@@ -48,21 +48,30 @@ const PORTS: [Counted<Counters>; 8] = [
 ];
 
 /// What is counted where packets are merged.
-const WAYS: [Counted<Merging>; 3] = [
+const MERGED: [Counted<Merging>; 3] = [
     ("merge_in_packets", "Packets that came to be merged", false, |c| c.packets_in),
-    ("merge_out_packets", "Packets let out, merged ones counted once", false, |c| c.packets_out),
+    ("merge_out_packets", "Packets passed on, merged ones counted once", false, |c| c.packets_out),
     ("merged_packets", "Packets merged into another (LRO)", false, |c| c.merged),
 ];
 
+/// The ports of an attachment, as the command line has them without their options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ports {
+    /// As `xdp:eth0`.
+    pub near: String,
+    /// As `tap:lc0`.
+    pub far: String,
+}
+
 /// All metrics of an attachment.
 #[derive(Debug)]
-struct Metrics(AttachStats);
+struct Metrics(AttachStats, Ports);
 
 /// The `OpenMetrics` text that a scraper gets of an account.
 #[must_use]
-pub fn text(account: &AttachStats) -> String {
+pub fn text(account: &AttachStats, ports: &Ports) -> String {
     let mut registry = Registry::with_prefix("linecard");
-    registry.register_collector(Box::new(Metrics(account.clone())));
+    registry.register_collector(Box::new(Metrics(account.clone(), ports.clone())));
     let mut text = String::new();
     // Strings take everything.
     let _written = text::encode(&mut text, &registry);
@@ -71,8 +80,21 @@ pub fn text(account: &AttachStats) -> String {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        info(&self.1, &mut encoder)?;
         write(&self.0, &mut encoder)
     }
+}
+
+/// Names by which values of several hosts can be joined.
+fn info(ports: &Ports, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let help = "The ports that are joined, and the version of linecard; always 1";
+    let mut metric = encoder.encode_descriptor("attachment", help, None, MetricType::Info)?;
+    let labels = [
+        ("near", ports.near.as_str()),
+        ("far", ports.far.as_str()),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ];
+    metric.encode_info(&labels)
 }
 
 fn write(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -82,7 +104,7 @@ fn write(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Res
         counters(encoder, &Metric { name, help, unit }, values)?;
     }
     drops(account, encoder)?;
-    for (name, help, _, value) in WAYS {
+    for (name, help, _, value) in MERGED {
         let values = workers(account).map(|(labels, merged)| (labels, value(&merged.coalesce)));
         counters(encoder, &Metric { name, help, unit: None }, values)?;
     }
@@ -103,16 +125,16 @@ fn ports(account: &AttachStats) -> impl Iterator<Item = (Labels, &Counters)> {
     })
 }
 
-fn ways(account: &AttachStats) -> [(&'static str, &[MergeStats]); 2] {
-    [("inward", &account.ingress), ("outward", &account.egress)]
+fn directions(account: &AttachStats) -> [(&'static str, &[MergeStats]); 2] {
+    [("ingress", &account.ingress), ("egress", &account.egress)]
 }
 
-/// What merges on every way, with labels.
+/// What merges in each direction, with labels.
 fn workers(account: &AttachStats) -> impl Iterator<Item = (Labels, &MergeStats)> {
-    ways(account).into_iter().flat_map(|(way, workers)| {
+    directions(account).into_iter().flat_map(|(direction, workers)| {
         let number = |(worker, merged)| {
             let worker: usize = worker;
-            (vec![("way", way.to_owned()), ("worker", worker.to_string())], merged)
+            (vec![("direction", direction.to_owned()), ("worker", worker.to_string())], merged)
         };
         workers.iter().enumerate().map(number)
     })
@@ -156,33 +178,36 @@ fn held(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Resu
 }
 
 fn reasons(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let sums = ways(account).map(|(way, workers)| (way, AttachStats::merged(workers)));
-    let labels =
-        |way: &str, reason: &str| vec![("way", way.to_owned()), ("reason", reason.to_owned())];
-    let help = "Times that held packets were let go, by reason";
-    let values = sums.iter().flat_map(|(way, sum)| {
-        Flush::ALL.iter().map(|&why| (labels(way, why.name()), sum.flushed.of(why)))
+    let sums =
+        directions(account).map(|(direction, workers)| (direction, AttachStats::merged(workers)));
+    let labels = |direction: &str, reason: &str| {
+        vec![("direction", direction.to_owned()), ("reason", reason.to_owned())]
+    };
+    let help = "Times that held packets were flushed, by reason";
+    let values = sums.iter().flat_map(|(direction, sum)| {
+        Flush::ALL.iter().map(|&why| (labels(direction, why.name()), sum.flushed.of(why)))
     });
     counters(encoder, &Metric { name: "flushed", help, unit: None }, values)?;
     let help = "Packets that did not merge, by reason";
-    let values = sums.iter().flat_map(|(way, sum)| {
-        Refusal::ALL.iter().map(|&why| (labels(way, why.name()), sum.refused.of(why)))
+    let values = sums.iter().flat_map(|(direction, sum)| {
+        Refusal::ALL.iter().map(|&why| (labels(direction, why.name()), sum.refused.of(why)))
     });
     counters(encoder, &Metric { name: "refused_packets", help, unit: None }, values)
 }
 
 fn histograms(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let sums = ways(account).map(|(way, workers)| (way, AttachStats::merged(workers)));
+    let sums =
+        directions(account).map(|(direction, workers)| (direction, AttachStats::merged(workers)));
     let (name, help) = ("hold", "How long packets were held before they left in one");
     let unit = Some(Unit::Seconds);
     let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Histogram)?;
-    for (way, sum) in &sums {
-        histogram(&mut metric, way, &sum.hold_ns, &HOLD_NS, 1e9)?;
+    for (direction, sum) in &sums {
+        histogram(&mut metric, direction, &sum.hold_ns, &HOLD_NS, 1e9)?;
     }
-    let (name, help) = ("aggregate_packets", "Packets in what was held and let go");
+    let (name, help) = ("aggregate_packets", "Packets merged into one, when it was flushed");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    for (way, sum) in &sums {
-        histogram(&mut metric, way, &sum.segments, &AGGREGATES, 1.0)?;
+    for (direction, sum) in &sums {
+        histogram(&mut metric, direction, &sum.segments, &AGGREGATES, 1.0)?;
     }
     Ok(())
 }
@@ -190,12 +215,12 @@ fn histograms(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt
 /// Values that are `scale` times the metric's unit.
 fn histogram(
     metric: &mut MetricEncoder<'_>,
-    way: &str,
+    direction: &str,
     values: &Histogram,
     bounds: &[u64],
     scale: f64,
 ) -> fmt::Result {
-    let (labels, mut below) = ([("way", way)], 0);
+    let (labels, mut below) = ([("direction", direction)], 0);
     let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(bounds.len() + 1);
     for &bound in bounds {
         let to = values.count_to(bound);
@@ -223,30 +248,32 @@ mod tests {
             ..AttachStats::default()
         };
         account.spread.dropped = vec![0];
-        text(&account)
+        // A quote is escaped.
+        text(&account, &Ports { near: "xdp:e\"0".into(), far: "tap:lc0".into() })
     }
 
     #[test]
     fn every_value_has_its_name_unit_and_labels() {
         let text = sample();
         for line in [
+            "linecard_attachment_info{near=\"xdp:e\\\"0\",far=\"tap:lc0\",version=\"0.1.0\"} 1",
             "linecard_received_packets_total{port=\"near\",worker=\"0\"} 1000",
             "# UNIT linecard_received_bytes bytes",
             "linecard_received_bytes_total{port=\"near\",worker=\"0\"} 1000000",
             "linecard_transmitted_packets_total{port=\"far\",worker=\"0\"} 100",
             "linecard_dropped_packets_total{port=\"near\",worker=\"0\",reason=\"ring_full\"} 3",
-            "linecard_merged_packets_total{way=\"inward\",worker=\"0\"} 900",
+            "linecard_merged_packets_total{direction=\"ingress\",worker=\"0\"} 900",
             "# TYPE linecard_held_packets gauge",
-            "linecard_held_packets{way=\"inward\",worker=\"0\"} 2",
-            "linecard_flushed_total{way=\"outward\",reason=\"size\"} 0",
-            "linecard_refused_packets_total{way=\"inward\",reason=\"checksum\"} 0",
-            "linecard_hold_seconds_count{way=\"inward\"} 100",
-            "linecard_hold_seconds_sum{way=\"inward\"} 0.0007",
-            "linecard_hold_seconds_bucket{le=\"0.000001\",way=\"inward\"} 0",
-            "linecard_hold_seconds_bucket{le=\"0.00001\",way=\"inward\"} 100",
-            "linecard_hold_seconds_bucket{le=\"+Inf\",way=\"inward\"} 100",
-            "linecard_aggregate_packets_bucket{le=\"7.0\",way=\"inward\"} 0",
-            "linecard_aggregate_packets_bucket{le=\"15.0\",way=\"inward\"} 100",
+            "linecard_held_packets{direction=\"ingress\",worker=\"0\"} 2",
+            "linecard_flushed_total{direction=\"egress\",reason=\"size\"} 0",
+            "linecard_refused_packets_total{direction=\"ingress\",reason=\"checksum\"} 0",
+            "linecard_hold_seconds_count{direction=\"ingress\"} 100",
+            "linecard_hold_seconds_sum{direction=\"ingress\"} 0.0007",
+            "linecard_hold_seconds_bucket{le=\"0.000001\",direction=\"ingress\"} 0",
+            "linecard_hold_seconds_bucket{le=\"0.00001\",direction=\"ingress\"} 100",
+            "linecard_hold_seconds_bucket{le=\"+Inf\",direction=\"ingress\"} 100",
+            "linecard_aggregate_packets_bucket{le=\"7.0\",direction=\"ingress\"} 0",
+            "linecard_aggregate_packets_bucket{le=\"15.0\",direction=\"ingress\"} 100",
         ] {
             assert!(text.lines().any(|other| other == line), "no {line} in\n{text}");
         }
@@ -254,7 +281,7 @@ mod tests {
         // Each metric is described once, with all its values behind that.
         let types = text.lines().filter(|line| line.starts_with("# TYPE")).count();
         let helps = text.lines().filter(|line| line.starts_with("# HELP")).count();
-        assert_eq!((types, helps), (18, 18));
+        assert_eq!((types, helps), (19, 19));
     }
 
     #[test]

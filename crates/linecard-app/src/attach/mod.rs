@@ -143,7 +143,9 @@ fn join(
     ready::announce(&settings, ready, observer);
     if let Some(listener) = listener {
         let accounts = attached.stats_handle();
-        let served = listener.serve(move || metrics::text(&accounts.now()));
+        let ports =
+            metrics::Ports { near: settings.near.to_string(), far: settings.far.to_string() };
+        let served = listener.serve(move || metrics::text(&accounts.now(), &ports));
         served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
     }
     let mut history = History::default();
@@ -298,7 +300,7 @@ fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
     }
     Some(Failure::Gone.with(format!(
         "{port} is gone: its interface was removed, or moved to another namespace; what was held has \
-         been let go"
+         been flushed"
     )))
 }
 

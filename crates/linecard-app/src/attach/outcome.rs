@@ -32,19 +32,19 @@ pub struct AttachOutcome {
     pub workers: Vec<WorkerOutcome>,
     /// Merging (LRO)
     pub merging: Option<Merging>,
-    /// Why held packets were let go
+    /// Why held packets were flushed
     pub flushed: Reasons<Flush>,
     /// Why packets did not merge
     pub refused: Reasons<Refusal>,
-    /// Merging on the way back
-    pub merging_outward: Option<Merging>,
-    /// Why packets held on the way back were let go
-    pub flushed_outward: Reasons<Flush>,
-    /// Why packets on the way back did not merge
-    pub refused_outward: Reasons<Refusal>,
+    /// Merging, egress
+    pub merging_egress: Option<Merging>,
+    /// Why held packets were flushed, egress
+    pub flushed_egress: Reasons<Flush>,
+    /// Why packets did not merge, egress
+    pub refused_egress: Reasons<Refusal>,
     /// Put into sequence
     pub resequencing: Option<Resequencing>,
-    /// Why packets held for sequence were let go
+    /// Why packets held for sequence were released
     pub released: Reasons<Release>,
     /// Why packets were not held for sequence
     pub in_sequence: Reasons<Pass>,
@@ -150,9 +150,9 @@ pub struct Check {
     /// most that waited to go out
     pub most_waiting: Option<u64>,
     /// unaccounted, near to far
-    pub unaccounted_inward: i64,
+    pub unaccounted_ingress: i64,
     /// unaccounted, far to near
-    pub unaccounted_outward: i64,
+    pub unaccounted_egress: i64,
 }
 
 impl linecard_report::Outcome for AttachOutcome {
@@ -187,9 +187,9 @@ impl AttachOutcome {
             merging: merging(&ingress),
             flushed: (&ingress.flushed).into(),
             refused: (&ingress.refused).into(),
-            merging_outward: merging(&egress),
-            flushed_outward: (&egress.flushed).into(),
-            refused_outward: (&egress.refused).into(),
+            merging_egress: merging(&egress),
+            flushed_egress: (&egress.flushed).into(),
+            refused_egress: (&egress.refused).into(),
             resequencing: sequenced.as_ref().map(Resequencing::new),
             released: (&counters.released).into(),
             in_sequence: (&counters.passed).into(),
@@ -231,7 +231,7 @@ impl Events {
     /// Name, explanation and count of each.
     fn all(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let waits = [
-            ("starved", "times that no buffer was free", self.0.no_buffer),
+            ("no_buffer", "times that no buffer was free", self.0.no_buffer),
             ("blocked", "times that the kernel's queue was full", self.0.blocked),
             ("open_checksums", OPEN_CHECKSUMS, self.0.open_checksums),
         ];
@@ -306,12 +306,12 @@ impl Resequencing {
 impl Check {
     fn new(account: &AttachStats) -> Self {
         let waiting = account.gather.most_waiting as u64;
-        let [unaccounted_inward, unaccounted_outward] = unaccounted(account);
+        let [unaccounted_ingress, unaccounted_egress] = unaccounted(account);
         Self {
             ring_dropped: account.spread.dropped.iter().sum(),
             most_waiting: account.has_rings().then_some(waiting),
-            unaccounted_inward,
-            unaccounted_outward,
+            unaccounted_ingress,
+            unaccounted_egress,
         }
     }
 }
@@ -404,7 +404,7 @@ mod tests {
         account.ingress[0].resequence = Some(resequence::Counters::default());
         account.active_ack.data_in = 1;
         let found = keys(&account);
-        for key in ["merging_outward", "resequencing", "active_ack"] {
+        for key in ["merging_egress", "resequencing", "active_ack"] {
             assert!(found.iter().any(|other| other == key), "{key}: {found:?}");
         }
     }

@@ -25,7 +25,7 @@ pub struct Rates {
     pub workers: Vec<WorkerRates>,
     /// Packets lost.
     pub drops: DropCounts,
-    /// Why held packets were let go, the most frequent reason first.
+    /// Why held packets were flushed, the most frequent reason first.
     pub flushed: Reasons,
     /// Why packets did not merge, likewise.
     pub refused: Reasons,
@@ -51,7 +51,7 @@ pub struct PortRates {
 /// What was merged, on both ways.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct MergeRates {
-    /// Packets in what was held and let go; 0 where nothing was.
+    /// Packets in an aggregate when it was flushed; 0 where there was none.
     pub mean_aggregate: f64,
     /// Median of the times that packets were held.
     pub hold_ns_p50: u64,
@@ -185,7 +185,7 @@ fn workers(earlier: &AttachStats, later: &AttachStats, seconds: f64) -> Vec<Work
 
 fn worker(number: usize, earlier: &AttachStats, later: &AttachStats, seconds: f64) -> WorkerRates {
     let merged = |account: &AttachStats| {
-        // With inline deployment the way back is its own too.
+        // With inline deployment egress is its own, too.
         let ways = [account.ingress.get(number), egress(account, number)];
         let mut sum = Merging::default();
         ways.into_iter().flatten().for_each(|way| sum.add(&way.coalesce));
@@ -205,7 +205,7 @@ fn worker(number: usize, earlier: &AttachStats, later: &AttachStats, seconds: f6
     }
 }
 
-/// What a worker merges on the way back, where it does.
+/// What a worker merges on egress, where it does.
 fn egress(account: &AttachStats, number: usize) -> Option<&MergeStats> {
     let is_its_own = account.egress.len() == account.ingress.len();
     account.egress.get(number).filter(|_| is_its_own && !account.has_rings())

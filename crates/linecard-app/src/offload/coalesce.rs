@@ -1,6 +1,7 @@
 //! Merges the packets of a capture, as a receiver with LRO does.
 
 use super::explain::{Explanation, Line};
+use super::flows::{Flow, Flows};
 use super::{Checksum, Merging, draw_merging};
 use crate::captures::{self, Remarks};
 use crate::{Context, Error, Job};
@@ -55,6 +56,10 @@ pub struct Config {
     /// did or did not merge
     #[schemars(extend("x-flag" = "explain-flow"))]
     pub explain_flow: Maybe<String>,
+    /// list this many flows, those with the most packets, each with the most frequent reason why packets did not merge
+    #[garde(range(min = 0, max = 1_000))]
+    #[schemars(extend("x-flag" = "flows"))]
+    pub flows: usize,
     /// if stopped, as by Ctrl-C, complete the output with the packets read so far instead of removing it
     #[schemars(extend("x-flag" = "keep-partial"))]
     pub keep_partial: bool,
@@ -69,6 +74,8 @@ pub struct CoalesceOutcome {
     pub flushed: Reasons<Flush>,
     /// Why packets did not merge
     pub refused: Reasons<Refusal>,
+    /// Largest flows
+    pub flows: Vec<Flow>,
     /// Capture
     pub capture: Option<OtherBlocks>,
     /// The selected flow, packet by packet
@@ -93,6 +100,8 @@ struct Rest {
     lost_metadata: u64,
     remarks: Remarks,
     explanation: Option<Explanation>,
+    /// What to say of flows that are not listed.
+    unlisted: Option<String>,
 }
 
 /// The job.
@@ -116,7 +125,8 @@ impl Job for Coalesce {
         let writer = captures::create(input, output)?;
         let refuse = |source| Error::of_capture(input, source);
         let format = Format::of_name(output);
-        let mut observer = Follow { progress: context.progress, explanation };
+        let flows = (config.flows > 0).then(Flows::default);
+        let mut observer = Follow { progress: context.progress, explanation, flows };
         let (writer, account) =
             convert::coalesce(reader, writer, format, config.coalescer(), &mut observer)
                 .map_err(|source| captures::stopped(context).unwrap_or_else(|| refuse(source)))?;
@@ -129,6 +139,10 @@ impl Job for Coalesce {
         let input = input.display().to_string();
         let mut outcome = CoalesceOutcome::new(input, account, observer.explanation);
         outcome.rest.remarks.stopped = stopped;
+        if let Some(flows) = &observer.flows {
+            outcome.flows = flows.largest(config.flows);
+            outcome.rest.unlisted = flows.note();
+        }
         Ok(outcome)
     }
 
@@ -173,9 +187,10 @@ impl CoalesceOutcome {
             merging: Merging::from(&counters),
             flushed: Reasons::from(&counters.flushed),
             refused: Reasons::from(&counters.refused),
+            flows: Vec::new(),
             capture: (blocks + clock_resets > 0).then_some(capture),
             flow: explanation.as_ref().map(Explanation::lines).unwrap_or_default(),
-            rest: Rest { counters, lost_metadata, remarks, explanation },
+            rest: Rest { counters, lost_metadata, remarks, explanation, unlisted: None },
         }
     }
 }
@@ -186,8 +201,13 @@ impl linecard_report::Outcome for CoalesceOutcome {
         explanation.map(Explanation::title)
     }
 
+    fn item(&self, section: &str, index: usize) -> Option<String> {
+        let flow = self.flows.get(index).filter(|_| section == "flows")?;
+        Some(flow.value.to_string())
+    }
+
     fn notes(&self) -> Vec<String> {
-        let Rest { counters, lost_metadata, remarks, explanation } = &self.rest;
+        let Rest { counters, lost_metadata, remarks, explanation, unlisted } = &self.rest;
         // Captures taken on a sender have packets whose checksums its hardware was to compute.
         let partial = counters.refused.of(Refusal::PartialChecksum);
         let partial = (partial > 0).then(|| {
@@ -206,14 +226,15 @@ impl linecard_report::Outcome for CoalesceOutcome {
         });
         let first = [partial, remarks.truncated(), lost_metadata].into_iter().flatten();
         let left_out = explanation.as_ref().and_then(Explanation::note);
-        first.chain(remarks.notes()).chain(left_out).collect()
+        first.chain(remarks.notes()).chain(left_out).chain(unlisted.clone()).collect()
     }
 }
 
-/// Reports progress, and collects what happens to one flow.
+/// Reports progress, and collects what happens to one flow, and to each.
 struct Follow<'a> {
     progress: &'a Progress,
     explanation: Option<Explanation>,
+    flows: Option<Flows>,
 }
 
 impl Observer for Follow<'_> {
@@ -225,11 +246,17 @@ impl Observer for Follow<'_> {
         if let Some(explanation) = &mut self.explanation {
             explanation.arrives(number, packet);
         }
+        if let Some(flows) = &mut self.flows {
+            flows.arrives(packet);
+        }
     }
 
     fn decided(&mut self, number: u64, verdict: Verdict) {
         if let Some(explanation) = &mut self.explanation {
             explanation.decided(number, verdict);
+        }
+        if let Some(flows) = &mut self.flows {
+            flows.decided(verdict);
         }
     }
 

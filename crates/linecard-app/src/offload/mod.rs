@@ -2,8 +2,10 @@
 
 pub mod coalesce;
 mod explain;
+mod flows;
 mod parts;
 pub mod segment;
 
 pub use explain::Line;
+pub use flows::{Flow, FlowPackets};
 pub use parts::{Checksum, Classes, Merging, draw_merging};

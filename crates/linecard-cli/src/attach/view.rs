@@ -115,7 +115,7 @@ fn totals(rates: &Rates, elapsed: Duration) -> Vec<String> {
 fn reasons(rates: &Rates) -> Vec<String> {
     let named = |title: &str, list: String| format!("{title:<9}{list}");
     let mut lines = Vec::new();
-    for (title, reasons) in [("let go", &rates.flushed), ("apart", &rates.refused)] {
+    for (title, reasons) in [("flushed", &rates.flushed), ("apart", &rates.refused)] {
         if !reasons.0.is_empty() {
             lines.push(named(title, list(reasons, "").join(", ")));
         }
@@ -238,7 +238,7 @@ near         14,880,952    999 Gbit/s                7   3.70 kbit/s
 far                   0       0 bit/s                0       0 bit/s
 delay    near 15.00 µs (half), 1.20 ms (99 %), far 0 ns (half), 0 ns (99 %)
 merged   44.25 packets into one, held 120 µs (half), 1.10 ms (99 %), 12,345 now
-let go   size 10,000, end-flag 20
+flushed  size 10,000, end-flag 20
 apart    a 5, b 4, c 3, d 2
 lost     near ring_full 4,200, rings 7
 worker       in/s      out/s         rate merged held 50% held 99%   held   lost

@@ -9,27 +9,33 @@ use linecard_tun::{Counters, Drops};
 #[test]
 fn metrics_are_those_that_a_scraper_gets() {
     // Every metric, of an attachment with one worker behind a ring.
-    let sample = metrics::text(&AttachStats {
+    let ports = metrics::Ports { near: "xdp:eth0".into(), far: "tap:lc0".into() };
+    let account = AttachStats {
         near: vec![Counters::default()],
         far: vec![Counters::default()],
         ingress: vec![MergeStats::default()],
         egress: vec![MergeStats::default()],
         spread: SpreadCounters { packets: vec![0], dropped: vec![0] },
         ..AttachStats::default()
-    });
+    };
+    let sample = metrics::text(&account, &ports);
     let mut rows = Vec::new();
     for line in sample.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
         let (name, what) = line.split_once(' ').expect("name and help");
         let kind = described(&sample, "TYPE", name).expect("each has a type");
         // As samples are called.
-        let shown = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
+        let shown = match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
         let what = what.trim_end_matches('.').to_owned();
         rows.push(vec![code(&shown), kind.to_owned(), labels(&sample, name), what]);
     }
     assert!(rows.len() > 15, "{sample}");
     let mut text = "What `linecard attach … --metrics ADDRESS:PORT` answers, as OpenMetrics text. \
                     [Two ports joined](../howto/attach.md#metrics) has who may ask and how. `port` is `near` or \
-                    `far`, `way` is `inward` (to the far port) or `outward`. Histograms have `_bucket`, `_sum` and \
+                    `far`, `direction` is `ingress` (to the far port) or `egress`. Histograms have `_bucket`, `_sum` and \
                     `_count`; times are in seconds.\n\n"
         .to_owned();
     text += &table(&["metric", "type", "labels", "meaning"], rows);

@@ -95,7 +95,7 @@ fn packets_of_another_link_type_are_counted_as_such() {
                 ended.account
             );
             assert_eq!(
-                count(&ended.account, "check", "unaccounted_inward"),
+                count(&ended.account, "check", "unaccounted_ingress"),
                 0,
                 "{:#}",
                 ended.account

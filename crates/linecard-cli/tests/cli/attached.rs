@@ -65,7 +65,7 @@ fn a_capture_goes_through_and_is_complete() {
         let (came, went) = (count("near", "received"), count("far", "transmitted"));
         assert!(went > 0 && went * 4 < came * 3, "{deployment}: {came} became {went}");
         assert_eq!(came - count("merging", "merged"), went);
-        for way in ["unaccounted_inward", "unaccounted_outward"] {
+        for way in ["unaccounted_ingress", "unaccounted_egress"] {
             assert_eq!(account["check"][way], 0, "{deployment}: {account}");
         }
         // Merged packets are segmented again into the original number.
@@ -246,7 +246,7 @@ fn metrics_are_served_whatever_else_is_asked() {
     let intervals: u64 = text.lines().last().unwrap().parse().unwrap();
     assert!(intervals > 0);
     let account = account(&String::from_utf8(folder.read("out")).unwrap());
-    assert_eq!(account["check"]["unaccounted_inward"], 0);
+    assert_eq!(account["check"]["unaccounted_ingress"], 0);
     let stderr = String::from_utf8(folder.read("err")).unwrap();
     assert!(stderr.contains("runs as user 65534"), "{stderr}");
 }

@@ -269,6 +269,28 @@ fn one_flow_is_explained_packet_by_packet() {
     assert!(lines[0].contains(rows[0]["value"].as_str().unwrap()));
 }
 
+#[test]
+fn the_largest_flows_are_listed_with_the_reason_why_they_do_not_merge() {
+    let folder = Folder::with_capture("tcp4-bulk.pcap");
+    let arguments = ["coalesce", "in.pcap", "out.pcapng", "--flows", "2", "--json"];
+    let json: Json = serde_json::from_str(&folder.succeeds(&arguments)).unwrap();
+    let flows = json["flows"].as_array().unwrap();
+    assert_eq!(flows.len(), 2, "{json}");
+    let data = flows.iter().find(|flow| flow["label"] == format!("tcp {FLOW}")).unwrap();
+    assert_eq!(data["value"]["packets"], 46);
+    assert!(data["value"]["merged"].as_u64().unwrap() > 30, "{data}");
+    // Acknowledgments have nothing to merge.
+    let back = flows.iter().find(|flow| *flow != data).unwrap();
+    assert_eq!(
+        (&back["value"]["merged"], &back["value"]["reason"]),
+        (&0.into(), &"no-payload".into())
+    );
+    assert_eq!(back["value"]["refused"], back["value"]["packets"]);
+    let text = folder.succeeds(&arguments[..5]);
+    assert!(text.contains(FLOW) && text.contains("did not merge: no-payload"), "{text}");
+    assert!(!folder.succeeds(&arguments[..3]).contains(FLOW));
+}
+
 /// As with all wrong arguments, nothing is written.
 #[test]
 fn an_unknown_flow_names_the_largest_ones() {

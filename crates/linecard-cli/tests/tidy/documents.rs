@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::Finding;
 
-/// What a newcomer reads first stays short.
+/// Limits of the documents that a newcomer reads first.
 const MAX_ARCHITECTURE_BYTES: usize = 8 * 1024;
 const MAX_README_LINES: usize = 120;
 

@@ -16,6 +16,7 @@ mod sizes;
 mod source;
 mod unsafe_code;
 mod versions;
+mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ struct Finding {
     file: String,
     /// 1-based; 0 when the rule is about the file as a whole.
     line: usize,
-    /// What is wrong, the limit, and what to do.
+    /// The error, the limit, and the remedy.
     what: String,
 }
 
@@ -87,6 +88,11 @@ fn nothing_banned_is_called() {
 #[test]
 fn types_are_named_for_what_they_are() {
     expect_none(&names::check(&Tree::read(&root())));
+}
+
+#[test]
+fn text_is_plain_english() {
+    expect_none(&words::check(&root(), &Tree::read(&root())));
 }
 
 /// Promise (Repository): Unsafe code stands only in the files that the tidy test lists, each block

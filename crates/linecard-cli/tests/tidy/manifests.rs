@@ -48,7 +48,7 @@ const OPTIONAL: [(&str, &str); 3] =
 /// A dependency of tests only.
 pub(crate) const TESTKIT: &str = "linecard-testkit";
 
-/// What the command uses: all that is not a face.
+/// Crates that the command uses: all except the faces.
 const ENGINES: [&str; 11] = [
     "linecard",
     "linecard-app",
@@ -164,7 +164,7 @@ fn unused<T>(document: &str, users: &BTreeMap<String, T>) -> Vec<Finding> {
     let table = document.lines().enumerate().take_while(|(_, line)| !line.starts_with("## "));
     let rows = table.filter_map(|(index, line)| {
         let names = line.strip_prefix("| ")?.split('|').next()?.trim();
-        // What is no crate of Rust says so in brackets.
+        // Entries that are not Rust crates have brackets.
         (names != "crate" && !names.contains('(')).then_some((index + 1, names))
     });
     let names = rows.flat_map(|(line, names)| names.split(", ").map(move |name| (line, name)));

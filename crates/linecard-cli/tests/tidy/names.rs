@@ -30,7 +30,7 @@ const NAMES: [(&str, &str); 22] = [
     ("Cut", "segment"),
 ];
 
-/// What can follow `pub` and name a type.
+/// Keywords that can follow `pub` and name a type.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
 /// Visible types (`pub`, `pub(crate)` and the like) with one of those names.

@@ -44,10 +44,10 @@ struct Promise {
 /// How a kind of file writes comments and tests.
 struct Language {
     comment: &'static str,
-    /// What stands before the name of a test, and what ends it.
+    /// Text before the name of a test, and the character that ends it.
     test: &'static str,
     end: char,
-    /// What has to stand between comment and test.
+    /// Attributes between comment and test.
     mark: Option<&'static str>,
 }
 

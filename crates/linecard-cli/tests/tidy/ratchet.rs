@@ -28,7 +28,7 @@ pub(crate) fn parse(text: &str) -> Vec<Exception> {
     .collect()
 }
 
-/// What was measured.
+/// The measurement.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// As in [`Exception::subject`].
@@ -38,7 +38,7 @@ pub(crate) struct Measured {
     /// Where, for the message.
     pub(crate) file: String,
     pub(crate) at: usize,
-    /// What to do when it is too long.
+    /// The remedy when it is too long.
     pub(crate) advice: &'static str,
 }
 

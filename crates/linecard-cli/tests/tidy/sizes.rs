@@ -8,7 +8,7 @@ use crate::source::{Source, Tree, code_lines, end_of_item, find_word, is_word};
 
 /// A file that needs more than two screens of outline holds two subjects.
 const FILE_LIMIT: usize = 600;
-/// What still fits one screen.
+/// Size that fits one screen.
 const FUNCTION_LIMIT: usize = 70;
 /// A pure crate can be read in a week, or it is split.
 const PURE_CRATE_LIMIT: usize = 15_000;

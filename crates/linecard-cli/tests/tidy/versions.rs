@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::Finding;
 use crate::manifests::{TESTKIT, keys};
 
-/// What says a version, or must not.
+/// Files that name a version, or must not.
 #[derive(Debug, Clone)]
 pub(crate) struct Texts {
     /// `Cargo.toml` at the root.

@@ -7,6 +7,7 @@ use linecard::stats::Histogram;
 use linecard::time::Instant;
 use linecard_tun::Counters;
 use std::os::fd::BorrowedFd;
+use std::time::Instant as Clock;
 
 /// A port that records the delay of each packet that it transmits: from its reception by the other
 /// port until it is given to the kernel, or of a merged packet, from the reception of its first one.
@@ -14,11 +15,41 @@ use std::os::fd::BorrowedFd;
 pub(super) struct Delayed<P> {
     inner: P,
     delay_ns: Histogram,
+    clock: TurnClock,
+}
+
+/// Tells the time within a turn, all of which has the time at which it began. The caller's clock and this
+/// one differ by what they differ at the begin of a turn: the least difference that was seen.
+struct TurnClock {
+    begun: Clock,
+    ahead_ns: i64,
+}
+
+impl TurnClock {
+    fn new() -> Self {
+        Self { begun: Clock::now(), ahead_ns: i64::MAX }
+    }
+
+    /// Since it was made. Clocks of this kind stay far below the limit of 63 bits.
+    fn elapsed_ns(&self) -> i64 {
+        linecard::time::ns(self.begun.elapsed()) as i64
+    }
+
+    /// To be called early in a turn, which began at `now`.
+    fn turn_began(&mut self, now: Instant) {
+        self.ahead_ns = self.ahead_ns.min(self.elapsed_ns() - now.as_ns() as i64);
+    }
+
+    /// The time by the caller's clock, not before the begin of the turn.
+    fn now(&self, turn: Instant) -> Instant {
+        let now = u64::try_from(self.elapsed_ns().saturating_sub(self.ahead_ns)).unwrap_or(0);
+        Instant::from_ns(now).max(turn)
+    }
 }
 
 impl<P> Delayed<P> {
     pub(super) fn new(inner: P) -> Self {
-        Self { inner, delay_ns: Histogram::default() }
+        Self { inner, delay_ns: Histogram::default(), clock: TurnClock::new() }
     }
 
     pub(super) fn delay_ns(&self) -> &Histogram {
@@ -28,6 +59,7 @@ impl<P> Delayed<P> {
 
 impl<B, P: Port<B>> Port<B> for Delayed<P> {
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
+        self.clock.turn_began(now);
         self.inner.receive(batch, now)
     }
 
@@ -40,6 +72,10 @@ impl<B, P: Port<B>> Port<B> for Delayed<P> {
         self.inner.transmit(batch, now);
         // The others stay in the batch, behind those that left.
         let left = before.saturating_sub(batch.len());
+        if left == 0 {
+            return;
+        }
+        let now = self.clock.now(now);
         for time in received.iter().take(left) {
             self.delay_ns.record(now.ns_since(*time));
         }
@@ -47,6 +83,10 @@ impl<B, P: Port<B>> Port<B> for Delayed<P> {
 }
 
 impl<B, P: LivePort<B>> LivePort<B> for Delayed<P> {
+    fn is_crowded(&self) -> bool {
+        self.inner.is_crowded()
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }
@@ -68,6 +108,7 @@ impl<B, P: LivePort<B>> LivePort<B> for Delayed<P> {
 mod tests {
     use super::*;
     use linecard::packet::{Meta, Packet};
+    use std::time::Duration;
 
     /// Takes so many packets at a time.
     struct Slow(usize);
@@ -97,5 +138,36 @@ mod tests {
         assert_eq!((port.delay_ns().count(), port.delay_ns().max()), (3, 1_000));
         port.transmit(&mut batch, Instant::from_ns(9_000));
         assert_eq!(port.delay_ns().count(), 3, "nothing was left");
+    }
+
+    /// Takes everything, in its time.
+    struct Busy(Duration);
+
+    impl Port<Vec<u8>> for Busy {
+        fn receive(&mut self, _: &mut Batch<Vec<u8>>, _: Instant) -> PortState {
+            PortState::Open
+        }
+
+        fn transmit(&mut self, batch: &mut Batch<Vec<u8>>, _: Instant) {
+            let begun = Clock::now();
+            while begun.elapsed() < self.0 {
+                std::hint::spin_loop();
+            }
+            batch.drain().for_each(drop);
+        }
+    }
+
+    /// A turn has one time, at which it received, too.
+    #[test]
+    fn the_time_that_a_turn_takes_counts() {
+        let time = Duration::from_millis(2);
+        let mut port = Delayed::new(Busy(time));
+        let (now, mut batch) = (Instant::from_ns(77), Batch::new());
+        port.receive(&mut batch, now);
+        let meta = Meta { timestamp: now, ..Meta::default() };
+        let packet = Packet::new(vec![0; 60], LinkType::Ethernet, meta);
+        assert!(batch.push(packet).is_ok());
+        port.transmit(&mut batch, now);
+        assert!(port.delay_ns().max() >= linecard::time::ns(time), "{}", port.delay_ns().max());
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), AttachError> 
     let take_over = [plan.removed(near), plan.added(far)].concat();
     // If that fails, what is there is dropped, and gives everything back.
     batch(&take_over).map_err(failed)?;
-    let Plan { addresses, routes } = &plan;
+    let Plan { addresses, routes, .. } = &plan;
     let list: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let said = match list.as_slice() {
         [] => format!("{near} has no address to move to {far}"),
@@ -89,6 +89,8 @@ fn check_name(name: &str) -> Result<(), String> {
 struct Plan {
     /// As `192.0.2.7/24`.
     addresses: Vec<String>,
+    /// Those of them whose network somebody else routes: `noprefixroute`.
+    without_route: Vec<String>,
     /// Protocol family, and the route as `ip` prints it.
     routes: Vec<(&'static str, String)>,
 }
@@ -97,16 +99,21 @@ impl Plan {
     fn of(interface: &str) -> Result<Self, String> {
         let all = addresses(interface).map_err(|error| error.to_string())?;
         let kept = all.into_iter().filter(|(address, _)| !is_link_local(address));
-        let addresses = kept.map(|(address, bits)| format!("{address}/{bits}")).collect();
+        let addresses: Vec<String> =
+            kept.map(|(address, bits)| format!("{address}/{bits}")).collect();
+        let flags = ip(&["-o", "address", "show", "dev", interface], "")?;
+        let without_route: Vec<String> =
+            without_route(&flags).filter(|address| addresses.contains(address)).collect();
         let mut routes = Vec::new();
         for family in ["-4", "-6"] {
             check_shared(&ip(&[family, "route", "show"], "")?, interface)?;
             let text = ip(&[family, "route", "show", "dev", interface], "")?;
-            routes.extend(own_routes(&text).map(|route| (family, route)));
+            routes
+                .extend(own_routes(&text, !without_route.is_empty()).map(|route| (family, route)));
         }
         // A router has to be reachable before there is a way through it.
         routes.sort_by_key(|(_, route)| route.contains(" via "));
-        Ok(Self { addresses, routes })
+        Ok(Self { addresses, without_route, routes })
     }
 
     /// Commands that remove the addresses, and the routes with them. The first address of a network
@@ -118,9 +125,10 @@ impl Plan {
 
     fn added(&self, device: &str) -> String {
         // Neighbours know the address already: nobody needs to be asked for a double.
-        let addresses = self.addresses.iter().map(|address| match address.contains(':') {
-            true => format!("address replace {address} dev {device} nodad\n"),
-            false => format!("address replace {address} brd + dev {device}\n"),
+        let addresses = self.addresses.iter().map(|address| {
+            let how = if address.contains(':') { "nodad" } else { "brd +" };
+            let route = if self.without_route.contains(address) { " noprefixroute" } else { "" };
+            format!("address replace {address} {how}{route} dev {device}\n")
         });
         let routes = self.routes.iter();
         // A batch has no options: the destination says which protocol it is.
@@ -151,12 +159,28 @@ fn check_shared(text: &str, interface: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The routes that somebody has set: those of the addresses come and go with them.
-fn own_routes(text: &str) -> impl Iterator<Item = String> {
+/// Addresses whose networks the kernel is not to route, as a network manager sets them.
+fn without_route(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.filter_map(|words| {
+        let at = words.iter().position(|word| matches!(*word, "inet" | "inet6"))?;
+        let address = words.get(at + 1)?;
+        words.contains(&"noprefixroute").then(|| (*address).to_owned())
+    })
+}
+
+/// The routes that somebody has set: those of the addresses come and go with them. A network manager that
+/// has its own sets them as the kernel would (`sets_prefixes`); where the kernel has set one, too, that
+/// makes no difference.
+fn own_routes(text: &str, sets_prefixes: bool) -> impl Iterator<Item = String> {
     /// What `ip` prints, and does not take.
     const STATES: [&str; 7] =
         ["linkdown", "dead", "offload", "offload_failed", "rt_offload", "trap", "rt_trap"];
-    let own = text.lines().filter(|line| !format!("{line} ").contains(" proto kernel "));
+    let is_own = move |line: &&str| match format!("{line} ").contains(" proto kernel ") {
+        true => sets_prefixes && !line.starts_with("fe80::"),
+        false => true,
+    };
+    let own = text.lines().filter(is_own);
     own.map(|line| {
         let mut words = line.split_whitespace();
         let mut route = Vec::new();
@@ -227,7 +251,7 @@ mod tests {
                     192.0.2.0/24 proto kernel scope link src 192.0.2.7 \n\
                     10.0.0.0/8 via 192.0.2.2 \n\
                     default via fe80::1 proto ra metric 1024 expires 1799sec pref medium\n";
-        let routes: Vec<String> = own_routes(text).collect();
+        let routes: Vec<String> = own_routes(text, false).collect();
         assert_eq!(
             routes,
             [
@@ -238,18 +262,43 @@ mod tests {
         );
         let plan = Plan {
             addresses: vec!["192.0.2.7/24".into(), "2001:db8::7/64".into()],
+            without_route: Vec::new(),
             routes: vec![("-4", routes[1].clone()), ("-6", "default via 2001:db8::1".into())],
         };
         assert_eq!(
             plan.added("lc0"),
             "address replace 192.0.2.7/24 brd + dev lc0\n\
-             address replace 2001:db8::7/64 dev lc0 nodad\n\
+             address replace 2001:db8::7/64 nodad dev lc0\n\
              route replace 10.0.0.0/8 via 192.0.2.2 dev lc0\n\
              route replace ::/0 via 2001:db8::1 dev lc0\n"
         );
         assert_eq!(
             plan.removed("eth0"),
             "address del 2001:db8::7/64 dev eth0\naddress del 192.0.2.7/24 dev eth0\n"
+        );
+    }
+
+    #[test]
+    fn networks_that_a_manager_routes_stay_so() {
+        let text = "2: eth0    inet 192.0.2.7/24 brd 192.0.2.255 scope global dynamic noprefixroute \
+                    eth0\\       valid_lft 100sec preferred_lft 100sec\n\
+                    2: eth0    inet 192.0.2.8/24 scope global secondary eth0\\  valid_lft forever\n\
+                    2: eth0    inet6 fe80::1/64 scope link noprefixroute \\  valid_lft forever\n";
+        let without_route: Vec<String> = without_route(text).collect();
+        assert_eq!(without_route, ["192.0.2.7/24", "fe80::1/64"]);
+        let addresses = vec!["192.0.2.7/24".into(), "192.0.2.8/24".into()];
+        let routes = "192.0.2.0/24 proto kernel scope link src 192.0.2.7 metric 100 \n\
+                      fe80::/64 proto kernel metric 1024 pref medium\n";
+        let own: Vec<String> = own_routes(routes, true).collect();
+        assert_eq!(own, ["192.0.2.0/24 proto kernel scope link src 192.0.2.7 metric 100"]);
+        assert_eq!(own_routes(routes, false).count(), 0);
+        let routes = own.into_iter().map(|route| ("-4", route)).collect();
+        let plan = Plan { addresses, without_route, routes };
+        assert_eq!(
+            plan.added("lc0"),
+            "address replace 192.0.2.7/24 brd + noprefixroute dev lc0\n\
+             address replace 192.0.2.8/24 brd + dev lc0\n\
+             route replace 192.0.2.0/24 proto kernel scope link src 192.0.2.7 metric 100 dev lc0\n"
         );
     }
 

@@ -316,6 +316,10 @@ impl<B, T: Clone, P: Port<B>> Port<B> for Watched<T, P> {
 }
 
 impl<B, T: Clone, P: LivePort<B>> LivePort<B> for Watched<T, P> {
+    fn is_crowded(&self) -> bool {
+        self.inner.is_crowded()
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }

@@ -132,7 +132,9 @@ pub fn inline<B: 'static>(
             let (near, far) = (shared_port(join.near(worker)?), shared_port(join.far(worker)?));
             let ways = TaskSet::new(stopper, batch)
                 .add_live(&near, join.ingress(worker), Rc::clone(&far))
-                .add_live(&far, join.egress(worker), near);
+                .with_backpressure(&near, |set, near| {
+                    set.add_live(&far, join.egress(worker), near)
+                });
             join.ready().then_some(ways)
         };
         let thread = config.thread(worker, format!("worker {worker}"), true);
@@ -160,7 +162,7 @@ pub fn shared<B: AsRef<[u8]> + Send + 'static>(
         let ways = TaskSet::new(stopper, batch)
             .add_live(&near, Box::new(Forward::default()), join.spread(spread))
             .add_fed(join.gather(gather), Forward::default(), Rc::clone(&far))
-            .add_live(&far, join.egress(0), near);
+            .with_backpressure(&near, |set, near| set.add_live(&far, join.egress(0), near));
         join.ready().then_some(ways)
     };
     let thread = config.thread(config.workers().len(), "ports".into(), true);
@@ -188,7 +190,7 @@ pub fn dedicated<B: AsRef<[u8]> + Send + 'static>(
         let near = shared_port(near_join.near(0)?);
         let ways = TaskSet::new(near_stop, batch)
             .add_live(&near, Box::new(Forward::default()), near_join.spread(spread))
-            .add_fed(from_far, Forward::default(), near);
+            .with_backpressure(&near, |set, near| set.add_fed(from_far, Forward::default(), near));
         near_join.ready().then_some(ways)
     };
     let far = move || {

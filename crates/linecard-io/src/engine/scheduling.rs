@@ -25,7 +25,8 @@ pub enum Scheduling {
     Realtime,
     /// Real-time while a thread is busy (all the time, if the kernel lends no priority by futexes,
     /// `FUTEX_LOCK_PI`), if that is permitted, threads sleep while they have nothing to do, and there
-    /// are fewer of them than cores; otherwise normal. The kernel wakes an ordinary thread where its
+    /// are fewer of them than cores; otherwise normal. A process that was started in another
+    /// class (`chrt`, `CPUSchedulingPolicy=` of systemd) keeps it. The kernel wakes an ordinary thread where its
     /// packet has arrived, and a real-time one on the core where it ran before: that is why a thread
     /// that only passes single packets is an ordinary one.
     Automatic,
@@ -85,6 +86,7 @@ impl Scheduling {
     pub(super) fn enter(self) -> io::Result<Class> {
         let class = match self {
             Self::Normal => Class::Ordinary,
+            Self::Automatic if is_chosen() => Class::Ordinary,
             Self::Realtime => self.set().map(|()| Class::Realtime)?,
             Self::Automatic if Self::Realtime.set().is_err() => Class::Refused,
             Self::Automatic if boost::is_possible() => Class::WhileBusy,
@@ -101,6 +103,12 @@ impl Scheduling {
             Self::Realtime => schedule::Scheduling::fifo(PRIORITY).set(),
         }
     }
+}
+
+/// Whether somebody has chosen the class of the calling thread.
+fn is_chosen() -> bool {
+    let current = schedule::Scheduling::current();
+    current.is_ok_and(|current| current != schedule::Scheduling::ORDINARY)
 }
 
 /// How long a thread has run, and how long it has waited for a core.
@@ -178,6 +186,17 @@ mod tests {
         assert!(!of("910 100 7").is_waiting() && !of("0 0 0").is_waiting());
         assert_eq!(of("1 2 3").plus(of("4 5 6")), of("5 7 9"));
         assert_eq!([of("a b"), of("-1 2")], [ThreadTime::default(); 2]);
+    }
+
+    #[test]
+    fn a_class_that_somebody_has_chosen_stays() {
+        let thread = thread::spawn(move || {
+            schedule::Scheduling { policy: libc::SCHED_BATCH, priority: 0 }.set()?;
+            let said = Scheduling::Automatic.enter()?;
+            Ok::<_, io::Error>((said, schedule::Scheduling::current()?.policy))
+        });
+        let entered = thread.join().expect("no panic").expect("less is always permitted");
+        assert_eq!(entered, (Class::Ordinary, libc::SCHED_BATCH));
     }
 
     #[test]

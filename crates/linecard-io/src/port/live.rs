@@ -48,6 +48,12 @@ pub trait LivePort<B>: Port<B> {
         None
     }
 
+    /// Whether a quarter of the places for received packets is taken, if the port knows that. Sending
+    /// then may bring more than there is room for: the peer answers acknowledgments with data.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
     /// When packets are due, if the port knows that itself: receiving is attempted then, whatever
     /// its descriptor reports. A time in the past has no meaning.
     fn next_due(&self) -> Option<Instant> {
@@ -70,6 +76,10 @@ impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
+    fn is_crowded(&self) -> bool {
+        Self::is_crowded(self)
+    }
+
     fn link(&self) -> Option<LinkType> {
         Some(Self::link(self))
     }
@@ -104,6 +114,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for CaptureSink {
 }
 
 impl<B, P: LivePort<B> + ?Sized> LivePort<B> for Box<P> {
+    fn is_crowded(&self) -> bool {
+        (**self).is_crowded()
+    }
+
     fn link(&self) -> Option<LinkType> {
         (**self).link()
     }

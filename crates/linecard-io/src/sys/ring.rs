@@ -94,6 +94,12 @@ impl Ring {
         Some(Frame::read(slot, status))
     }
 
+    /// Whether a quarter of the slots have frames: the kernel fills them in order.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let at = (self.at + self.len / 4 / self.slot_len * self.slot_len) % self.len;
+        self.status_at(at).load(Ordering::Relaxed) & libc::TP_STATUS_USER != 0
+    }
+
     /// Gives the slot of the next frame back to the kernel.
     pub(crate) fn release(&mut self) {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -104,16 +110,24 @@ impl Ring {
     }
 
     fn slot(&self) -> NonNull<u8> {
-        // SAFETY: `at` is a multiple of the slot's length, as is the ring's, and below the latter:
-        // the slot lies inside the mapping.
-        unsafe { self.base.add(self.at) }
+        self.slot_at(self.at)
+    }
+
+    /// The slot there: a multiple of the slot's length, below that of the ring.
+    fn slot_at(&self, at: usize) -> NonNull<u8> {
+        // SAFETY: the ring's length is a multiple of the slot's, too: the slot lies inside the mapping.
+        unsafe { self.base.add(at) }
     }
 
     fn status(&self) -> &AtomicU32 {
+        self.status_at(self.at)
+    }
+
+    fn status_at(&self, at: usize) -> &AtomicU32 {
         // SAFETY: the mapping begins on a page, and slots at multiples of their length, a power of two
         // of at least `SHORTEST` bytes: the status is inside and aligned. The kernel and we read and
         // write it as a whole only.
-        unsafe { AtomicU32::from_ptr(self.slot().add(field::STATUS).as_ptr().cast()) }
+        unsafe { AtomicU32::from_ptr(self.slot_at(at).add(field::STATUS).as_ptr().cast()) }
     }
 }
 

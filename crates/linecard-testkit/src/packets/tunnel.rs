@@ -166,7 +166,7 @@ fn gre(
 }
 
 /// A tunnel of each kind with its usual headers, by name. `index` counts packets: identifications
-/// go on with it.
+/// continue with it.
 pub fn each_kind(index: usize) -> Vec<(&'static str, Vec<Wrap>)> {
     let v4 = || Wrap::Ip(Ip { id: 7 + index as u16, ..Ip::default() });
     let v6 = || Wrap::Ip(Ip { v6: true, ..Ip::default() });

@@ -96,7 +96,7 @@ pub struct Received {
 ///
 /// # Errors
 ///
-/// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
+/// [`ReceiveError`]: complete chunks are kept, and the sender can resume.
 pub fn receive(
     options: &ReceiveOptions,
     listener: &TcpListener,
@@ -115,7 +115,7 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError`]: what is whole stays, and the sender can go on with it.
+    /// [`ReceiveError`]: complete chunks are kept, and the sender can resume.
     pub fn receive(
         &self,
         observer: &mut dyn FnMut(&ReceiveProgress),

@@ -131,6 +131,12 @@ impl<S: Buffers> PacketSocket<S> {
         self.virtio.is_some()
     }
 
+    /// Whether a quarter of the ring is taken; false without a ring.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.ring.as_ref().is_some_and(Ring::is_crowded)
+    }
+
     /// The counters so far; queries the kernel's drop counters.
     pub fn counters(&mut self) -> Counters {
         if let Ok(drops) = self.socket.drops() {

@@ -5,6 +5,7 @@ use super::config::Config;
 use super::counters::{Counters, KernelCounters};
 use super::error::XdpError;
 use super::program::{Attachment, MAX_QUEUES, Mode};
+use super::receive::REFILL;
 use super::settle::settle;
 use super::socket::{Binding, Socket, Unbound};
 use super::sys;
@@ -91,6 +92,8 @@ pub struct XdpPort {
     idle_calls: u32,
     looked: Instant,
     pub(super) ended: bool,
+    /// Slots of the RX ring.
+    rx_slots: u32,
 }
 
 impl XdpPort {
@@ -152,8 +155,10 @@ impl XdpPort {
             idle_calls: 0,
             looked: Instant::ZERO,
             ended: false,
+            rx_slots: config.rx_slots,
         };
-        port.refill();
+        // All of the ring: the first burst may be as long.
+        (0..config.rx_slots.div_ceil(REFILL)).for_each(|_| port.refill());
         // Packets can arrive from now on: there are frames for them.
         attachment.redirect(queue, port.socket.as_fd())?;
         Ok(port)
@@ -289,6 +294,10 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> Port<B> for XdpPort {
 }
 
 impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
+    fn is_crowded(&self) -> bool {
+        self.socket.rx.waiting() >= self.rx_slots / 4
+    }
+
     fn link(&self) -> Option<LinkType> {
         Some(LinkType::Ethernet)
     }

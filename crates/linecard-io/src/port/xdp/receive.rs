@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The most frames of one packet: what the kernel can hold together (`MAX_SKB_FRAGS` and one).
 pub const MAX_PARTS: usize = 18;
 
+/// The most frames that are given to the kernel at a time, as many as a batch takes from it.
+pub(super) const REFILL: u32 = 64;
+
 impl XdpPort {
     /// Moves received packets into the batch, as long as there is room; returns whether any
     /// arrived.
@@ -79,7 +82,7 @@ impl XdpPort {
 
     /// Gives the kernel as many free frames to receive into as it accepts.
     pub(super) fn refill(&mut self) {
-        let room = self.socket.fill.room(self.umem.free().min(64) as u32);
+        let room = self.socket.fill.room(self.umem.free().min(REFILL as usize) as u32);
         let mut given = 0;
         while given < room {
             let Some(address) = self.umem.take_to_fill() else { break };

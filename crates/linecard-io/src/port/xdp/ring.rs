@@ -195,6 +195,11 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
+    /// Entries that are shown and not taken, as the other side says.
+    pub(super) fn waiting(&self) -> u32 {
+        self.ring.producer().load(Ordering::Relaxed).wrapping_sub(self.next)
+    }
+
     /// Gives the slots of what was taken back.
     pub(super) fn release(&self) {
         self.ring.consumer().store(self.next, Ordering::Release);
@@ -216,6 +221,19 @@ mod tests {
         both.consumer().store(start, Ordering::Relaxed);
         let producer = Producer::new(&mapping, &OFFSETS, SLOTS).expect("it fits");
         (producer, Consumer::new(&mapping, &OFFSETS, SLOTS).expect("it fits"))
+    }
+
+    #[test]
+    fn what_waits_is_counted_also_where_indices_wrap() {
+        for start in [0, u32::MAX - 1] {
+            let (mut producer, mut consumer) = ring(start);
+            assert_eq!(consumer.waiting(), 0);
+            (0..5).for_each(|value| assert!(producer.push(value)));
+            assert_eq!(consumer.waiting(), 0, "not shown yet");
+            producer.submit();
+            assert_eq!(consumer.pop(), Some(0));
+            assert_eq!(consumer.waiting(), 4);
+        }
     }
 
     #[test]
