@@ -100,7 +100,7 @@ struct Rest {
     lost_metadata: u64,
     remarks: Remarks,
     explanation: Option<Explanation>,
-    /// What to say of flows that are not listed.
+    /// The note on flows that are not listed.
     unlisted: Option<String>,
 }
 

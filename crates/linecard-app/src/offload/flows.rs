@@ -16,7 +16,7 @@ const MAX_FLOWS: usize = 65_536;
 /// A flow, one direction of a connection.
 pub type Flow = Item<FlowPackets>;
 
-/// What became of the packets of a flow.
+/// The packets of a flow, by result.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FlowPackets {
     /// packets
@@ -76,7 +76,7 @@ impl Flows {
         counts.bytes += packet.payload_len() as u64;
     }
 
-    /// What became of it.
+    /// The result for that packet.
     pub(super) fn decided(&mut self, verdict: Verdict) {
         let counts = self.current.take().and_then(|flow| self.counted.get_mut(&flow));
         let Some(counts) = counts else { return };
