@@ -107,7 +107,7 @@ impl<T> Exclusive<T> {
         if self.busy.swap(true, Ordering::Acquire) {
             return Err(Error::Broken);
         }
-        // SAFETY: whoever finds `busy` false has the value to itself until it says so again.
+        // SAFETY: a thread that finds `busy` false has exclusive access to the value until it clears `busy`.
         let done = work(unsafe { &mut *self.value.get() });
         self.busy.store(false, Ordering::Release);
         done

@@ -1,6 +1,6 @@
 //! include/linecard.h is what the crate says.
 //!
-//! `LINECARD_WRITE=1 cargo test -p linecard-c --test header` writes it anew.
+//! `LINECARD_WRITE=1 cargo test -p linecard-c --test header` rewrites it.
 
 use std::path::Path;
 

@@ -89,7 +89,7 @@ impl Carrier {
             self.longest.0 = self.longest.0.max(packet.bytes().len());
             self.gso += usize::from(packet.meta.gso.is_some());
             if !matches!(way, Way::Whole) && packet.meta.gso.is_some() {
-                // Whoever cuts completes the checksums.
+                // The segmenter completes the checksums.
                 packet.meta.checksum = ChecksumState::Unknown;
             }
         }

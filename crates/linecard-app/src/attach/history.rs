@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Intervals that are kept: when there are more, two neighbours become one.
 const MOST: usize = 1_024;
 
-/// Rates by interval, or by so many of them that all fit.
+/// Rates by interval, or by groups of intervals so that all fit.
 #[derive(Debug, Default)]
 pub(super) struct History {
     intervals: Vec<Interval>,

@@ -250,7 +250,7 @@ pub(super) mod tests {
     use super::*;
     use linecard_io::engine::{GatherCounters, SpreadCounters};
 
-    /// A port that has received and transmitted so many packets of 1,000 bytes, and dropped some.
+    /// A port that has received and transmitted this many packets of 1,000 bytes, and dropped some.
     pub(in super::super) fn port(received: u64, transmitted: u64, ring_full: u64) -> Counters {
         let mut port = Counters::default();
         (port.received, port.received_bytes) = (received, received * 1_000);

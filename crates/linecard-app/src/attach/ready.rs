@@ -1,5 +1,5 @@
-//! Says that packets pass: to whoever reads stderr, to a supervisor that waits at a descriptor, and to a service
-//! manager, which is also told of the end.
+//! Reports that packets pass: on stderr, to a supervisor that waits at a descriptor, and to a service manager, which is
+//! also told of the end.
 
 use super::Observer;
 use crate::{Error, Failure};

@@ -50,7 +50,7 @@ impl Plan {
             return Self { ways, loads: vec![LOADS[0]], rounds: 1, seconds: 1 };
         }
         let ways = Way::all().filter(|way| way.to_string().contains(only)).collect();
-        // `iperf3` takes 0 seconds for ever.
+        // `iperf3` takes 0 seconds as no limit.
         let seconds = number("--seconds").unwrap_or(2).clamp(1, 60);
         let rounds = number("--rounds").unwrap_or(5).clamp(1, 1_000) as usize;
         Self { ways, loads: LOADS.to_vec(), rounds, seconds }

@@ -110,7 +110,7 @@ mod tests {
     use linecard::packet::{Meta, Packet};
     use std::time::Duration;
 
-    /// Takes so many packets at a time.
+    /// Takes this many packets at a time.
     struct Slow(usize);
 
     impl Port<Vec<u8>> for Slow {

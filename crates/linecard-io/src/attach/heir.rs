@@ -1,10 +1,10 @@
 //! Addresses and routes of an interface, moved to the device in its place, and given back.
 //!
-//! `ip` (iproute2) changes them, as an operator would. Whoever has dropped its privileges cannot give
-//! them back, and a process that was killed does nothing at all: so a shell that keeps its privileges
-//! waits for the end of a pipe that this process holds, and then gives everything back. It has the
-//! commands for that from the start, and reads nothing later: batches of `ip` can start programs, and
-//! who takes over a process without privileges is not to do so by its pipe.
+//! `ip` (iproute2) changes them, as an operator would. A process that has dropped its privileges cannot give them back,
+//! and a process that was killed does nothing at all: so a shell that keeps its privileges waits for the end of a pipe
+//! that this process holds, and then gives everything back. It has the commands for that from the start, and reads
+//! nothing later: batches of `ip` can start programs, and who takes over a process without privileges is not to do so
+//! by its pipe.
 
 use super::AttachError;
 use super::settings::{PortSpec, Settings};
@@ -186,7 +186,7 @@ fn own_routes(text: &str, sets_prefixes: bool) -> impl Iterator<Item = String> {
         let mut route = Vec::new();
         while let Some(word) = words.next() {
             if word == "expires" {
-                // Its seconds, of which it prints the unit. Whoever announced it does so again.
+                // Its seconds, of which it prints the unit. The router that announced it does so again.
                 words.next();
             } else if !STATES.contains(&word) {
                 route.push(word);
@@ -200,7 +200,7 @@ fn is_link_local(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// Starts what gives back once this process lets go.
+/// Starts the helper that restores the settings once this process ends.
 fn wait_to(commands: &str) -> io::Result<Moved> {
     let mut shell = command("/bin/sh");
     shell.args(["-c", GIVE_BACK, "sh", commands]).process_group(0);

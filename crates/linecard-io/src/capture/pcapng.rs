@@ -2,7 +2,7 @@
 //!
 //! Framing and the few fixed fields are read here and not by pcap-file's `PcapNgParser`: that
 //! refuses whole files for what does not matter to a packet (a name that is not UTF-8, reserved
-//! bits set, timestamps finer than a nanosecond) and keeps every interface's options for ever.
+//! bits set, timestamps finer than a nanosecond) and keeps every interface's options.
 
 use std::io::Read;
 

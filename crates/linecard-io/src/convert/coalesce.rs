@@ -316,7 +316,7 @@ fn comment_of(packet: &Packet<Numbered>, exit: Option<Exit>) -> String {
         None => "unknown",
     };
     format!(
-        "{COMMENT}{count} packets, #{first} to #{last} of the input, {size} B each; let go: {why}"
+        "{COMMENT}{count} packets, #{first} to #{last} of the input, {size} B each; flushed: {why}"
     )
 }
 

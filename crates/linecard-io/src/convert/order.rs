@@ -30,7 +30,7 @@ enum SlotState {
     Ready(Entry),
 }
 
-/// The place of an entry, the bytes that it keeps in memory, and why a packet was let go.
+/// The place of an entry, the bytes that it keeps in memory, and why a packet was flushed.
 #[derive(Debug)]
 struct Slot {
     place: SlotState,
@@ -85,7 +85,7 @@ impl Order {
         self.set(number, SlotState::Ready(Entry::Block(record)), None);
     }
 
-    /// The next entry of the output, once it is decided, and why a packet was let go.
+    /// The next entry of the output, once it is decided, and why a packet was flushed.
     pub(super) fn pop(&mut self) -> Option<(Entry, Option<Exit>)> {
         while !matches!(self.places.front()?.place, SlotState::Waiting) {
             self.next += 1;

@@ -46,7 +46,7 @@ impl Busy {
         Self { boost, is_realtime, ..Self::default() }
     }
 
-    /// Called after a turn that received so many packets, at this time.
+    /// Called after a turn that received this many packets, at this time.
     #[inline]
     pub(super) fn after(&mut self, received: usize, is_rate_high: bool, now: Instant) {
         let Some(boost) = &mut self.boost else { return };

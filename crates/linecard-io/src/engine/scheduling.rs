@@ -13,7 +13,7 @@ const PRIORITY: u8 = 1;
 ///
 /// An ordinary thread shares its core with all others that want to run, and a hundred connections
 /// have a hundred threads at their ends. While it waits, packets are lost from receive rings. The
-/// kernel's own network stack does not wait: it runs in the context of whoever was interrupted.
+/// kernel's own network stack does not wait: it runs in the context of the interrupted thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheduling {
     /// As other threads of the system.

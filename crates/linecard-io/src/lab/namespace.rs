@@ -99,7 +99,7 @@ impl Namespace {
     /// If there is no such setting or value.
     pub fn set(&self, path: &str, value: &str) -> Result<(), LabError> {
         // /sys shows the network of the process that mounted it, and `ip netns exec` mounts it
-        // anew.
+        // again.
         let mut shell = self.command("sh");
         run(shell.args(["-c", "printf %s \"$1\" > \"$0\"", path, value]), "sh", "dash")
     }

@@ -34,7 +34,7 @@ pub(crate) struct Receiver {
     virtio_len: usize,
 }
 
-// SAFETY: no pointer in the lists is used outside `receive`, which sets all of them anew.
+// SAFETY: no pointer in the lists is used outside `receive`, which sets all of them again.
 unsafe impl Send for Receiver {}
 
 /// What the kernel says of a frame.

@@ -80,7 +80,7 @@ impl PacketFd {
         force.or_else(|_| set_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
     }
 
-    /// Asks for a ring of blocks, so many bytes and so many of them, with slots of `slot_len` bytes; no
+    /// Requests a ring of blocks, given their size and number, with slots of `slot_len` bytes; no
     /// blocks take it away.
     pub(super) fn set_ring(&self, ring: (usize, usize), slot_len: usize) -> io::Result<()> {
         let (block_len, blocks) = ring;

@@ -109,7 +109,8 @@ impl Drop for Shared {
     }
 }
 
-/// A ring buffer of the kernel's own for BPF programs, of so many bytes: a power of two, whole pages.
+/// A ring buffer of the kernel's own for BPF programs, of this many bytes: a power of two, whole
+/// pages.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 //!
 //! What a virtio header cannot describe reaches the kernel in segments (see [`crate::carry`]); both
 //! results are held against each other as far as that can be. A list whose result is not what the
-//! coalescer makes of it is sent anew: a thread may be kept from its processor for longer than the
+//! coalescer makes of it is sent again: a thread may be kept from its processor for longer than the
 //! timer waits. That has to be rare.
 
 use crate::around::skipped;

@@ -1,6 +1,6 @@
 //! docs/design/kernel.md shows the table of differences as it is checked.
 //!
-//! `LINECARD_WRITE=1 cargo test -p linecard-io --test kernel document` writes it anew.
+//! `LINECARD_WRITE=1 cargo test -p linecard-io --test kernel document` rewrites it.
 
 use crate::differences::{DIFFERENCES, Group, IN_TUNNELS, Kind};
 use linecard_testkit::root;

@@ -15,9 +15,9 @@ use std::time::Duration;
 const MTU: &str = "9100";
 /// The far port.
 const TAP: &str = "lctap";
-/// A list is let go so long after its first frame: all flows at one time, as at the end of a poll of
-/// the kernel. All of it arrives in microseconds; the rest is for what else the processor may have
-/// to do.
+/// A list is flushed this long after its first frame: all flows at one time, as at the end of a
+/// poll of the kernel. All of it arrives in microseconds; the rest is for what else the processor
+/// may have to do.
 const HOLD: Duration = Duration::from_millis(10);
 
 /// What receives at the near end.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Frames of one list: the kernel lets everything go after 64 of one poll.
 pub(crate) const MAX_FRAMES: usize = 63;
-/// How often a list is sent anew when the kernel began before all was sent.
+/// How often a list is sent again when the kernel began before all was sent.
 const ATTEMPTS: usize = 50;
 /// All of a list arrives in microseconds, unless the machine is very busy.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -79,7 +79,7 @@ pub(crate) fn by_attachment(live: &mut Live, frames: &[Frame]) -> Vec<Merged> {
     drain(&mut live.rx, frames.len())
 }
 
-/// What we make of them: all at one time, then everything is let go.
+/// What we make of them: all at one time, then everything is flushed.
 pub(crate) fn by_us(frames: &[Frame]) -> Vec<Merged> {
     let mut coalescer = Coalescer::new(Config::default());
     let mut merged = Vec::new();

@@ -88,7 +88,7 @@ fn not_found(output: &Output) -> bool {
     matches!(output.status.code(), Some(126 | 127))
 }
 
-/// Whoever runs the tests can give up what they have.
+/// The user of the tests can drop all privileges.
 fn without_rights() {
     let output = child(&program(), "plain").output();
     succeeded(&output.expect("it starts"), "without capabilities");

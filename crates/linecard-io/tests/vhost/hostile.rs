@@ -162,7 +162,7 @@ fn buffers_that_make_no_sense_break_the_ring_and_nothing_is_written() {
     }
 }
 
-/// Buffers of no bytes would be looked through for ever.
+/// Buffers of no bytes would be searched without end.
 #[test]
 fn empty_buffers_are_no_endless_work() {
     let mut bench = Bench::new();

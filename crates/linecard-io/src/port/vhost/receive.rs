@@ -12,7 +12,7 @@ pub(super) const MIN_FRAME: usize = 14;
 pub(super) enum Taken {
     /// There is none.
     Nothing,
-    /// A frame of so many bytes is in the buffer, and its header before it.
+    /// A frame of this many bytes is in the buffer, and its header before it.
     Frame(usize),
     /// It is longer than the buffer.
     TooLong,

@@ -211,7 +211,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Stops, as the front end wants before it looks at the ring; it has to be started anew.
+    /// Stops, as the front end wants before it looks at the ring; it must be started again.
     pub(super) fn stop(&mut self) {
         self.queue.set_ready(false);
         (self.kick, self.call, self.error) = (None, None, None);
@@ -261,7 +261,7 @@ impl Ring {
         self.queue.set_next_avail(next);
     }
 
-    /// Marks a chain as used, with so many bytes written; the guest sees that after
+    /// Marks a chain as used, with this many bytes written; the guest sees that after
     /// [`Ring::publish`].
     pub(super) fn push_used(
         &mut self,

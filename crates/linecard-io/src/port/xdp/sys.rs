@@ -61,7 +61,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever points into it keeps it alive.
+        // SAFETY: the mapping is ours, and every pointer into it keeps it alive.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
