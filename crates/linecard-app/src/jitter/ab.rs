@@ -211,11 +211,8 @@ fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
                 why.unwrap_or("Leave --loopback out.")
             ))
         }
-        AbError::Run(RunError::Stopped) => Failure::Withheld.with(
-            "no verdict: stopped before all runs were complete; the settings are \
-             restored"
-                .to_owned(),
-        ),
+        AbError::Run(RunError::Stopped) => Failure::Withheld
+            .with("no verdict: stopped before all runs were complete; the settings are restored"),
         AbError::Design(what) => Failure::Usage.with(what),
         error => Failure::Attach.with(error),
     }

@@ -526,7 +526,7 @@ fn a_setting_of_the_host_is_put_back_after_any_end() {
         let process = child.id();
         let outcome: Outcome = child.wait_with_output().unwrap().into();
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(11), ""), "{outcome:?}");
-        one_line(&outcome.stderr, &["no verdict: stopped", "as before"]);
+        one_line(&outcome.stderr, &["no verdict: stopped", "settings are restored"]);
         assert!(setting.is_as_found(), "{signal}");
         assert_eq!(left_by(process), [""; 0], "{signal}");
         assert!(!folder.path("journals").exists(), "{signal}");

@@ -6,12 +6,13 @@ use std::process::Command;
 
 use crate::Finding;
 
-const REQUIRED: [&str; 7] = [
+const REQUIRED: [&str; 8] = [
     "README.md",
     "ARCHITECTURE.md",
     "PROMISES.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
 ];

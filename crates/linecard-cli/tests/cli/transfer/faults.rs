@@ -255,7 +255,7 @@ fn permission_denied() {
     let got = receiver.end();
     assert_eq!((sent.code, got.code), (Some(16), Some(1)), "{sent:?} {got:?}");
     one_line(&sent.stderr, &["the receiver has ended the transfer", "Permission denied"]);
-    says(&got.stderr, &["to/from.bin", "Permission denied", "rights"]);
+    says(&got.stderr, &["to/from.bin", "Permission denied", "change its permissions"]);
     let unreadable = ["send", "no.bin", "127.0.0.1:1", "--psk", "psk"];
     ends.folder.refuses(1, &unreadable, &["no.bin", "No such file"]);
 }
