@@ -13,7 +13,7 @@ from urllib.parse import quote
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "PROMISES.md"]
+DOCUMENTS = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "PROMISES.md", "SECURITY.md"]
 
 # [text](target); the target has no spaces.
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
