@@ -73,7 +73,7 @@ pub struct Answer {
     /// The core's clock with other widths and cores, computed
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Item<Alternative>>,
-    /// What this carries
+    /// Carried by these clocks
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carried: Option<CarriedByGiven>,
     /// The smallest that suffices, all else as given
@@ -104,7 +104,7 @@ pub struct ClockAnswer {
 pub struct Correction {
     /// As computed.
     pub mhz: f64,
-    /// What runs give, beyond it.
+    /// How far the clock that runs give is above it.
     pub off: Share,
 }
 
@@ -134,7 +134,7 @@ pub struct Confirmations {
 /// A run of the firmware.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Confirmation {
-    /// What it carries.
+    /// Its rate.
     pub carried: BitRate,
     /// Whether the clock beside it is the computed one.
     pub as_computed: bool,
@@ -158,7 +158,7 @@ pub struct Alternative {
     pub(super) obstacle: Option<String>,
 }
 
-/// What given clocks carry.
+/// The rate that given clocks carry.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CarriedByGiven {
     /// computed
@@ -206,7 +206,7 @@ pub struct HostLink {
     /// Each generation of PCI Express, by its name.
     #[serde(flatten)]
     pub generations: Named<Slot>,
-    /// What a link has to carry beyond what is needed, in per cent.
+    /// Required margin, in per cent.
     #[serde(skip)]
     pub(super) margin: u32,
 }
@@ -219,9 +219,9 @@ pub struct Slot {
     pub lanes: Option<u32>,
     /// Lanes of the link that the next values are of.
     pub nearest_lanes: u32,
-    /// What it carries.
+    /// Its rate.
     pub carries_bits_per_second: BitRate,
-    /// What it carries beyond what is needed.
+    /// Its rate above the required one.
     pub headroom: Share,
 }
 
