@@ -22,11 +22,13 @@
 //! let socket = UdpSocket::bind("192.0.2.1:5000")?;
 //! socket.connect("192.0.2.2:5000")?;
 //! let socket = BatchSocket::new(socket)?;
+//! socket.set_buffers(5 << 20)?;
 //! let (mut batcher, mut receiver, mut merger) = (Batcher::new(), Receiver::new(4), device.merger());
 //! let mut frame = vec![0; BUFFER_LEN];
 //! loop {
 //!     let [from_device, from_peer] = wait_each([device.as_fd(), socket.as_fd()], Duration::MAX)?;
-//!     while from_device {
+//!     // At most so many, so that neither direction waits for the other.
+//!     for _ in 0..64 * usize::from(from_device) {
 //!         let frame = match device.read(&mut frame) {
 //!             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
 //!             // Among other errors: the device was removed.
@@ -38,7 +40,8 @@
 //!         let _lost = batcher.push(&socket, &mut segments, Room::default(), |_datagram| {});
 //!     }
 //!     let _lost = batcher.flush(&socket);
-//!     while from_peer && let Ok(burst) = receiver.receive(&socket) {
+//!     for _ in 0..16 * usize::from(from_peer) {
+//!         let Ok(burst) = receiver.receive(&socket) else { break };
 //!         // Decrypt each range in place here.
 //!         merger.merge_burst(burst.bytes, burst.ranges(), &mut |packet| {
 //!             let _full = device.write(&packet);

@@ -24,8 +24,9 @@
 //! | where packets come from and go to | [`port::Port`] |
 //! | one of several parallel paths | [`port::Lane`] |
 //!
-//! Most users want the two offloads: [`offload::coalesce::Coalescer`] and
-//! [`offload::segment::segment`].
+//! **Begin with [`offload::burst`]**: its `Merger` merges a burst in your buffer, and its `cut` divides
+//! a frame. [`offload::coalesce::Coalescer`] and [`offload::segment::segment`] are for merging across
+//! bursts and for data paths of several stages.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![warn(clippy::std_instead_of_core, clippy::std_instead_of_alloc)]
 

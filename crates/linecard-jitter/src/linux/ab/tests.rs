@@ -128,7 +128,7 @@ fn a_setting_that_somebody_else_changes_ends_it_and_is_left_alone() {
     })
     .unwrap();
     let error = finished.outcomes.unwrap_err().to_string();
-    assert!(error.contains("somebody else"), "{error}");
+    assert!(error.contains("another process"), "{error}");
     assert_eq!(host.read(), "7\n");
     assert!(finished.restorations.iter().any(|one| !one.fate.is_good()));
 }

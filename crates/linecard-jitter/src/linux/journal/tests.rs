@@ -103,7 +103,7 @@ fn a_change_of_somebody_else_is_left_alone_and_said() {
     journal.change(&place.setting(1), "1").unwrap();
     fs::write(place.path(0), "2\n").unwrap();
     let error = journal.change(&place.setting(0), "3").unwrap_err().to_string();
-    assert!(error.contains("reads \"2\": somebody else"), "{error}");
+    assert!(error.contains("reads \"2\": another process"), "{error}");
     let restorations = journal.roll_back().unwrap();
     assert!(restorations[0].fate.is_good() && !restorations[1].fate.is_good());
     assert!(fates(&restorations)[1].contains("not restored to \"00\": it reads \"2\""));
