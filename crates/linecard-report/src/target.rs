@@ -260,8 +260,8 @@ mod tests {
         for (name, words) in [
             ("none/a.html", "there is no folder"),
             ("file/a.html", "there is no folder"),
-            ("folder.html", "is not a file"),
-            ("taken.html", "is not a file"),
+            ("folder.html", "is not a regular file"),
+            ("taken.html", "is not a regular file"),
             ("a.pdf", "ends in .html"),
         ] {
             let error = Target::new(&inside(name)).expect_err(name).to_string();

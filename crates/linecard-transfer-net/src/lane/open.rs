@@ -173,7 +173,7 @@ impl At {
                 "there is no route from here to the peer".into()
             }
             (Some(libc::EAFNOSUPPORT | libc::EINVAL), Place::Address(_)) => {
-                format!("the own address and the peer's are of different families ({source})")
+                format!("this end's address and the peer's are of different families ({source})")
             }
             _ => source.to_string(),
         };

@@ -30,7 +30,7 @@ pub enum ReceiveError {
     )]
     Busy(SocketAddr),
     /// A peer that was slow made room for others.
-    #[error("{0} connections wait to authenticate, and this one was closed to make room")]
+    #[error("{0} wait to authenticate, and this one was closed to make room")]
     Crowded(Crowd),
     /// A peer authenticated, and then did not say what it wants to send.
     #[error("it has sent nothing for {0:?} since it authenticated")]
