@@ -56,6 +56,9 @@ const MAX_MOVED: usize = 16 << 10;
 /// gathered for up to 16 addresses at once; a further address replaces the least recently used one,
 /// whose datagrams are sent then.
 ///
+/// Datagrams that are longer than the MTU of the path (with their IP and UDP headers) are sent one by
+/// one, by two calls each: leave room for what is put around a packet in the device's MTU.
+///
 /// ```
 /// # use linecard::offload::burst::{Room, cut};
 /// # use linecard::offload::virtio::Header;
@@ -122,7 +125,10 @@ impl Batcher {
     /// # Errors
     ///
     /// As [`BatchSocket::send`] about datagrams of this or an earlier frame, also to another address:
-    /// those that were not taken are dropped, and all others are kept or sent.
+    /// those that were not taken are dropped, and all others are kept or sent. [`Ok`] means that the
+    /// kernel took all that this call sent. [`ErrorKind::ConnectionRefused`], which is about an
+    /// earlier datagram, drops nothing: what follows is tried again, and the error is returned only if
+    /// it comes twice for one datagram.
     /// [`ErrorKind::InvalidInput`] if a segment with its room would be longer than a datagram may be;
     /// nothing of the frame was taken then.
     pub fn push<'s, P: AsRef<[u8]>>(
@@ -216,8 +222,10 @@ impl Batcher {
     ///
     /// # Errors
     ///
-    /// As [`BatchSocket::send`]; what was not taken is dropped. Datagrams to all addresses are tried,
-    /// whatever happens to those to one of them.
+    /// As [`push`](Self::push); what was not taken is dropped. Datagrams to all addresses are tried,
+    /// whatever happens to those to one of them. [`Ok`] means that the kernel took all that this call
+    /// sent: not that they arrive, and nothing of what earlier calls sent.
+    /// [`dropped`](Self::dropped) counts all that was not taken: compare it before and after.
     pub fn flush(&mut self, socket: &BatchSocket) -> io::Result<()> {
         let mut result = Ok(());
         // Least recently used first.
@@ -337,16 +345,10 @@ impl Group {
         if datagrams.is_empty() {
             return Ok(());
         }
-        let refused = |error: &io::Error| error.kind() == ErrorKind::ConnectionRefused;
-        // That is about an earlier datagram: these have not been tried.
-        let result = match socket.send_all(datagrams, self.size, self.address) {
-            Err(error) if refused(&error) => socket.send_all(datagrams, self.size, self.address),
-            result => result,
-        };
-        let taken = *result.as_ref().unwrap_or(&0);
+        let (taken, result) = socket.send_until_error(datagrams, self.size, self.address, true);
         self.sent += taken.div_ceil(self.size) as u64;
         self.dropped += (datagrams.len() - taken).div_ceil(self.size) as u64;
-        result.map(drop)
+        result
     }
 }
 

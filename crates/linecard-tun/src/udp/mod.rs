@@ -141,13 +141,13 @@ impl BatchSocket {
 
     /// Sends `datagrams`, which lie one behind the other with `size` bytes each (the last may be
     /// shorter), to the peer that the socket is connected to. Returns how many bytes the kernel has
-    /// taken: all, or those of the first datagrams if its queue is full.
+    /// taken: all, or those of the first datagrams if its queue is full or another error stopped it.
     ///
     /// # Errors
     ///
     /// As the system says of the first datagram: [`ErrorKind::WouldBlock`] if the queue is full;
-    /// [`ErrorKind::ConnectionRefused`] if nobody received an earlier one. [`ErrorKind::InvalidInput`]
-    /// if `size` is 0.
+    /// [`ErrorKind::ConnectionRefused`] if nobody received one of an earlier call: these have not been
+    /// tried then. [`ErrorKind::InvalidInput`] if `size` is 0.
     pub fn send(&self, datagrams: &[u8], size: usize) -> io::Result<usize> {
         self.send_all(datagrams, size, None)
     }
@@ -171,17 +171,34 @@ impl BatchSocket {
         if size == 0 {
             return Err(io::Error::new(ErrorKind::InvalidInput, "datagrams of 0 bytes"));
         }
+        match self.send_until_error(bytes, size, to, false) {
+            (0, Err(error)) => Err(error),
+            (sent, _) => Ok(sent),
+        }
+    }
+
+    /// Sends datagrams up to the first that is not taken; the bytes of those before, and its error.
+    /// That nobody received a datagram is said of an earlier one: what follows is tried again then, once
+    /// before each, and the first only if it `follows` others.
+    fn send_until_error(
+        &self,
+        bytes: &[u8],
+        size: usize,
+        to: Option<SocketAddr>,
+        mut follows: bool,
+    ) -> (usize, io::Result<()>) {
         let mut sent = 0;
         while sent < bytes.len() {
             match self.send_some(&bytes[sent..], size, to) {
-                Ok(count) => sent += count,
+                Ok(count) => (sent, follows) = (sent + count, true),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if sent == 0 => return Err(error),
-                // It comes again with the next call.
-                Err(_) => break,
+                Err(error) if follows && error.kind() == ErrorKind::ConnectionRefused => {
+                    follows = false;
+                }
+                Err(error) => return (sent, Err(error)),
             }
         }
-        Ok(sent)
+        (sent, Ok(()))
     }
 
     /// Sends the first datagrams by one call; how many bytes they are.
