@@ -2,7 +2,7 @@
 //! from where the caller has them.
 
 use crate::PortError;
-use crate::interface::check_name;
+use crate::interface::{self, check_name};
 use crate::sys::{self, device};
 use linecard::offload::burst::{CutError, FrameSegments, Merged, Merger, cut};
 use linecard::offload::coalesce::Config;
@@ -344,7 +344,9 @@ fn attach(file: &File, config: &DeviceConfig) -> Result<String, PortError> {
         let name = config.name.clone();
         match source.raw_os_error() {
             Some(libc::EBUSY | libc::E2BIG) => PortError::InUse { name },
-            Some(libc::EINVAL | libc::EEXIST) => PortError::OtherKind { name },
+            Some(libc::EINVAL | libc::EEXIST) if interface::exists(&name).unwrap_or(false) => {
+                PortError::OtherKind { name }
+            }
             _ => PortError::of(ATTACH, CAPABILITY, source),
         }
     })

@@ -303,3 +303,16 @@ fn a_frame_in_more_slices_than_a_call_takes_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     });
 }
+
+#[test]
+fn names_that_no_device_can_have_are_refused_as_such() {
+    inside("names of devices", |_| {
+        for name in ["all", "default", ".", "..", "a%", "%s", "a%d%d"] {
+            let error = Device::open(&DeviceConfig::tun(name)).expect_err(name);
+            assert!(matches!(error, PortError::BadName { .. }), "{error}");
+        }
+        let error = Device::open(&DeviceConfig::tun("lo")).expect_err("a loopback interface");
+        assert!(matches!(error, PortError::OtherKind { .. }), "{error}");
+        assert_eq!(Device::open(&DeviceConfig::tun("t%dx")).expect("root may").name(), "t0x");
+    });
+}
