@@ -75,7 +75,8 @@ pub fn mtu(name: &str) -> Result<usize, PortError> {
     Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
-/// Sets the MTU: 68 … 1,500 for most interfaces, and up to 65,535 for some.
+/// Sets the MTU: 68 … 65,535 for TUN devices, 68 … 65,521 for TAP devices, 68 … 1,500 or more for
+/// others.
 ///
 /// ```no_run
 /// linecard_tun::interface::set_mtu("tap0", 9_000)?;
@@ -94,7 +95,8 @@ pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
         if !sys::is(&error, libc::EINVAL) {
             return about(name, "set an interface's MTU")(error);
         }
-        let range = "what the interface takes: `ip -d link` shows its minmtu and maxmtu";
+        let range = "68 to 65535 for a TUN device, to 65521 for a TAP device; `ip -d link` shows \
+                     minmtu and maxmtu of each interface";
         PortError::Setting { setting: "mtu", value: mtu, range }
     })
 }

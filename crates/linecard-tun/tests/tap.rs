@@ -301,6 +301,7 @@ fn a_frame_in_more_slices_than_a_call_takes_is_refused() {
         let slices = [&[0x45_u8][..]; 1_024];
         let error = device.write_frame(&Header::default(), &slices).expect_err("one too many");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("1024 slices: at most 1023"), "{error}");
     });
 }
 
@@ -314,5 +315,37 @@ fn names_that_no_device_can_have_are_refused_as_such() {
         let error = Device::open(&DeviceConfig::tun("lo")).expect_err("a loopback interface");
         assert!(matches!(error, PortError::OtherKind { .. }), "{error}");
         assert_eq!(Device::open(&DeviceConfig::tun("t%dx")).expect("root may").name(), "t0x");
+    });
+}
+
+#[test]
+fn errors_of_a_device_say_what_to_do() {
+    inside("errors of a device", |_| {
+        let device = Device::open(&DeviceConfig::tun("lc0")).expect("root may");
+        interface::set_up("lc0", true).expect("it was just made");
+        ip("addr add 10.9.0.1/24 dev lc0");
+        let socket = UdpSocket::bind("10.9.0.1:0").expect("the address is ours");
+        socket.send_to(&[0; 100], "10.9.0.2:9").expect("the device is up");
+        let begin = std::time::Instant::now();
+        let error = loop {
+            match device.read(&mut [0; 16]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    assert!(begin.elapsed() < PATIENCE, "nothing comes");
+                    let wait = linecard_tun::wait(&[device.as_fd()], Duration::from_millis(50));
+                    wait.expect("one descriptor");
+                }
+                read => break read.expect_err("the buffer is too short"),
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        let text = error.to_string();
+        assert!(text.contains("16 bytes") && text.contains("BUFFER_LEN (65"), "{text}");
+        ip("link del lc0");
+        let read = device.read(&mut [0; 16]).map(|_| ()).expect_err("it is gone");
+        let write = device.write_frame(&Header::default(), &[&[0x45]]).expect_err("it is gone");
+        for error in [read, write] {
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            assert_eq!(error.to_string(), "the device was removed");
+        }
     });
 }

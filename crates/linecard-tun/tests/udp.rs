@@ -139,7 +139,9 @@ fn what_cannot_be_is_an_error() {
     assert_eq!(kind(near.send(b"none", 0)), Some(ErrorKind::InvalidInput));
     assert_eq!(near.send(&[], 10).ok(), Some(0));
     // Longer than a datagram can be.
-    assert!(near.send(&[0; 70_000], 70_000).is_err());
+    let error = near.send(&[0; 65_508], 70_000).expect_err("too long");
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(error.to_string(), "a datagram of 65508 bytes: at most 65507 can be sent");
     let received = |len: usize| far.receive(&mut vec![0; len]).err().map(|error| error.kind());
     assert_eq!(received(MAX_RECEIVED - 1), Some(ErrorKind::InvalidInput));
     assert_eq!(received(MAX_RECEIVED), Some(ErrorKind::WouldBlock));

@@ -1,6 +1,6 @@
 //! Datagrams to send, gathered across frames.
 
-use super::{BatchSocket, Destination, MAX_SENT, most_of};
+use super::{BatchSocket, Destination, fits, most_of};
 use crate::BUFFER_LEN;
 use linecard::offload::burst::{FrameSegments, Room};
 use linecard::offload::segment::SegmentError;
@@ -138,7 +138,7 @@ impl Batcher {
         room: Room,
         mut seal: impl FnMut(&mut [u8]),
     ) -> io::Result<()> {
-        fits(segments.max_len(), room.front.saturating_add(room.back))?;
+        fits(segments.max_len().saturating_add(room.front).saturating_add(room.back))?;
         let Destination { socket, address } = to.into();
         let (group, mut result) = self.group(socket, address);
         loop {
@@ -195,7 +195,7 @@ impl Batcher {
         overhead: usize,
         mut seal: impl FnMut(&[u8], &mut [u8]) -> usize,
     ) -> io::Result<()> {
-        fits(segments.max_len(), overhead)?;
+        fits(segments.max_len().saturating_add(overhead))?;
         let Destination { socket, address } = to.into();
         let mut scratch = std::mem::take(&mut self.scratch);
         // It was taken by a call in which `seal` panicked.
@@ -350,14 +350,4 @@ impl Group {
         self.dropped += (datagrams.len() - taken).div_ceil(self.size) as u64;
         result
     }
-}
-
-/// Whether a segment and its room are not longer than a datagram may be.
-fn fits(segment: usize, room: usize) -> io::Result<()> {
-    let len = segment.saturating_add(room);
-    if len <= MAX_SENT {
-        return Ok(());
-    }
-    let text = format!("a datagram of {len} bytes: at most {MAX_SENT} can be sent");
-    Err(io::Error::new(ErrorKind::InvalidInput, text))
 }

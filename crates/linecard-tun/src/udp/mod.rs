@@ -147,7 +147,8 @@ impl BatchSocket {
     ///
     /// As the system says of the first datagram: [`ErrorKind::WouldBlock`] if the queue is full;
     /// [`ErrorKind::ConnectionRefused`] if nobody received one of an earlier call: these have not been
-    /// tried then. [`ErrorKind::InvalidInput`] if `size` is 0.
+    /// tried then. [`ErrorKind::InvalidInput`] if `size` is 0, or the first datagram is longer
+    /// than one can be: 65,507 bytes over IPv4.
     pub fn send(&self, datagrams: &[u8], size: usize) -> io::Result<usize> {
         self.send_all(datagrams, size, None)
     }
@@ -169,9 +170,14 @@ impl BatchSocket {
 
     fn send_all(&self, bytes: &[u8], size: usize, to: Option<SocketAddr>) -> io::Result<usize> {
         if size == 0 {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "datagrams of 0 bytes"));
+            let text = "datagrams of 0 bytes: 1 or more can be sent";
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
         }
         match self.send_until_error(bytes, size, to, false) {
+            // Over IPv6 somewhat longer ones can be sent.
+            (0, Err(error)) if is(&error, libc::EMSGSIZE) => {
+                fits(size.min(bytes.len())).and(Err(error))
+            }
             (0, Err(error)) => Err(error),
             (sent, _) => Ok(sent),
         }
@@ -235,6 +241,15 @@ impl BatchSocket {
         let size = arrival.size.unwrap_or(arrival.len).max(1);
         Ok(Received { bytes, size, from: arrival.from })
     }
+}
+
+/// Whether a datagram is not longer than one may be.
+fn fits(len: usize) -> io::Result<()> {
+    if len <= MAX_SENT {
+        return Ok(());
+    }
+    let text = format!("a datagram of {len} bytes: at most {MAX_SENT} can be sent");
+    Err(io::Error::new(ErrorKind::InvalidInput, text))
 }
 
 /// Bytes of as many datagrams of `size` bytes as one call sends.
