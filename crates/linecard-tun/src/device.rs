@@ -199,19 +199,38 @@ impl Device {
     /// A merger whose packets this device accepts, with a flow hash that peers cannot know.
     #[must_use]
     pub fn merger(&self) -> Merger {
+        Merger::new(self.link, self.merger_config())
+    }
+
+    /// The configuration of [`merger`](Self::merger), with a new key of the flow hash: to make a
+    /// merger that differs in what does not concern the device, with its [`link`](Self::link).
+    ///
+    /// ```no_run
+    /// use linecard::offload::burst::Merger;
+    /// use linecard::offload::coalesce::{ChecksumPolicy, Config};
+    /// use linecard_tun::{Device, DeviceConfig};
+    ///
+    /// let device = Device::open(&DeviceConfig::tun("tun0"))?;
+    /// // The tunnel authenticates each packet, and its peer has verified them.
+    /// let config = Config { checksum: ChecksumPolicy::Trust, ..device.merger_config() };
+    /// let mut merger = Merger::new(device.link(), config);
+    /// # Ok::<(), linecard_tun::PortError>(())
+    /// ```
+    ///
+    /// [`Config::device`], [`Config::max_segments`] and [`Config::max_datagrams`] are what the device
+    /// accepts: lower values are accepted too, and 1 means that nothing merges.
+    #[must_use]
+    pub fn merger_config(&self) -> Config {
         let burst = Config::burst();
         let of = |bit: u32, most: u16| if self.offloads & bit == 0 { 1 } else { most };
         let format = self.format;
-        Merger::new(
-            self.link,
-            Config {
-                device: Some(virtio::Device { format, ..virtio::Device::default() }),
-                max_segments: of(libc::TUN_F_TSO4, burst.max_segments),
-                max_datagrams: of(libc::TUN_F_USO4, burst.max_datagrams),
-                secret: RandomState::new().hash_one(&self.name),
-                ..burst
-            },
-        )
+        Config {
+            device: Some(virtio::Device { format, ..virtio::Device::default() }),
+            max_segments: of(libc::TUN_F_TSO4, burst.max_segments),
+            max_datagrams: of(libc::TUN_F_USO4, burst.max_datagrams),
+            secret: RandomState::new().hash_one(&self.name),
+            ..burst
+        }
     }
 
     /// Reads a frame into `buffer`, which needs [`BUFFER_LEN`](crate::BUFFER_LEN) bytes, or without

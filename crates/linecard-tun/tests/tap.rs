@@ -1,7 +1,8 @@
 //! TAP devices: the kernel's own TCP between two namespaces, carried by two ports. Each test makes its
 //! own network namespace; without root it says so and passes.
 
-use linecard::offload::coalesce::Config;
+use linecard::offload::burst::Merger;
+use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::offload::virtio::{Format, Header};
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::port::{Port, PortState};
@@ -347,5 +348,36 @@ fn errors_of_a_device_say_what_to_do() {
             assert_eq!(error.kind(), ErrorKind::NotFound);
             assert_eq!(error.to_string(), "the device was removed");
         }
+    });
+}
+
+#[test]
+fn a_merger_may_differ_in_what_does_not_concern_the_device() {
+    inside("the configuration of a merger", |_| {
+        let offloads = Device::open(&DeviceConfig::tun("lc0")).expect("root may");
+        let config = DeviceConfig { offloads: false, ..DeviceConfig::tun("lc1") };
+        let plain = Device::open(&config).expect("root may");
+        assert_eq!(plain.merger_config().max_segments, 1, "nothing large is accepted");
+        // Two segments of TCP behind each other, with checksums that are wrong.
+        let segment = |sequence: u8| {
+            let mut frame = vec![0x45, 0, 0, 44, 0, sequence / 4, 0x40, 0, 64, 6, 0, 0];
+            frame.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 0, 0, sequence, 0, 0, 0, 2]);
+            frame.extend([0x50, 0x10, 1, 0, 1, 2, 0, 0, 1, 2, 3, 4]);
+            let sum = frame[..20].chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
+            let sum = sum.sum::<u32>();
+            frame[10..12].copy_from_slice(&(!((sum >> 16) + sum) as u16).to_be_bytes());
+            frame
+        };
+        let count = |checksum: ChecksumPolicy| {
+            let config = Config { checksum, ..offloads.merger_config() };
+            let mut bytes = [segment(0), segment(4)].concat();
+            let mut packets = 0;
+            let mut merger = Merger::new(offloads.link(), config);
+            let merged =
+                merger.merge_burst(&mut bytes, [0..44, 44..88], &mut |_packet| packets += 1);
+            merged.expect("they are inside");
+            packets
+        };
+        assert_eq!((count(ChecksumPolicy::Verify), count(ChecksumPolicy::Trust)), (2, 1));
     });
 }
