@@ -30,6 +30,10 @@ destdir=${DESTDIR:-}
 crate=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 if [ -z "${LIBRARIES:-}" ]; then
+    command -v cargo >/dev/null || {
+        echo "install.sh: there is no cargo to build the libraries: set LIBRARIES, or install Rust 1.89 or newer" >&2
+        exit 1
+    }
     cd "$crate"
     cargo build --release --package linecard-c
     LIBRARIES=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release
@@ -56,8 +60,18 @@ ln -sf "liblinecard.so.$abi" "$destdir$libdir/liblinecard.so"
 "${STRIP:-strip}" --strip-debug "$destdir$libdir/liblinecard.a"
 "${STRIP:-strip}" --strip-unneeded "$destdir$libdir/liblinecard.so.$abi"
 
-# What Rust's standard library uses, in a static program too.
+# What Rust's standard library uses. gcc_eh is what gcc_s holds that `cc -static` finds, too.
 sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@INCLUDEDIR@|$includedir|" \
-    -e "s|@VERSION@|$version|" -e "s|@SYSTEM@|-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc|" \
+    -e "s|@VERSION@|$version|" -e "s|@SYSTEM@|-lgcc_eh -lutil -lrt -lpthread -lm -ldl -lc|" \
     "$crate/linecard.pc.in" >"$destdir$libdir/pkgconfig/linecard.pc"
 chmod 644 "$destdir$libdir/pkgconfig/linecard.pc"
+
+# How programs find the shared library.
+case $libdir in
+/lib | /lib64 | /usr/lib | /usr/lib64 | /usr/local/lib | /usr/lib/*-linux-gnu* | /usr/local/lib/*-linux-gnu*)
+    echo "installed below $destdir$prefix: run \`ldconfig\` as root, so that programs find liblinecard.so.$abi"
+    ;;
+*)
+    echo "installed below $destdir$prefix: run programs with LD_LIBRARY_PATH=$libdir, or link them with -Wl,-rpath,$libdir"
+    ;;
+esac

@@ -148,7 +148,9 @@ typedef struct linecard_config {
     uint64_t idle_floor_ns;
     /* Key of the flow hash: use a random number if peers are not trusted. */
     uint64_t secret;
-    /* Bytes of a merged packet from its outermost IP header on. Default: 65,535. */
+    /* Bytes of a merged packet from its outermost IP header on: up to 524,288 for TCP directly over IP
+     * that a coalescer merges (beyond 65,535 its length field is 0), else up to 65,535. Default: 65,535.
+     */
     size_t max_bytes;
     /* Flows in the table, at most 16 Mi. Default: 4,096. */
     size_t max_flows;
@@ -402,7 +404,10 @@ typedef void (*linecard_run_callback)(void *context, const struct linecard_run *
 
 /* Where `linecard_cut` writes segments, and who takes them. */
 typedef struct linecard_cut_output {
-    /* Memory for at least one segment. It does not overlap the frame. */
+    /* Memory for at least one segment: `front`, its headers with `gso_size` bytes of payload (or the
+     * whole frame if it is not segmented), and `back`. More takes fewer calls of the callback. It does
+     * not overlap the frame.
+     */
     struct linecard_slice buffer;
     /* Bytes left free before each segment, for headers of the caller's. */
     size_t front;
@@ -531,9 +536,11 @@ int32_t linecard_virtio_complete_checksum(const uint8_t *header,
                                           struct linecard_slice frame);
 
 /* Computes the transport checksum of a frame, and those of the tunnels around it, as hardware does
- * for LINECARD_CHECKSUM_PARTIAL.
+ * for LINECARD_CHECKSUM_PARTIAL. LINECARD_E_NOT_A_DATAGRAM, and nothing is changed, if the frame is no
+ * complete TCP or UDP datagram, or UDP over IPv4 whose checksum field is 0, which carries none.
  */
-int32_t linecard_checksum_complete(struct linecard_slice frame, uint8_t link);
+int32_t linecard_checksum_complete(struct linecard_slice frame,
+                                   uint8_t link);
 
 /* Leaves the transport checksum of a frame to hardware, LINECARD_CHECKSUM_PARTIAL. Only for frames
  * whose checksum is known to be right.
@@ -548,7 +555,8 @@ uint16_t linecard_sum_copy(const uint8_t *from, uint8_t *to, size_t len);
 
 /* Creates a merger for frames with this link header, LINECARD_LINK_*, and stores it in `*merger`:
  * it merges the packets of bursts where they were received, and holds none. Of the configuration,
- * set by `linecard_config_burst`, it uses `max_bytes`, `max_segments` (up to 1,023, so that
+ * set by `linecard_config_burst`, it uses `max_bytes` (up to 65,535, which a higher number means too;
+ * nothing merges that would be longer), `max_segments` (up to 1,023, so that
  * `writev` takes a packet with its header), `max_datagrams`, `max_tunnels`, `trust_checksums`,
  * `secret`, `exact_ids`, `as_arrived` and `virtio_len`, which may not be 0: packets that a header of this length
  * cannot describe do not merge. Memory is allocated as bursts grow, and kept.
@@ -562,8 +570,8 @@ void linecard_merger_free(struct linecard_merger *merger);
 
 /* Merges `count` frames in `buffer`, at most 1,048,576, in the order of their arrival, and calls
  * `callback` for each packet that results: merged ones, and all others as they are. Packets of a
- * flow leave in the order in which they arrived (see `as_arrived`). Nothing is held when the function returns, and the
- * buffer may be used again.
+ * flow leave in the order in which they arrived, except late TCP packets that merge (see `as_arrived`).
+ * Nothing is held when the function returns, and the buffer may be used again.
  *
  * The first header of each merged packet is changed in place, so frames should not overlap. If a
  * frame is not inside of the buffer, LINECARD_E_INVALID is returned, and nothing has been changed.

@@ -615,7 +615,8 @@ unsafe fn read_virtio(header: *const u8, len: usize, big_endian: i32) -> Result<
 }
 
 /// Computes the transport checksum of a frame, and those of the tunnels around it, as hardware does
-/// for LINECARD_CHECKSUM_PARTIAL.
+/// for LINECARD_CHECKSUM_PARTIAL. LINECARD_E_NOT_A_DATAGRAM, and nothing is changed, if the frame is no
+/// complete TCP or UDP datagram, or UDP over IPv4 whose checksum field is 0, which carries none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linecard_checksum_complete(frame: Slice, link: u8) -> i32 {
     // SAFETY: the caller has a frame there.

@@ -136,7 +136,8 @@ pub struct Config {
     pub idle_floor_ns: u64,
     /// Key of the flow hash: use a random number if peers are not trusted.
     pub secret: u64,
-    /// Bytes of a merged packet from its outermost IP header on. Default: 65,535.
+    /// Bytes of a merged packet from its outermost IP header on: up to 524,288 for TCP directly over IP
+    /// that a coalescer merges (beyond 65,535 its length field is 0), else up to 65,535. Default: 65,535.
     pub max_bytes: usize,
     /// Flows in the table, at most 16 Mi. Default: 4,096.
     pub max_flows: usize,

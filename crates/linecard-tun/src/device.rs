@@ -2,7 +2,7 @@
 //! from where the caller has them.
 
 use crate::PortError;
-use crate::interface::check_name;
+use crate::interface::{self, check_name};
 use crate::sys::{self, device};
 use linecard::offload::burst::{CutError, FrameSegments, Merged, Merger, cut};
 use linecard::offload::coalesce::Config;
@@ -199,19 +199,38 @@ impl Device {
     /// A merger whose packets this device accepts, with a flow hash that peers cannot know.
     #[must_use]
     pub fn merger(&self) -> Merger {
+        Merger::new(self.link, self.merger_config())
+    }
+
+    /// The configuration of [`merger`](Self::merger), with a new key of the flow hash: to make a
+    /// merger that differs in what does not concern the device, with its [`link`](Self::link).
+    ///
+    /// ```no_run
+    /// use linecard::offload::burst::Merger;
+    /// use linecard::offload::coalesce::{ChecksumPolicy, Config};
+    /// use linecard_tun::{Device, DeviceConfig};
+    ///
+    /// let device = Device::open(&DeviceConfig::tun("tun0"))?;
+    /// // The tunnel authenticates each packet, and its peer has verified them.
+    /// let config = Config { checksum: ChecksumPolicy::Trust, ..device.merger_config() };
+    /// let mut merger = Merger::new(device.link(), config);
+    /// # Ok::<(), linecard_tun::PortError>(())
+    /// ```
+    ///
+    /// [`Config::device`], [`Config::max_segments`] and [`Config::max_datagrams`] are what the device
+    /// accepts: lower values are accepted too, and 1 means that nothing merges.
+    #[must_use]
+    pub fn merger_config(&self) -> Config {
         let burst = Config::burst();
         let of = |bit: u32, most: u16| if self.offloads & bit == 0 { 1 } else { most };
         let format = self.format;
-        Merger::new(
-            self.link,
-            Config {
-                device: Some(virtio::Device { format, ..virtio::Device::default() }),
-                max_segments: of(libc::TUN_F_TSO4, burst.max_segments),
-                max_datagrams: of(libc::TUN_F_USO4, burst.max_datagrams),
-                secret: RandomState::new().hash_one(&self.name),
-                ..burst
-            },
-        )
+        Config {
+            device: Some(virtio::Device { format, ..virtio::Device::default() }),
+            max_segments: of(libc::TUN_F_TSO4, burst.max_segments),
+            max_datagrams: of(libc::TUN_F_USO4, burst.max_datagrams),
+            secret: RandomState::new().hash_one(&self.name),
+            ..burst
+        }
     }
 
     /// Reads a frame into `buffer`, which needs [`BUFFER_LEN`](crate::BUFFER_LEN) bytes, or without
@@ -220,7 +239,7 @@ impl Device {
     /// # Errors
     ///
     /// [`ErrorKind::WouldBlock`] if there is none; [`ErrorKind::InvalidData`] if it was longer than
-    /// `buffer`, and is lost; else the system's, among them `EBADFD` once the device was removed.
+    /// `buffer`, and is lost; [`ErrorKind::NotFound`] once the device was removed; else the system's.
     pub fn read<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Frame<'b>> {
         let (header, len) = self.read_into(buffer)?;
         Ok(Frame { header, bytes: &mut buffer[..len], link: self.link })
@@ -236,10 +255,14 @@ impl Device {
             // A frame that extends into this byte was too long: the kernel truncates silently.
             IoSliceMut::new(&mut beyond),
         ];
-        let len = (&self.file).read_vectored(&mut places)?;
+        let len = (&self.file).read_vectored(&mut places).map_err(removed)?;
         let room = buffer.len();
         let Some(len) = len.checked_sub(head_len).filter(|len| *len <= room) else {
-            let text = format!("a frame is longer than the buffer of {room} bytes");
+            let text = format!(
+                "a frame is longer than the buffer of {room} bytes, and lost: take BUFFER_LEN ({}) \
+                 bytes, or without offloads the MTU and 18 more",
+                crate::BUFFER_LEN
+            );
             return Err(io::Error::new(ErrorKind::InvalidData, text));
         };
         let header = Header::read(&head, self.format, Endian::Little).unwrap_or_default();
@@ -275,26 +298,33 @@ impl Device {
     ///
     /// [`ErrorKind::InvalidInput`] if the frame contradicts the header, has more than 1,023 slices or
     /// is in a tunnel that the [`format`](Self::format) cannot describe. `EIO` if the device is
-    /// down. [`ErrorKind::WouldBlock`] if the kernel's queue is full.
+    /// down; [`ErrorKind::NotFound`] once it was removed. [`ErrorKind::WouldBlock`] if the kernel's
+    /// queue is full.
     pub fn write_frame(&self, header: &Header, slices: &[&[u8]]) -> io::Result<()> {
         let mut head = [0; Format::MAX_LEN];
         let Some(head_len) = header.write(&mut head, self.format, Endian::Little) else {
-            return Err(io::Error::from(ErrorKind::InvalidInput));
+            let text = "the header describes a tunnel, which the device's format cannot: open the \
+                        device with `tunnels` (Linux 6.17), or segment the frame";
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
         };
         if slices.len() > MAX_SLICES {
             // The standard library would write the first of them only.
-            return Err(io::Error::from(ErrorKind::InvalidInput));
+            let text = format!(
+                "a frame in {} slices: at most {MAX_SLICES} are written at once, join some",
+                slices.len()
+            );
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
         }
         let head = &head[..head_len];
         let mut few = [IoSlice::new(&[]); FEW];
         if let Some(list) = few.get_mut(..=slices.len()) {
             list[0] = IoSlice::new(head);
             list[1..].iter_mut().zip(slices).for_each(|(to, from)| *to = IoSlice::new(from));
-            return (&self.file).write_vectored(list).map(drop);
+            return (&self.file).write_vectored(list).map(drop).map_err(removed);
         }
         let all = std::iter::once(head).chain(slices.iter().copied());
         let list: Vec<IoSlice<'_>> = all.map(IoSlice::new).collect();
-        (&self.file).write_vectored(&list).map(drop)
+        (&self.file).write_vectored(&list).map(drop).map_err(removed)
     }
 }
 
@@ -309,6 +339,14 @@ impl AsRawFd for Device {
     fn as_raw_fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }
+}
+
+/// Says what the system means by "File descriptor in bad state".
+fn removed(error: io::Error) -> io::Error {
+    if sys::is(&error, libc::EBADFD) {
+        return io::Error::new(ErrorKind::NotFound, "the device was removed");
+    }
+    error
 }
 
 /// Describes a frame that is to be divided, and defers its checksum.
@@ -344,7 +382,9 @@ fn attach(file: &File, config: &DeviceConfig) -> Result<String, PortError> {
         let name = config.name.clone();
         match source.raw_os_error() {
             Some(libc::EBUSY | libc::E2BIG) => PortError::InUse { name },
-            Some(libc::EINVAL | libc::EEXIST) => PortError::OtherKind { name },
+            Some(libc::EINVAL | libc::EEXIST) if interface::exists(&name).unwrap_or(false) => {
+                PortError::OtherKind { name }
+            }
             _ => PortError::of(ATTACH, CAPABILITY, source),
         }
     })

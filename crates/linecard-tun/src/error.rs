@@ -113,8 +113,9 @@ impl fmt::Display for PortError {
             }
             Self::BadName { name } => write!(
                 f,
-                "interface name `{name}` has {} bytes or a character that names do not \
-                 have: 1 to {} bytes without `/`, `:` and white space",
+                "interface name `{name}` of {} bytes is not valid: 1 to {} printable ASCII \
+                 characters without `/`, `:` and `%`, except one `%d` for a free number, and none of \
+                 `.`, `..`, `all`, `default`",
                 name.len(),
                 sys::device::MAX_NAME
             ),
@@ -123,8 +124,9 @@ impl fmt::Display for PortError {
             }
             Self::OtherKind { name } => write!(
                 f,
-                "interface `{name}` exists and is no such device: a TUN where a TAP is \
-                 asked for, one queue where several are, or neither TUN nor TAP"
+                "interface `{name}` exists and is another kind of device: a TUN where a TAP is \
+                 asked for (or vice versa), one queue where several are, or neither TUN nor TAP; \
+                 `ip -d link show {name}` shows it, take another name"
             ),
             Self::Lacks { what, advice } => write!(f, "the kernel lacks {what}: {advice}"),
             Self::LinkType { name, hardware } => write!(
@@ -209,6 +211,6 @@ mod tests {
         let error = PortError::about("eth9", "read", "CAP_NET_RAW", gone);
         assert!(error.to_string().starts_with("no interface `eth9`"));
         let name = check_name("a name that is too long").expect_err("it is").to_string();
-        assert!(name.contains("has 23 bytes") && !name.contains('\n'));
+        assert!(name.contains("of 23 bytes") && !name.contains('\n'));
     }
 }

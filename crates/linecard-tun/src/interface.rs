@@ -26,11 +26,15 @@ const CAPABILITY: &str = "CAP_NET_ADMIN";
 ///
 /// # Errors
 ///
-/// [`PortError::BadName`], unless the name has 1 to 15 bytes without `/`, `:` and white space.
+/// [`PortError::BadName`], unless the name has 1 to 15 bytes without `/`, `:`, white space and `%`
+/// except of one `%d`, and is none of `.`, `..`, `all` and `default`.
 pub fn check_name(name: &str) -> Result<(), PortError> {
     let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
-    let known = (1..=device::MAX_NAME).contains(&name.len()) && !matches!(name, "." | "..");
-    if known && name.bytes().all(allowed) {
+    // The kernel has settings for `all` interfaces and for those to come (`default`).
+    let reserved = matches!(name, "." | ".." | "all" | "default");
+    let known = (1..=device::MAX_NAME).contains(&name.len()) && !reserved;
+    let numbered = name.replacen("%d", "", 1);
+    if known && name.bytes().all(allowed) && !numbered.contains('%') {
         return Ok(());
     }
     Err(PortError::BadName { name: name.to_owned() })
@@ -71,7 +75,8 @@ pub fn mtu(name: &str) -> Result<usize, PortError> {
     Ok(usize::try_from(mtu).unwrap_or(0))
 }
 
-/// Sets the MTU: 68 … 1,500 for most interfaces, and up to 65,535 for some.
+/// Sets the MTU: 68 … 65,535 for TUN devices, 68 … 65,521 for TAP devices, 68 … 1,500 or more for
+/// others.
 ///
 /// ```no_run
 /// linecard_tun::interface::set_mtu("tap0", 9_000)?;
@@ -90,7 +95,8 @@ pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
         if !sys::is(&error, libc::EINVAL) {
             return about(name, "set an interface's MTU")(error);
         }
-        let range = "what the interface takes: `ip -d link` shows its minmtu and maxmtu";
+        let range = "68 to 65535 for a TUN device, to 65521 for a TAP device; `ip -d link` shows \
+                     minmtu and maxmtu of each interface";
         PortError::Setting { setting: "mtu", value: mtu, range }
     })
 }
@@ -373,11 +379,15 @@ mod tests {
 
     #[test]
     fn names_are_checked_before_the_kernel_sees_them() {
-        for good in ["eth0", "tap%d", "lo", "a.100", "abcdefghijklmno"] {
+        for good in ["eth0", "tap%d", "t%dx", "lo", "a.100", "...", "all0", "abcdefghijklmno"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
         for bad in ["", "abcdefghijklmnop", "a b", "a/b", "a:1", ".", "..", "é", "a\0"] {
             assert!(check_name(bad).is_err(), "{bad}");
+        }
+        for bad in ["all", "default", "%", "a%", "%s", "%%d", "a%d%d", "%d%", "%%dd"] {
+            let error = check_name(bad).expect_err(bad).to_string();
+            assert!(error.contains(&format!("`{bad}`")) && !error.contains('\n'), "{error}");
         }
     }
 }

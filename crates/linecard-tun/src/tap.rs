@@ -135,7 +135,7 @@ impl<S: Buffers> Tap<S> {
 
     /// Records that the device has been removed, if the error says so.
     fn gone_by(&mut self, error: &io::Error) {
-        if sys::is(error, libc::EBADFD) {
+        if sys::is(error, libc::EBADFD) || error.kind() == ErrorKind::NotFound {
             self.counters.gone = 1;
         }
     }

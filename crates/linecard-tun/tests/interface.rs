@@ -35,12 +35,20 @@ fn what_cannot_be_is_refused() {
             let error = set_mtu("va", bytes).expect_err("out of range");
             assert!(matches!(error, PortError::Setting { value, .. } if value == bytes), "{error}");
         }
+        let error = set_mtu("va", 67).expect_err("out of range").to_string();
+        assert!(error.starts_with("mtu 67 is out of range: 68 to ") && !error.contains('\n'));
+        assert_eq!(error.matches(": ").count(), 1, "{error}");
         for address in [[0; 6], [1, 2, 3, 4, 5, 6], [0xFF; 6]] {
             let error = set_mac("va", address).expect_err("none for an interface");
             assert!(matches!(error, PortError::BadMac { .. }), "{error}");
         }
         let config = DeviceConfig { kind: DeviceKind::Tun, ..DeviceConfig::tap("lc0") };
         let _tun = Tap::open(&config, Pool::new(1, BUFFER_LEN)).expect("root may");
+        let _tap = Tap::open(&DeviceConfig::tap("lc1"), Pool::new(1, BUFFER_LEN)).expect("too");
+        for (device, most) in [("lc0", 65_535), ("lc1", 65_521)] {
+            set_mtu(device, most).expect("the most");
+            assert!(set_mtu(device, most + 1).is_err() && set_mtu(device, 67).is_err());
+        }
         for error in [mac("lc0").err(), set_mac("lc0", [2; 6]).err()] {
             assert!(matches!(error, Some(PortError::NoMac { .. })), "{error:?}");
         }

@@ -1,7 +1,8 @@
 //! TAP devices: the kernel's own TCP between two namespaces, carried by two ports. Each test makes its
 //! own network namespace; without root it says so and passes.
 
-use linecard::offload::coalesce::Config;
+use linecard::offload::burst::Merger;
+use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::offload::virtio::{Format, Header};
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet, Pool, PoolBuffer};
 use linecard::port::{Port, PortState};
@@ -301,5 +302,82 @@ fn a_frame_in_more_slices_than_a_call_takes_is_refused() {
         let slices = [&[0x45_u8][..]; 1_024];
         let error = device.write_frame(&Header::default(), &slices).expect_err("one too many");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("1024 slices: at most 1023"), "{error}");
+    });
+}
+
+#[test]
+fn names_that_no_device_can_have_are_refused_as_such() {
+    inside("names of devices", |_| {
+        for name in ["all", "default", ".", "..", "a%", "%s", "a%d%d"] {
+            let error = Device::open(&DeviceConfig::tun(name)).expect_err(name);
+            assert!(matches!(error, PortError::BadName { .. }), "{error}");
+        }
+        let error = Device::open(&DeviceConfig::tun("lo")).expect_err("a loopback interface");
+        assert!(matches!(error, PortError::OtherKind { .. }), "{error}");
+        assert_eq!(Device::open(&DeviceConfig::tun("t%dx")).expect("root may").name(), "t0x");
+    });
+}
+
+#[test]
+fn errors_of_a_device_say_what_to_do() {
+    inside("errors of a device", |_| {
+        let device = Device::open(&DeviceConfig::tun("lc0")).expect("root may");
+        interface::set_up("lc0", true).expect("it was just made");
+        ip("addr add 10.9.0.1/24 dev lc0");
+        let socket = UdpSocket::bind("10.9.0.1:0").expect("the address is ours");
+        socket.send_to(&[0; 100], "10.9.0.2:9").expect("the device is up");
+        let begin = std::time::Instant::now();
+        let error = loop {
+            match device.read(&mut [0; 16]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    assert!(begin.elapsed() < PATIENCE, "nothing comes");
+                    let wait = linecard_tun::wait(&[device.as_fd()], Duration::from_millis(50));
+                    wait.expect("one descriptor");
+                }
+                read => break read.expect_err("the buffer is too short"),
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        let text = error.to_string();
+        assert!(text.contains("16 bytes") && text.contains("BUFFER_LEN (65"), "{text}");
+        ip("link del lc0");
+        let read = device.read(&mut [0; 16]).map(|_| ()).expect_err("it is gone");
+        let write = device.write_frame(&Header::default(), &[&[0x45]]).expect_err("it is gone");
+        for error in [read, write] {
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            assert_eq!(error.to_string(), "the device was removed");
+        }
+    });
+}
+
+#[test]
+fn a_merger_may_differ_in_what_does_not_concern_the_device() {
+    inside("the configuration of a merger", |_| {
+        let offloads = Device::open(&DeviceConfig::tun("lc0")).expect("root may");
+        let config = DeviceConfig { offloads: false, ..DeviceConfig::tun("lc1") };
+        let plain = Device::open(&config).expect("root may");
+        assert_eq!(plain.merger_config().max_segments, 1, "nothing large is accepted");
+        // Two segments of TCP behind each other, with checksums that are wrong.
+        let segment = |sequence: u8| {
+            let mut frame = vec![0x45, 0, 0, 44, 0, sequence / 4, 0x40, 0, 64, 6, 0, 0];
+            frame.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 0, 0, sequence, 0, 0, 0, 2]);
+            frame.extend([0x50, 0x10, 1, 0, 1, 2, 0, 0, 1, 2, 3, 4]);
+            let sum = frame[..20].chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1]));
+            let sum = sum.sum::<u32>();
+            frame[10..12].copy_from_slice(&(!((sum >> 16) + sum) as u16).to_be_bytes());
+            frame
+        };
+        let count = |checksum: ChecksumPolicy| {
+            let config = Config { checksum, ..offloads.merger_config() };
+            let mut bytes = [segment(0), segment(4)].concat();
+            let mut packets = 0;
+            let mut merger = Merger::new(offloads.link(), config);
+            let merged =
+                merger.merge_burst(&mut bytes, [0..44, 44..88], &mut |_packet| packets += 1);
+            merged.expect("they are inside");
+            packets
+        };
+        assert_eq!((count(ChecksumPolicy::Verify), count(ChecksumPolicy::Trust)), (2, 1));
     });
 }

@@ -46,6 +46,62 @@ async fn what_is_received_is_awaited_and_nothing_is_lost_by_cancelling() {
     assert!(server.into_inner().receives_batches());
 }
 
+/// The kernel reports such an error without anything to read.
+#[tokio::test(flavor = "current_thread")]
+async fn an_error_of_an_earlier_datagram_is_awaited() {
+    let (client, peer) = (AsyncSocket::new(socket()).expect("a runtime runs"), socket());
+    let address = peer.socket().local_addr().expect("it is bound");
+    client.get_ref().socket().connect(address).expect("it is near");
+    drop(peer);
+    // The other task sends while this one waits: again, if it is lost on a busy machine.
+    let send = || async {
+        loop {
+            let _refused = client.get_ref().send(b"nobody", 6);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let mut receiver = Receiver::new(1);
+    for _ in 0..3 {
+        let error = tokio::select! {
+            biased;
+            received = timeout(PATIENCE, client.receive(&mut receiver)) => {
+                received.expect("nobody listens").map(|_| ()).map_err(|error| error.kind())
+            }
+            () = send() => Ok(()),
+        };
+        assert_eq!(error, Err(ErrorKind::ConnectionRefused));
+    }
+    // The same by the function that does not wait.
+    let awaited = async {
+        loop {
+            client.readable().await.expect("the runtime runs");
+            match client.try_receive(&mut receiver).map(|_| ()) {
+                // It may return without either.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => break result.map_err(|error| error.kind()),
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        refused = timeout(PATIENCE, awaited) => {
+            assert_eq!(refused.expect("nobody listens"), Err(ErrorKind::ConnectionRefused));
+        }
+        () = send() => {}
+    }
+    // Then datagrams arrive as before.
+    let peer = BatchSocket::new(UdpSocket::bind(address).expect("it is free")).expect("a socket");
+    let own = client.get_ref().socket().local_addr().expect("it is bound");
+    peer.send_to(b"line", 4, own).expect("it is near");
+    loop {
+        match timeout(PATIENCE, client.receive(&mut receiver)).await.expect("it was sent") {
+            // Of a datagram that was sent again.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            received => break assert_eq!(received.expect("no other").bytes, b"line"),
+        }
+    }
+}
+
 /// A socket that always has something to read leaves other tasks their turn.
 #[tokio::test(flavor = "current_thread")]
 async fn a_flood_leaves_other_tasks_their_turn() {
@@ -100,6 +156,28 @@ fn a_device_is_awaited() {
             while device.try_read(&mut buffer).is_ok() {}
             let end = device.try_read(&mut buffer).map(|_| ());
             assert_eq!(end.map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
+        });
+    });
+}
+
+#[test]
+fn the_removal_of_a_device_is_awaited() {
+    inside("the removal of a device that tokio awaits", |_| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let device = Device::open(&DeviceConfig::tun("tun0")).expect("root in a namespace");
+            let device = AsyncDevice::new(device).expect("a runtime runs");
+            let mut buffer = vec![0; BUFFER_LEN];
+            // The other task removes it once this one waits.
+            let read = async {
+                let read = timeout(PATIENCE, device.read(&mut buffer)).await;
+                read.expect("it was removed").map(|_| ()).expect_err("it was removed")
+            };
+            let (error, ()) = tokio::join!(read, async { ip("link del tun0") });
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            timeout(PATIENCE, device.readable()).await.expect("as before").expect("it runs");
+            let again = device.try_read(&mut buffer).map(|_| ()).expect_err("as before");
+            assert_eq!(again.to_string(), error.to_string());
         });
     });
 }

@@ -22,7 +22,9 @@ pub type RunCallback = Option<unsafe extern "C" fn(context: *mut c_void, run: *c
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct CutOutput {
-    /// Memory for at least one segment. It does not overlap the frame.
+    /// Memory for at least one segment: `front`, its headers with `gso_size` bytes of payload (or the
+    /// whole frame if it is not segmented), and `back`. More takes fewer calls of the callback. It does
+    /// not overlap the frame.
     pub buffer: Slice,
     /// Bytes left free before each segment, for headers of the caller's.
     pub front: usize,
@@ -68,7 +70,8 @@ unsafe fn with<R>(
 
 /// Creates a merger for frames with this link header, LINECARD_LINK_*, and stores it in `*merger`:
 /// it merges the packets of bursts where they were received, and holds none. Of the configuration,
-/// set by `linecard_config_burst`, it uses `max_bytes`, `max_segments` (up to 1,023, so that
+/// set by `linecard_config_burst`, it uses `max_bytes` (up to 65,535, which a higher number means too;
+/// nothing merges that would be longer), `max_segments` (up to 1,023, so that
 /// `writev` takes a packet with its header), `max_datagrams`, `max_tunnels`, `trust_checksums`,
 /// `secret`, `exact_ids`, `as_arrived` and `virtio_len`, which may not be 0: packets that a header of this length
 /// cannot describe do not merge. Memory is allocated as bursts grow, and kept.
@@ -102,8 +105,8 @@ pub unsafe extern "C" fn linecard_merger_free(merger: *mut MergerHandle) {
 
 /// Merges `count` frames in `buffer`, at most 1,048,576, in the order of their arrival, and calls
 /// `callback` for each packet that results: merged ones, and all others as they are. Packets of a
-/// flow leave in the order in which they arrived (see `as_arrived`). Nothing is held when the function returns, and the
-/// buffer may be used again.
+/// flow leave in the order in which they arrived, except late TCP packets that merge (see `as_arrived`).
+/// Nothing is held when the function returns, and the buffer may be used again.
 ///
 /// The first header of each merged packet is changed in place, so frames should not overlap. If a
 /// frame is not inside of the buffer, LINECARD_E_INVALID is returned, and nothing has been changed.

@@ -147,18 +147,20 @@ fn run_checked(cc: &str, source: &str, expect: fn(&mut Command)) {
 struct Installed {
     root: TempDir,
     prefix: &'static str,
+    /// What the script printed.
+    printed: String,
 }
 
 impl Installed {
     fn new(prefix: &'static str) -> Self {
-        let installed = Self { root: TempDir::new().expect("a folder"), prefix };
+        let folder = TempDir::new().expect("a folder");
         let mut script = Command::new(root().join("install.sh"));
-        script.arg(prefix).env("DESTDIR", installed.root.path()).env("LIBRARIES", build());
+        script.arg(prefix).env("DESTDIR", folder.path()).env("LIBRARIES", build());
         for variable in ["LIBDIR", "INCLUDEDIR", "STRIP"] {
             script.env_remove(variable);
         }
-        run(&mut script);
-        installed
+        let printed = String::from_utf8(run(&mut script).stdout).expect("text");
+        Self { root: folder, prefix, printed }
     }
 
     fn path(&self, below: &str) -> PathBuf {
@@ -209,6 +211,49 @@ fn a_program_uses_the_installed_library() {
     let options: Vec<_> = options.iter().map(String::as_str).collect();
     let archived = compile_with(&cc, ROUND_TRIP, &options).expect("the example compiles");
     expect_round_trip(&mut Command::new(archived.program()));
+    // Without any shared library, where there is a libc for that.
+    let found = String::from_utf8(run(Command::new(&cc).arg("-print-file-name=libc.a")).stdout);
+    if Path::new(found.expect("a path").trim()).is_absolute() {
+        let options = [&["-static"], &options[..]].concat();
+        let alone = compile_with(&cc, ROUND_TRIP, &options).expect("the example compiles");
+        expect_round_trip(&mut Command::new(alone.program()));
+    } else {
+        linecard_testkit::skip("a program without shared libraries", "there is no libc.a");
+    }
+}
+
+#[test]
+fn the_script_says_how_programs_find_the_library() {
+    let (folder, libraries) = (TempDir::new().expect("a folder"), build());
+    let install = |prefix: &Path, libdir: &str| {
+        let mut script = Command::new(root().join("install.sh"));
+        script.arg(prefix).env("LIBRARIES", &libraries).env_remove("DESTDIR");
+        script.env("LIBDIR", folder.path().join(libdir)).env_remove("INCLUDEDIR");
+        String::from_utf8(run(&mut script).stdout).expect("text")
+    };
+    let printed = install(folder.path(), "own");
+    let last = printed.lines().last().expect("a line");
+    let own = folder.path().join("own").display().to_string();
+    assert!(last.contains(&format!("LD_LIBRARY_PATH={own}")), "{last}");
+    assert!(last.contains(&format!("-Wl,-rpath,{own}")), "{last}");
+    let package = Installed::new("/usr/local").printed;
+    assert!(package.lines().last().is_some_and(|line| line.contains("ldconfig")), "{package}");
+}
+
+#[test]
+fn the_script_says_what_is_missing_without_cargo() {
+    let folder = TempDir::new().expect("a folder");
+    for program in ["bash", "dirname"] {
+        let found = run(Command::new("sh").args(["-c", &format!("command -v {program}")])).stdout;
+        let found = String::from_utf8(found).expect("text");
+        std::os::unix::fs::symlink(found.trim(), folder.path().join(program)).expect("our folder");
+    }
+    let mut script = Command::new(root().join("install.sh"));
+    script.arg(folder.path()).env("PATH", folder.path()).env_remove("LIBRARIES");
+    let output = script.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("set LIBRARIES, or install Rust 1.89"), "{said}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Datagrams to send, gathered across frames.
 
-use super::{BatchSocket, Destination, MAX_SENT, most_of};
+use super::{BatchSocket, Destination, fits, most_of};
 use crate::BUFFER_LEN;
 use linecard::offload::burst::{FrameSegments, Room};
 use linecard::offload::segment::SegmentError;
@@ -55,6 +55,9 @@ const MAX_MOVED: usize = 16 << 10;
 /// address keep their order; those to different addresses may overtake each other. Datagrams are
 /// gathered for up to 16 addresses at once; a further address replaces the least recently used one,
 /// whose datagrams are sent then.
+///
+/// Datagrams that are longer than the MTU of the path (with their IP and UDP headers) are sent one by
+/// one, by two calls each: leave room for what is put around a packet in the device's MTU.
 ///
 /// ```
 /// # use linecard::offload::burst::{Room, cut};
@@ -122,7 +125,10 @@ impl Batcher {
     /// # Errors
     ///
     /// As [`BatchSocket::send`] about datagrams of this or an earlier frame, also to another address:
-    /// those that were not taken are dropped, and all others are kept or sent.
+    /// those that were not taken are dropped, and all others are kept or sent. [`Ok`] means that the
+    /// kernel took all that this call sent. [`ErrorKind::ConnectionRefused`], which is about an
+    /// earlier datagram, drops nothing: what follows is tried again, and the error is returned only if
+    /// it comes twice for one datagram.
     /// [`ErrorKind::InvalidInput`] if a segment with its room would be longer than a datagram may be;
     /// nothing of the frame was taken then.
     pub fn push<'s, P: AsRef<[u8]>>(
@@ -132,7 +138,7 @@ impl Batcher {
         room: Room,
         mut seal: impl FnMut(&mut [u8]),
     ) -> io::Result<()> {
-        fits(segments.max_len(), room.front.saturating_add(room.back))?;
+        fits(segments.max_len().saturating_add(room.front).saturating_add(room.back))?;
         let Destination { socket, address } = to.into();
         let (group, mut result) = self.group(socket, address);
         loop {
@@ -189,7 +195,7 @@ impl Batcher {
         overhead: usize,
         mut seal: impl FnMut(&[u8], &mut [u8]) -> usize,
     ) -> io::Result<()> {
-        fits(segments.max_len(), overhead)?;
+        fits(segments.max_len().saturating_add(overhead))?;
         let Destination { socket, address } = to.into();
         let mut scratch = std::mem::take(&mut self.scratch);
         // It was taken by a call in which `seal` panicked.
@@ -216,8 +222,10 @@ impl Batcher {
     ///
     /// # Errors
     ///
-    /// As [`BatchSocket::send`]; what was not taken is dropped. Datagrams to all addresses are tried,
-    /// whatever happens to those to one of them.
+    /// As [`push`](Self::push); what was not taken is dropped. Datagrams to all addresses are tried,
+    /// whatever happens to those to one of them. [`Ok`] means that the kernel took all that this call
+    /// sent: not that they arrive, and nothing of what earlier calls sent.
+    /// [`dropped`](Self::dropped) counts all that was not taken: compare it before and after.
     pub fn flush(&mut self, socket: &BatchSocket) -> io::Result<()> {
         let mut result = Ok(());
         // Least recently used first.
@@ -337,25 +345,9 @@ impl Group {
         if datagrams.is_empty() {
             return Ok(());
         }
-        let refused = |error: &io::Error| error.kind() == ErrorKind::ConnectionRefused;
-        // That is about an earlier datagram: these have not been tried.
-        let result = match socket.send_all(datagrams, self.size, self.address) {
-            Err(error) if refused(&error) => socket.send_all(datagrams, self.size, self.address),
-            result => result,
-        };
-        let taken = *result.as_ref().unwrap_or(&0);
+        let (taken, result) = socket.send_until_error(datagrams, self.size, self.address, true);
         self.sent += taken.div_ceil(self.size) as u64;
         self.dropped += (datagrams.len() - taken).div_ceil(self.size) as u64;
-        result.map(drop)
+        result
     }
-}
-
-/// Whether a segment and its room are not longer than a datagram may be.
-fn fits(segment: usize, room: usize) -> io::Result<()> {
-    let len = segment.saturating_add(room);
-    if len <= MAX_SENT {
-        return Ok(());
-    }
-    let text = format!("a datagram of {len} bytes: at most {MAX_SENT} can be sent");
-    Err(io::Error::new(ErrorKind::InvalidInput, text))
 }

@@ -141,13 +141,14 @@ impl BatchSocket {
 
     /// Sends `datagrams`, which lie one behind the other with `size` bytes each (the last may be
     /// shorter), to the peer that the socket is connected to. Returns how many bytes the kernel has
-    /// taken: all, or those of the first datagrams if its queue is full.
+    /// taken: all, or those of the first datagrams if its queue is full or another error stopped it.
     ///
     /// # Errors
     ///
     /// As the system says of the first datagram: [`ErrorKind::WouldBlock`] if the queue is full;
-    /// [`ErrorKind::ConnectionRefused`] if nobody received an earlier one. [`ErrorKind::InvalidInput`]
-    /// if `size` is 0.
+    /// [`ErrorKind::ConnectionRefused`] if nobody received one of an earlier call: these have not been
+    /// tried then. [`ErrorKind::InvalidInput`] if `size` is 0, or the first datagram is longer
+    /// than one can be: 65,507 bytes over IPv4.
     pub fn send(&self, datagrams: &[u8], size: usize) -> io::Result<usize> {
         self.send_all(datagrams, size, None)
     }
@@ -169,19 +170,41 @@ impl BatchSocket {
 
     fn send_all(&self, bytes: &[u8], size: usize, to: Option<SocketAddr>) -> io::Result<usize> {
         if size == 0 {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "datagrams of 0 bytes"));
+            let text = "datagrams of 0 bytes: 1 or more can be sent";
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
         }
+        match self.send_until_error(bytes, size, to, false) {
+            // Over IPv6 somewhat longer ones can be sent.
+            (0, Err(error)) if is(&error, libc::EMSGSIZE) => {
+                fits(size.min(bytes.len())).and(Err(error))
+            }
+            (0, Err(error)) => Err(error),
+            (sent, _) => Ok(sent),
+        }
+    }
+
+    /// Sends datagrams up to the first that is not taken; the bytes of those before, and its error.
+    /// That nobody received a datagram is said of an earlier one: what follows is tried again then, once
+    /// before each, and the first only if it `follows` others.
+    fn send_until_error(
+        &self,
+        bytes: &[u8],
+        size: usize,
+        to: Option<SocketAddr>,
+        mut follows: bool,
+    ) -> (usize, io::Result<()>) {
         let mut sent = 0;
         while sent < bytes.len() {
             match self.send_some(&bytes[sent..], size, to) {
-                Ok(count) => sent += count,
+                Ok(count) => (sent, follows) = (sent + count, true),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if sent == 0 => return Err(error),
-                // It comes again with the next call.
-                Err(_) => break,
+                Err(error) if follows && error.kind() == ErrorKind::ConnectionRefused => {
+                    follows = false;
+                }
+                Err(error) => return (sent, Err(error)),
             }
         }
-        Ok(sent)
+        (sent, Ok(()))
     }
 
     /// Sends the first datagrams by one call; how many bytes they are.
@@ -218,6 +241,15 @@ impl BatchSocket {
         let size = arrival.size.unwrap_or(arrival.len).max(1);
         Ok(Received { bytes, size, from: arrival.from })
     }
+}
+
+/// Whether a datagram is not longer than one may be.
+fn fits(len: usize) -> io::Result<()> {
+    if len <= MAX_SENT {
+        return Ok(());
+    }
+    let text = format!("a datagram of {len} bytes: at most {MAX_SENT} can be sent");
+    Err(io::Error::new(ErrorKind::InvalidInput, text))
 }
 
 /// Bytes of as many datagrams of `size` bytes as one call sends.
