@@ -1,6 +1,7 @@
-#!/usr/bin/env bash Counts the instructions per packet of both offloads on processors that QEMU emulates: the functions
-#of scripts/count-instructions.sh, with AVX2, with SSE2 only, and with NEON. Times of instructions differ between
-#processors: a row that is out of proportion shows what one of them lacks, and its time has to be measured.
+#!/usr/bin/env bash
+# Counts the instructions per packet of both offloads on processors that QEMU emulates: the functions of
+# scripts/count-instructions.sh, with AVX2, with SSE2 only, and with NEON. What an instruction takes differs between
+# processors: a row that is out of proportion shows what one of them lacks, and its time has to be measured.
 #
 #     scripts/count-emulated.sh
 #

@@ -1,9 +1,10 @@
-#!/usr/bin/env bash Counts the instructions per packet of both offloads with valgrind's callgrind, and compares them
-#with crates/linecard/benches/instructions.txt. A count is the same in every run of one program, whatever else runs on
-#the machine; what a packet costs in time is beside it in docs/results/offload.md.
+#!/usr/bin/env bash
+# Counts the instructions per packet of both offloads with valgrind's callgrind, and compares them
+# with crates/linecard/benches/instructions.txt. A count is the same in every run of one program,
+# whoever else uses the machine; what a packet costs in time is beside it in docs/results/offload.md.
 #
 #     scripts/count-instructions.sh            compare: fails when a row grew by more than 5 %
-#     scripts/count-instructions.sh --accept   rewrite the table
+#     scripts/count-instructions.sh --accept   write the table anew
 #
 # Exit code: 0 nothing grew, 1 something did, 2 bad usage, 3 cannot be compared here (other
 # compiler, no AVX2, no valgrind), and why.
@@ -38,7 +39,7 @@ noted=$(sed -n 's/^# compiler: //p' "$table" 2>/dev/null)
 [ "$accept" = yes ] || [ "$compiler" = "$noted" ] ||
     cannot "the table is of '$noted', this is '$compiler'; see --accept"
 
-# Settings that would compile the same source differently, or place it on other pages.
+# What would make another program of the same source, or other pages under it.
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS CARGO_BUILD_RUSTFLAGS GLIBC_TUNABLES
 
 program=$(cargo bench --package linecard --bench offload --locked --no-run --message-format=json |
