@@ -23,16 +23,20 @@ pub(crate) fn check_required(root: &Path) -> Vec<Finding> {
     missing.map(|name| Finding::new(name, 0, "is missing: every release carries it")).collect()
 }
 
-/// Every Markdown file that belongs to the repository.
+/// Every Markdown file that belongs to the repository; where this is not a checkout, as in an unpacked release, the
+/// documents at the root.
 pub(crate) fn documents(root: &Path) -> Vec<String> {
+    files(root, "*.md").unwrap_or_else(|| {
+        REQUIRED.iter().filter(|n| n.ends_with(".md")).map(ToString::to_string).collect()
+    })
+}
+
+/// Files of the repository whose names match a pattern of git; nothing where this is not a checkout.
+pub(crate) fn files(root: &Path, pattern: &str) -> Option<Vec<String>> {
     let mut git = Command::new("git");
-    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.md"]);
-    let listed = git.current_dir(root).output().ok().filter(|output| output.status.success());
-    let Some(listed) = listed else {
-        // Not a checkout, as in an unpacked release: the documents at the root.
-        return REQUIRED.iter().filter(|n| n.ends_with(".md")).map(ToString::to_string).collect();
-    };
-    String::from_utf8_lossy(&listed.stdout).lines().map(str::to_owned).collect()
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "--", pattern]);
+    let listed = git.current_dir(root).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&listed.stdout).lines().map(str::to_owned).collect())
 }
 
 /// Relative links in `documents` without a target.

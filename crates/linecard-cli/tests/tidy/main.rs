@@ -12,6 +12,7 @@ mod manifests;
 mod names;
 mod promises;
 mod ratchet;
+mod scripts;
 mod sizes;
 mod source;
 mod unsafe_code;
@@ -93,6 +94,11 @@ fn types_are_named_for_what_they_are() {
 #[test]
 fn text_is_plain_english() {
     expect_none(&words::check(&root(), &Tree::read(&root())));
+}
+
+#[test]
+fn scripts_name_their_interpreter() {
+    expect_none(&scripts::check(&root()));
 }
 
 /// Promise (Repository): Unsafe code stands only in the files that the tidy test lists, each block
