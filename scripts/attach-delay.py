@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Delay, throughput and losses through `linecard attach`, beside the kernel's own path, in turns.
 
-    scripts/attach-delay.py [--rounds 3] [--only xdp] [--quick] [--options "--profile latency"]...
+    scripts/attach-delay.py [--rounds 3] [--only xdp] [--columns ping,one] [--quick] [--options "--profile latency"]...
+                            [--testpmd]
 
 Two hosts of scripts/lab.sh; the far port is a TAP device. Needs root, iproute2, ethtool and iperf3. Each way is
 measured once a round, and medians over rounds are printed. Round trips in us, median and 99th percentile:
@@ -12,10 +13,16 @@ measured once a round, and medians over rounds are printed. Round trips in us, m
     fetch       100,000 bytes, each over a connection of its own, 200 at a time (ms), and how many in a second
     beside      pings beside a TCP connection limited to 2 Gbit/s
 
-and 100 connections (iperf3 -P 100): Gbit/s, segments sent again, and of these those that had arrived (loss probes
-of TCP, which the receiver reports as duplicates) and packets lost on the way (in the receive ring, on the veth); one connection: Gbit/s, CPU seconds of linecard and
-of the whole machine for each GB. --options gives a further way for each kind of port; `linecard` is taken from
-$LINECARD or target/release.
+    many        100 connections (iperf3 -P 100): Gbit/s, segments sent again, those of them that had arrived (loss
+                probes of TCP, which the receiver reports as duplicates), and packets lost in the receive ring of
+                AF_XDP and on the veth
+    one, out    one connection to the host, and from it: Gbit/s, CPU seconds of linecard and of the whole machine
+                for each GB
+
+--columns chooses among them. --options gives a further way for each kind of port; `linecard` is taken from
+$LINECARD or target/release. --testpmd adds the chains that DPDK has for it: its checksum engine with and without GRO
+between its driver of a packet socket or of AF_XDP and its driver of TAP devices (Debian: dpdk-tests or dpdk, and the
+drivers librte-net-af-packet, -af-xdp, -tap), whose forwarding thread never sleeps.
 """
 
 import argparse
@@ -37,6 +44,7 @@ LINECARD = os.environ.get("LINECARD", str(Path(__file__).parent.parent / "target
 HOST, PEER, ADDRESS = "lab-host", "lab-peer", "10.77.0.2"
 UDP_PORT, TCP_PORT, ANSWER = 7007, 7008, 3000
 FETCH_PORT, FETCHED, FETCHERS = 7009, 100_000, 200
+COLUMNS = ["ping", "udp", "connection", "beside", "fetch", "many", "one", "out"]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -187,21 +195,51 @@ class Way:
         self.near, self.options = near, options
         self.name = "kernel" if near is None else f"{near} {options}".strip()
 
+    def start_linecard(self) -> subprocess.Popen:
+        ready, told = os.pipe()
+        command = [LINECARD, "attach", f"{self.near}:wire", "tap:lc0", f"--ready-fd={told}", "--interval=3600s"]
+        process = subprocess.Popen(
+            inside(HOST, *command, *shlex.split(self.options)),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[told],
+        )
+        os.close(told)
+        assert os.read(ready, 7) == b"READY=1", f"{self.name}: attach did not start"
+        os.close(ready)
+        return process
+
+    def start_testpmd(self) -> subprocess.Popen:
+        driver = self.near.removeprefix("testpmd:")
+        ring = ",blocksz=1048576,framesz=2048,framecnt=8192" if driver == "af_packet" else ""
+        command = ["stdbuf", "-oL", "dpdk-testpmd", "-l", "0-1", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry"]
+        command += [f"--file-prefix={HOST}", f"--vdev=net_{driver}0,iface=wire{ring}", "--vdev=net_tap0,iface=lc0"]
+        command += ["--", "-i", "--forward-mode=csum", "--nb-cores=1", "--total-num-mbufs=65536"]
+        process = subprocess.Popen(
+            inside(HOST, *command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        # It waits for the link of the device, which it makes itself.
+        while subprocess.run(["ip", "-n", HOST, "link", "set", "lc0", "up"], stderr=subprocess.DEVNULL).returncode:
+            assert process.poll() is None, f"{self.name}: testpmd ended"
+            time.sleep(0.1)
+        merge = "off" if "none" in self.options else "on"
+        lines = ["port stop all", f"set port 0 gro {merge}", f"set port 1 gro {merge}", "set gro flush 1"]
+        lines += ["csum mac-swap off 0", "csum mac-swap off 1", "port start all", "set promisc all on", "start"]
+        process.stdin.write("".join(f"{line}\n" for line in lines))
+        process.stdin.flush()
+        while "packet forwarding" not in process.stdout.readline():
+            assert process.poll() is None, f"{self.name}: testpmd ended"
+        return process
+
     def __enter__(self) -> "Way":
         subprocess.run([LAB, "up"], check=True)
         self.process, device = None, "wire"
         if self.near:
-            ready, told = os.pipe()
-            command = [LINECARD, "attach", f"{self.near}:wire", "tap:lc0", f"--ready-fd={told}", "--interval=3600s"]
-            self.process = subprocess.Popen(
-                inside(HOST, *command, *shlex.split(self.options)),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[told],
-            )
-            os.close(told)
-            assert os.read(ready, 7) == b"READY=1", f"{self.name}: attach did not start"
-            os.close(ready)
+            self.process = self.start_testpmd() if "testpmd" in self.near else self.start_linecard()
             device = "lc0"
         subprocess.run(["ip", "-n", HOST, "address", "add", f"{ADDRESS}/24", "dev", device], check=True)
         self.server = subprocess.Popen(own(HOST, "serve"), stdout=subprocess.PIPE, start_new_session=True)
@@ -249,34 +287,65 @@ class Way:
 
         return of(PEER, "tx") + of(HOST, "rx")
 
-    def measure(self, scale: float) -> dict[str, float]:
+    def measure(self, columns: list[str], scale: float) -> dict[str, float]:
         got = {}
-        for name, count in [("ping", 500), ("udp", 5000), ("connection", 1500)]:
-            got |= percentiles(name, self.client(name, str(int(count * scale))))
-        seconds = str(max(1, int(2 * scale)))
+        for column in columns:
+            got |= getattr(self, column)(scale)
+        return got
+
+    def ping(self, scale: float) -> dict[str, float]:
+        return percentiles("ping", self.client("ping", str(int(500 * scale))))
+
+    def udp(self, scale: float) -> dict[str, float]:
+        return percentiles("udp", self.client("udp", str(int(5000 * scale))))
+
+    def connection(self, scale: float) -> dict[str, float]:
+        return percentiles("connection", self.client("connection", str(int(1500 * scale))))
+
+    def beside(self, scale: float) -> dict[str, float]:
         load = subprocess.Popen(
-            inside(PEER, "iperf3", "-c", ADDRESS, "-b", "2G", "-t", seconds), stdout=subprocess.DEVNULL
+            inside(PEER, "iperf3", "-c", ADDRESS, "-b", "2G", "-t", seconds(scale)), stdout=subprocess.DEVNULL
         )
         time.sleep(0.3)
-        got |= percentiles("beside", self.client("ping", str(int(500 * scale))))
+        got = percentiles("beside", self.client("ping", str(int(500 * scale))))
         load.wait()
+        return got
+
+    def fetch(self, scale: float) -> dict[str, float]:
         count = int(4000 * scale)
         overlapped, *times = self.client("fetch", str(count))
-        got |= {name: value / 1e3 for name, value in percentiles("fetch", times).items()}
-        got["fetches/s"] = count / -overlapped
+        got = {name: value / 1e3 for name, value in percentiles("fetch", times).items()}
+        return got | {"fetches/s": count / -overlapped}
+
+    def many(self, scale: float) -> dict[str, float]:
         arrived, lost = self.arrived(), self.lost()
-        end = self.send("-P", "100", "-t", seconds)
-        got["many gbps"] = end["sum_received"]["bits_per_second"] / 1e9
-        got["many resent"] = end["sum_sent"]["retransmits"]
-        got["many arrived"] = self.arrived() - arrived
-        got["many lost"] = self.lost() - lost
+        end = self.send("-P", "100", "-t", seconds(scale))
+        return {
+            "many gbps": end["sum_received"]["bits_per_second"] / 1e9,
+            "many resent": end["sum_sent"]["retransmits"],
+            "many arrived": self.arrived() - arrived,
+            "many lost": self.lost() - lost,
+        }
+
+    def one(self, scale: float) -> dict[str, float]:
+        return self.stream("one", scale)
+
+    def out(self, scale: float) -> dict[str, float]:
+        return self.stream("out", scale, "-R")
+
+    def stream(self, name: str, scale: float, *options: str) -> dict[str, float]:
         before = process_seconds(self.process), machine_seconds()
-        end = self.send("-t", seconds)
+        end = self.send("-t", seconds(scale), *options)
         gigabytes = end["sum_received"]["bytes"] / 1e9
-        got["one gbps"] = end["sum_received"]["bits_per_second"] / 1e9
-        got["one own s/GB"] = (process_seconds(self.process) - before[0]) / gigabytes
-        got["one all s/GB"] = (machine_seconds() - before[1]) / gigabytes
-        return got
+        return {
+            f"{name} gbps": end["sum_received"]["bits_per_second"] / 1e9,
+            f"{name} own s/GB": (process_seconds(self.process) - before[0]) / gigabytes,
+            f"{name} all s/GB": (machine_seconds() - before[1]) / gigabytes,
+        }
+
+
+def seconds(scale: float) -> str:
+    return str(max(1, int(2 * scale)))
 
 
 def percentiles(name: str, times: list[float]) -> dict[str, float]:
@@ -288,17 +357,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="ways whose name contains it")
+    parser.add_argument("--columns", default=",".join(COLUMNS), help="what is measured")
     parser.add_argument("--quick", action="store_true", help="a quarter of the packets")
     parser.add_argument("--options", action="append", default=[], help="a further way for each port")
+    parser.add_argument("--testpmd", action="store_true", help="DPDK's chains, too")
     arguments = parser.parse_args()
     options = ["", "--merge none", *arguments.options]
     ways = [Way(None, "")] + [Way(near, more) for near in ("xdp", "packet") for more in options]
+    if arguments.testpmd:
+        drivers = [f"testpmd:{driver}" for driver in ("af_packet", "af_xdp")]
+        ways += [Way(near, more) for near in drivers for more in ("", "--merge none")]
     ways = [way for way in ways if arguments.only in way.name or way.near is None]
     results: dict[str, list[dict[str, float]]] = {way.name: [] for way in ways}
     for _ in range(arguments.rounds):
         for way in ways:
             with way:
-                results[way.name].append(way.measure(0.25 if arguments.quick else 1))
+                results[way.name].append(way.measure(arguments.columns.split(","), 0.25 if arguments.quick else 1))
     columns = list(results["kernel"][0])
     print("| |", " | ".join(columns), "|")
     print("|---" * (len(columns) + 1) + "|")
