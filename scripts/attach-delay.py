@@ -2,7 +2,7 @@
 """Delay, throughput and losses through `linecard attach`, beside the kernel's own path, in turns.
 
     scripts/attach-delay.py [--rounds 3] [--only xdp] [--columns ping,one] [--quick] [--options "--profile latency"]...
-                            [--testpmd]
+                            [--testpmd] [--congestion cubic]
 
 Two hosts of scripts/lab.sh; the far port is a TAP device. Needs root, iproute2, ethtool and iperf3. Each way is
 measured once a round, and medians over rounds are printed. Round trips in us, median and 99th percentile:
@@ -19,7 +19,8 @@ measured once a round, and medians over rounds are printed. Round trips in us, m
     one, out    one connection to the host, and from it: Gbit/s, CPU seconds of linecard and of the whole machine
                 for each GB
 
---columns chooses among them. --options gives a further way for each kind of port; `linecard` is taken from
+--columns chooses among them. TCP of both ends uses --congestion: BBR, the default of some machines, sends by timers,
+and measures these. --options gives a further way for each kind of port; `linecard` is taken from
 $LINECARD or target/release. --testpmd adds the chains that DPDK has for it: its checksum engine with and without GRO
 between its driver of a packet socket or of AF_XDP and its driver of TAP devices (Debian: dpdk-tests or dpdk, and the
 drivers librte-net-af-packet, -af-xdp, -tap), whose forwarding thread never sleeps.
@@ -59,10 +60,10 @@ def own(namespace: str, *arguments: str) -> list[str]:
 # Servers and clients, which run in the namespaces.
 
 
-def serve() -> None:
+def serve(congestion: str) -> None:
     """Answers datagrams, requests of connections, and fetches; the kernel answers pings."""
     if os.fork() == 0:
-        asyncio.run(serve_fetches())
+        asyncio.run(serve_fetches(congestion))
     if os.fork() == 0:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         udp.bind((ADDRESS, UDP_PORT))
@@ -79,14 +80,16 @@ def serve() -> None:
         connection.close()
 
 
-async def serve_fetches() -> None:
+async def serve_fetches(congestion: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(bytes(FETCHED))
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, ADDRESS, FETCH_PORT, backlog=2 * FETCHERS)
+    listener = socket.create_server((ADDRESS, FETCH_PORT), backlog=2 * FETCHERS)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+    server = await asyncio.start_server(answer, sock=listener)
     print("ready", flush=True)
     await server.serve_forever()
 
@@ -191,6 +194,8 @@ def process_seconds(process: subprocess.Popen | None) -> float:
 class Way:
     """A host behind the kernel's own path, or behind an attachment."""
 
+    congestion = "cubic"
+
     def __init__(self, near: str | None, options: str):
         self.near, self.options = near, options
         self.name = "kernel" if near is None else f"{near} {options}".strip()
@@ -242,7 +247,7 @@ class Way:
             self.process = self.start_testpmd() if "testpmd" in self.near else self.start_linecard()
             device = "lc0"
         subprocess.run(["ip", "-n", HOST, "address", "add", f"{ADDRESS}/24", "dev", device], check=True)
-        self.server = subprocess.Popen(own(HOST, "serve"), stdout=subprocess.PIPE, start_new_session=True)
+        self.server = subprocess.Popen(own(HOST, "serve", self.congestion), stdout=subprocess.PIPE, start_new_session=True)
         assert all(self.server.stdout.readline() for _ in range(3))
         self.iperf = subprocess.Popen(
             inside(HOST, "iperf3", "-s", "--forceflush"), stdout=subprocess.PIPE, text=True
@@ -268,7 +273,7 @@ class Way:
 
     def send(self, *options: str) -> dict:
         """An iperf3 client's sums: bits per second and segments sent again."""
-        command = inside(PEER, "iperf3", "-c", ADDRESS, "-J", *options)
+        command = inside(PEER, "iperf3", "-c", ADDRESS, "-J", "-C", self.congestion, *options)
         output = subprocess.run(command, check=True, capture_output=True).stdout
         return json.loads(output)["end"]
 
@@ -361,7 +366,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a quarter of the packets")
     parser.add_argument("--options", action="append", default=[], help="a further way for each port")
     parser.add_argument("--testpmd", action="store_true", help="DPDK's chains, too")
+    parser.add_argument("--congestion", default=Way.congestion, help="congestion control of both ends")
     arguments = parser.parse_args()
+    Way.congestion = arguments.congestion
     options = ["", "--merge none", *arguments.options]
     ways = [Way(None, "")] + [Way(near, more) for near in ("xdp", "packet") for more in options]
     if arguments.testpmd:
@@ -391,8 +398,8 @@ CLIENTS = {
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["serve"]:
-            serve()
+        case ["serve", congestion]:
+            serve(congestion)
         case [client, count] if client in CLIENTS:
             print(json.dumps(CLIENTS[client](int(count))))
         case _:
