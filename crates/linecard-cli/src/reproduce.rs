@@ -8,7 +8,7 @@ use linecard_app::Context;
 use linecard_app::Error;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
-use linecard_app::reproduce::{Reproduced, reproduce};
+use linecard_app::reproduce::{Reproduced, check, reproduce};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,10 +106,10 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
         fs::create_dir_all(folder)?;
     }
     let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
-        let (found, ending) = all(arguments.json, &context)?;
+        let found = all(arguments.json, &context)?;
         save_figures(arguments.figures.as_deref(), &found)?;
-        return page
-            .write(|| linecard_app::reproduce::page("The papers, reproduced", &found), ending);
+        let title = "The papers, reproduced";
+        return page.write(|| linecard_app::reproduce::page(title, &found), check(&found));
     };
     #[cfg(target_os = "linux")]
     if !arguments.modelled {
@@ -129,8 +129,8 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     context.go_on()?;
     let found = std::slice::from_ref(&reproduced);
     save_figures(arguments.figures.as_deref(), found)?;
-    let ending = reproduced.failure().map_or(Ok(()), Err);
-    page.write(|| linecard_app::reproduce::page(format!("{name}, reproduced"), found), ending)
+    let title = format!("{name}, reproduced");
+    page.write(|| linecard_app::reproduce::page(title, found), check(found))
 }
 
 #[cfg(target_os = "linux")]
@@ -139,14 +139,12 @@ const JITTER: &str = "Live figures are this host's, at this moment: they need no
      way; see docs/design/jitter.md.";
 
 /// All: as text one behind the other, as JSON by their names.
-fn all(json: bool, context: &Context<'_>) -> Result<(Vec<Reproduced>, Result<(), Error>), Error> {
-    let mut unexplained = 0;
+fn all(json: bool, context: &Context<'_>) -> Result<Vec<Reproduced>, Error> {
     let mut all = Vec::new();
     let mut reports = serde_json::Map::new();
     for name in Reproduction::value_variants().iter().map(|one| one.name()) {
         let mut found = reproduce(&name, None, context)?;
         found.report.add_config(&json!({ "modelled": true }));
-        unexplained += found.unexplained;
         if json {
             let report = serde_json::to_value(&found.report).map_err(std::io::Error::from)?;
             reports.insert(name, report);
@@ -158,8 +156,7 @@ fn all(json: bool, context: &Context<'_>) -> Result<(Vec<Reproduced>, Result<(),
     if json {
         account::print_json(&reports)?;
     }
-    let ending = linecard_app::reproduce::failure(unexplained).map_or(Ok(()), Err);
-    Ok((all, ending))
+    Ok(all)
 }
 
 /// Writes figures as files named after the reproduction and the figure.
@@ -167,7 +164,7 @@ fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> 
     let Some(folder) = folder else { return Ok(()) };
     for one in all {
         let name = one.report.job().trim_start_matches("reproduce ");
-        for figure in &one.figures {
+        for figure in &one.outcome.figures {
             let key = figure.key().replace('_', "-");
             fs::write(folder.join(format!("{name}-{key}.svg")), figure.svg())?;
         }

@@ -21,7 +21,8 @@ use std::borrow::Cow;
 /// those that are zero.
 ///
 /// A list is a `Vec` of structs with two fields: `label`, a text, and `value`, one value or a struct of them. Optional
-/// values in such a struct need `skip_serializing_if`.
+/// values in such a struct need `skip_serializing_if`. Lists whose keys are values (`serde(flatten)`, `schemars(skip)`) get
+/// their titles from [`Outcome::title`], and their texts from [`Outcome::item`].
 pub trait Outcome: Serialize + JsonSchema + 'static {
     /// The title of a section, where it says more than its documentation: with values of this outcome.
     fn title(&self, section: &str) -> Option<String> {
@@ -97,17 +98,19 @@ pub fn report_of<O: Outcome>(job: &'static str, outcome: &O) -> Report {
     let mut report = Report::new(job);
     let schema = schema_of::<O>();
     let values = serde_json::to_value(outcome).unwrap_or_default();
-    for (key, field) in properties(schema.as_value()) {
+    let known = schema.get("properties");
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let field = known.and_then(|known| known.get(key)).unwrap_or(&Value::Null);
         let title = outcome.title(key).unwrap_or_else(|| label(field));
-        let section = match values.get(key) {
-            Some(Value::Object(values)) => {
+        let section = match value {
+            Value::Object(values) => {
                 let words = |name: &str| Words {
                     label: outcome.label(key, name),
                     text: outcome.text(key, name),
                 };
                 object(key.clone(), title, field, values, words)
             }
-            Some(Value::Array(items)) => {
+            Value::Array(items) => {
                 let mut section = Section::list(key.clone(), title);
                 let schema = field.get("items").unwrap_or(&Value::Null);
                 for (index, item) in items.iter().enumerate() {

@@ -5,8 +5,8 @@
 //! beyond the limit of its reason, is marked DIFFERS and fails the command.
 
 use super::expression::Query;
-use linecard_report::{Report, Section, Table, Value};
-use serde::Deserialize;
+use linecard_report::{Table, Value};
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
 /// A published table or figure beside ours.
@@ -17,22 +17,22 @@ use std::ops::RangeInclusive;
 /// table.add(Row::number("idle", 21, idle).unit("cycles").because("a slip of one", 20.0..=22.0));
 /// table.add(Row::shape("over clients", "rises to 8", format!("rises to {knee}"), knee == 8));
 /// assert_eq!(table.unexplained(), 0);
-/// add_all(&[table], &mut report);
 /// ```
 #[derive(Debug, Clone)]
 pub(super) struct Comparison {
-    key: String,
-    title: String,
-    rows: Vec<Row>,
+    /// Its key in JSON.
+    pub(super) key: String,
+    pub(super) title: String,
+    pub(super) rows: Vec<Row>,
 }
 
 /// One value, or one statement about a curve.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
-    what: String,
+    pub(super) what: String,
     seen: Seen,
     unit: String,
-    class: Class,
+    pub(super) class: Class,
     /// That was chosen so that this value comes out.
     parameter: String,
     within_percent: Option<f64>,
@@ -40,13 +40,17 @@ pub(super) struct Row {
 }
 
 /// Why a row may differ, and how far.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 struct Reason {
+    #[serde(rename = "reason")]
     text: String,
     /// The value that decides, with its unit: of a number the number itself.
+    #[serde(rename = "measured")]
     value: f64,
+    #[serde(skip)]
     unit: String,
-    limit: RangeInclusive<f64>,
+    from: f64,
+    to: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -63,7 +67,7 @@ pub(super) struct Printed {
 }
 
 /// Text of a row that agrees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Class {
     /// Equal to the printed digits, by a model that does not contain the value.
@@ -81,7 +85,8 @@ pub(super) enum Class {
 }
 
 /// How a row came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
     /// To each digit that was printed, or the shape that was described.
     Same,
@@ -122,32 +127,25 @@ impl Comparison {
         self.count(Verdict::Unexplained)
     }
 
-    /// The rows for a report: aligned words for people, fields for JSON.
-    pub(super) fn section(&self) -> Section {
-        let mut section = Section::list(self.key.clone(), self.title.clone());
+    /// The rows as aligned words.
+    pub(super) fn lines(&self) -> Vec<String> {
         let texts: Vec<_> = self.rows.iter().map(Row::texts).collect();
         let widths: [usize; 3] = std::array::from_fn(|column| {
             texts.iter().map(|texts| texts[column].chars().count()).max().unwrap_or(0)
         });
         let [paper_width, ours_width, difference_width] = widths;
-        for (row, [paper, ours, difference]) in self.rows.iter().zip(&texts) {
-            let text = format!(
+        let line = |(row, [paper, ours, difference]): (&Row, &[String; 3])| {
+            format!(
                 "paper {paper:>paper_width$}  ours {ours:>ours_width$}  \
                  {difference:>difference_width$}  {}{}",
                 row.verdict_text(),
                 row.class_text()
-            );
-            section.add("", row.what.clone(), Value::Fields(text, row.fields()));
-        }
-        section
+            )
+        };
+        self.rows.iter().zip(&texts).map(line).collect()
     }
 
-    /// Its key in reports.
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// The same for a page; a long one is folded, unless something in it is wrong.
+    /// The rows for a page; a long table is folded, unless something in it is wrong.
     pub(super) fn table(&self) -> Table {
         let mut table = Table::new(self.key.clone(), &self.title);
         table.columns([("what", "value"), ("paper", "paper"), ("ours", "ours")]);
@@ -171,54 +169,30 @@ impl Comparison {
 /// Rows of a table that a page shows at once.
 const LONG: usize = 20;
 
-/// Adds all comparisons to a report, and how they came out together; gives the number of rows that
-/// differ without a reason or beyond its limit.
-pub(super) fn add_all(comparisons: &[Comparison], free: &[String], report: &mut Report) -> usize {
-    for comparison in comparisons {
-        report.push(comparison.section());
-    }
-    let sum = |verdict| comparisons.iter().map(|one| one.count(verdict) as u64).sum();
-    let mut section = Section::new("verdicts", "Together");
-    for (key, label, verdict) in [
-        ("same", "the same", Verdict::Same),
-        ("within", "as near as stated", Verdict::Within),
-        ("explained", "differ, reason given", Verdict::Explained),
-    ] {
-        section.add(key, label, Value::Count(sum(verdict)));
-    }
-    let unexplained: usize = comparisons.iter().map(Comparison::unexplained).sum();
-    section.add("unexplained", "DIFFER without a reason", Value::Count(unexplained as u64));
-    report.push(section);
-    report.push(agreement(comparisons, free));
-    unexplained
+/// A row in JSON.
+#[derive(Debug, Serialize)]
+pub(super) struct Fields<'r> {
+    paper: Json<'r>,
+    ours: Json<'r>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    difference: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within_percent: Option<f64>,
+    class: Class,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    parameter: &'r str,
+    verdict: Verdict,
+    #[serde(flatten)]
+    reason: Option<&'r Reason>,
 }
 
-/// How many of the values that say something about the model agree, and how many there are.
-pub(super) fn agreed(comparisons: &[Comparison]) -> (usize, usize) {
-    let counted = || comparisons.iter().flat_map(|one| &one.rows).filter(|row| row.class.counts());
-    (counted().filter(|row| row.agrees()).count(), counted().count())
-}
-
-/// How many of the values that say something about the model agree, and what is left out.
-fn agreement(comparisons: &[Comparison], free: &[String]) -> Section {
-    let rows = || comparisons.iter().flat_map(|one| &one.rows);
-    let of = |class: Class| rows().filter(|row| row.class == class).count() as u64;
-    let (agreed, counted) = agreed(comparisons);
-    let mut section = Section::new("agreement", "Values that the model was not given");
-    let text = format!("{agreed} of {counted}");
-    let fields = vec![("agree", Value::Count(agreed as u64)), ("of", Value::Count(counted as u64))];
-    section.add("predicted", "agree", Value::Fields(text, fields));
-    for (key, label, class) in [
-        ("fitted", "fitted, not counted", Class::Fitted),
-        ("arithmetic", "arithmetic, not counted", Class::Arithmetic),
-        ("cannot", "cannot be had here", Class::Cannot),
-    ] {
-        section.add(key, label, Value::Count(of(class)));
-    }
-    let text = format!("{}", free.len());
-    let text = if free.is_empty() { text } else { format!("{text}: {}", free.join("; ")) };
-    section.add("free", "free parameters", Value::Text(text));
-    section
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Json<'r> {
+    Number(f64),
+    Words(&'r str),
 }
 
 impl Row {
@@ -282,7 +256,8 @@ impl Row {
         (value, unit): (f64, impl Into<String>),
         limit: RangeInclusive<f64>,
     ) -> Self {
-        self.reason = Some(Reason { text: text.into(), value, unit: unit.into(), limit });
+        let (from, to) = limit.into_inner();
+        self.reason = Some(Reason { text: text.into(), value, unit: unit.into(), from, to });
         self
     }
 
@@ -318,7 +293,7 @@ impl Row {
         }
     }
 
-    fn agrees(&self) -> bool {
+    pub(super) fn agrees(&self) -> bool {
         matches!(self.verdict(), Verdict::Same | Verdict::Within)
     }
 
@@ -369,35 +344,26 @@ impl Row {
         }
     }
 
-    fn fields(&self) -> Vec<(&'static str, Value)> {
-        let mut fields = match &self.seen {
-            Seen::Words { paper, ours, .. } => {
-                vec![("paper", Value::Text(paper.clone())), ("ours", Value::Text(ours.clone()))]
+    pub(super) fn fields(&self) -> Fields<'_> {
+        let (paper, ours, difference) = match &self.seen {
+            Seen::Words { paper, ours, .. } => (Json::Words(paper), Json::Words(ours), None),
+            Seen::Numbers { paper, ours } => {
+                (Json::Number(paper.value), Json::Number(*ours), Some(ours - paper.value))
             }
-            Seen::Numbers { paper, ours } => vec![
-                ("paper", Value::Number(paper.value)),
-                ("ours", Value::Number(*ours)),
-                ("difference", Value::Number(ours - paper.value)),
-                ("unit", Value::Text(self.unit.clone())),
-            ],
         };
-        if let Some(percent) = self.within_percent {
-            fields.push(("within_percent", Value::Number(percent)));
-        }
         let verdict = self.verdict();
-        fields.push(("class", Value::Text(self.class.name().to_owned())));
-        if !self.parameter.is_empty() {
-            fields.push(("parameter", Value::Text(self.parameter.clone())));
-        }
-        fields.push(("verdict", Value::Text(verdict.name().to_owned())));
         let differs = matches!(verdict, Verdict::Explained | Verdict::Unexplained);
-        if let Some(reason) = self.reason.as_ref().filter(|_| differs) {
-            fields.push(("reason", Value::Text(reason.text.clone())));
-            fields.push(("measured", Value::Number(reason.value)));
-            fields.push(("from", Value::Number(*reason.limit.start())));
-            fields.push(("to", Value::Number(*reason.limit.end())));
+        Fields {
+            paper,
+            ours,
+            difference,
+            unit: difference.map(|_| self.unit.as_str()),
+            within_percent: self.within_percent,
+            class: self.class,
+            parameter: &self.parameter,
+            verdict,
+            reason: self.reason.as_ref().filter(|_| differs),
         }
-        fields
     }
 }
 
@@ -405,17 +371,17 @@ impl Reason {
     /// Whether it explains what was measured.
     fn covers(&self) -> bool {
         // A double may lie just beside its limit.
-        let room = 1e-9 * self.limit.start().abs().max(self.limit.end().abs());
-        (self.limit.start() - room..=self.limit.end() + room).contains(&self.value)
+        let room = 1e-9 * self.from.abs().max(self.to.abs());
+        (self.from - room..=self.to + room).contains(&self.value)
     }
 
     fn limit_text(&self) -> String {
-        let number = |x: &f64| {
+        let number = |x: f64| {
             let text = format!("{x:.3}");
             let text = text.trim_end_matches('0').trim_end_matches('.');
             text.to_owned()
         };
-        let [low, high] = [self.limit.start(), self.limit.end()].map(number);
+        let [low, high] = [self.from, self.to].map(number);
         let unit = if self.unit.is_empty() { "" } else { " " };
         let range = if low == high { low } else { format!("{low} to {high}") };
         format!("explains {range}{unit}{}", self.unit)
@@ -435,19 +401,8 @@ impl Class {
     }
 
     /// Whether a row says something about the model: what was chosen or computed to meet the paper does not.
-    const fn counts(self) -> bool {
+    pub(super) const fn counts(self) -> bool {
         matches!(self, Self::Exact | Self::Predicted | Self::Differs)
-    }
-}
-
-impl Verdict {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Within => "within",
-            Self::Explained => "explained",
-            Self::Unexplained => "unexplained",
-        }
     }
 }
 
@@ -480,10 +435,10 @@ impl From<(f64, usize)> for Printed {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn rows() -> Comparison {
+    pub(in super::super) fn rows() -> Comparison {
         let mut table = Comparison::new("figure", "A figure");
         table.add(Row::number("frame", (19.4, 1), 19.42).unit("µs"));
         table.add(Row::number("rate", 754, 758.4).unit("Mbit/s").within(1.0));
@@ -525,39 +480,6 @@ mod tests {
         let load = |load| shape.clone().because_measured("why", (load, ""), 1.0..=1.5);
         assert_eq!(load(1.4).verdict(), Verdict::Explained);
         assert_eq!(load(1.6).verdict(), Verdict::Unexplained);
-    }
-
-    #[test]
-    fn people_see_columns_and_what_differs() {
-        let mut report = Report::new("reproduce");
-        add_all(&[rows()], &[], &mut report);
-        let text = report.to_string();
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        assert_eq!(lines[0], "A figure");
-        let page = linecard_report::Page::new("").table(rows().table()).html();
-        assert!(page.contains("19.4 µs") && page.contains("differs: a slip (explains 20 to 22)"));
-        assert!(lines[1].ends_with("same") && lines[1].contains("paper    19.4 µs"), "{text}");
-        assert!(lines[2].contains("ours 758.4 Mbit/s  +0.6 %  within 1 %"), "{text}");
-        assert!(lines[3].ends_with("differs: a slip (explains 20 to 22)"), "{text}");
-        assert!(lines[4].contains("+3") && lines[4].ends_with("DIFFERS"), "{text}");
-        assert!(lines[5].ends_with("same") && lines[6].ends_with("DIFFERS"), "{text}");
-        assert!(text.contains("DIFFER without a reason"), "{text}");
-    }
-
-    #[test]
-    fn json_has_the_numbers_themselves() {
-        let mut report = Report::new("reproduce");
-        add_all(&[rows()], &[], &mut report);
-        let found = serde_json::to_value(&report).expect("JSON");
-        let rate = &found["figure"][1];
-        assert_eq!(
-            (rate["label"].as_str(), rate["value"]["paper"].as_f64()),
-            (Some("rate"), Some(754.0))
-        );
-        assert_eq!(rate["value"]["verdict"], "within");
-        assert_eq!(found["figure"][2]["value"]["reason"], "a slip");
-        assert_eq!(found["figure"][4]["value"]["ours"], "rises");
-        assert_eq!(found["verdicts"]["unexplained"], 2);
     }
 
     #[test]

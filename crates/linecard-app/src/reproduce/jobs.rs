@@ -2,12 +2,12 @@
 
 use super::expression::{Lookup, Query, evaluate, fill};
 use super::measure;
+use super::outcome;
 use super::paper::{Curve, Paper};
 use crate::model::{named, parallel};
 use crate::{Context, Error, Failure};
 use linecard::progress::Progress;
 use linecard_config::{ConfigError, Document};
-use linecard_report::{Section, Value as Shown};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -103,13 +103,13 @@ impl<'p> Runs<'p> {
     }
 
     /// A line for each point of a curve.
-    pub(super) fn curve(&mut self, curve: &'p Curve) -> Result<Section, String> {
+    pub(super) fn curve(&mut self, curve: &'p Curve) -> Result<outcome::Curve, String> {
         let title = fill(&curve.title, &|query: &Query| self.numbers(query))?;
-        let mut section = Section::list(curve.key.as_str().to_owned(), title);
+        let mut points = Vec::new();
         let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for (job, it) in self.lines(curve)? {
             let lookup: &Lookup<'_> = &|query: &Query| self.of(Some(&it), query);
-            let mut fields = Map::new();
+            let mut value = Map::new();
             for (key, expression) in &curve.fields {
                 let found = evaluate(expression, lookup)?;
                 let values = found.values.iter().map(|value| match found.is_truth {
@@ -118,8 +118,8 @@ impl<'p> Runs<'p> {
                     false => json!(value),
                 });
                 let mut values: Vec<Value> = values.collect();
-                let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
-                fields.insert(key.clone(), value);
+                let one = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+                value.insert(key.clone(), one);
                 columns.entry(key).or_default().extend(found.values);
             }
             if curve.title.is_empty() {
@@ -127,10 +127,10 @@ impl<'p> Runs<'p> {
             }
             let label = fill(&curve.label.replace("{job}", job), lookup)?;
             let text = fill(&curve.text, lookup)?;
-            section.add("", label, Shown::Object(text, fields));
+            points.push(outcome::Point { label, value, text });
         }
         self.curves.insert(&curve.key, columns);
-        Ok(section)
+        Ok(outcome::Curve { key: curve.key.clone(), title, points })
     }
 
     /// Points that make one line each, with the label of their job.

@@ -13,87 +13,70 @@ pub mod live;
 mod lso;
 mod lso_receive;
 mod measure;
+mod outcome;
 mod paper;
 
 use crate::model::Scenario;
 use crate::{Context, Error, Failure};
-use comparison::{Comparison, add_all, agreed};
+pub use outcome::{Agreed, Agreement, ReproduceOutcome, Verdicts};
+
 use expression::{Query, fill};
 use jobs::Runs;
 use linecard_config::Document;
-use linecard_report::{Curves, Page, Report, Section, Table, Value};
+use linecard_report::{Page, Report, Section, Table, Value, report_of};
 use paper::Paper;
 use serde_json::json;
 use std::path::Path;
 
-/// Outcome of a reproduction.
+/// A reproduction that was run.
 #[derive(Debug)]
 pub struct Reproduced {
     /// Published values and ours.
+    pub outcome: ReproduceOutcome,
+    /// Its report, to which measurements of this host can be added.
     pub report: Report,
-    /// Values that differ without a reason, or beyond its limit.
-    pub unexplained: usize,
-    /// The publication's figures.
-    pub figures: Vec<Curves>,
-    /// Published tables beside ours, which a page has as tables in place of the report's sections.
-    comparisons: Vec<Comparison>,
-    /// Keys of the report's sections that are curves.
-    curves: Vec<String>,
-    /// Authors and title.
-    pub source: String,
-    /// Values that the models were not given: how many agree, and how many there are.
-    pub agreed: (usize, usize),
 }
 
 impl Reproduced {
-    /// A sentence about what agrees.
-    #[must_use]
-    pub fn headline(&self) -> String {
-        headline(self.agreed, self.unexplained)
-    }
-
     /// The part of a page that is about this: figures, then all values.
-    pub fn add_to(&self, page: &mut Page) {
-        page.note(&self.source);
-        self.figures.iter().for_each(|figure| _ = page.chart(figure.clone()));
-        self.comparisons.iter().for_each(|one| _ = page.table(one.table()));
+    fn add_to(&self, page: &mut Page) {
+        let outcome = &self.outcome;
+        page.note(&outcome.source);
+        outcome.figures.iter().for_each(|figure| _ = page.chart(figure.clone()));
+        outcome.tables.iter().for_each(|table| _ = page.table(table.table()));
         let mut rest = Report::new(self.report.job());
         for section in self.report.sections() {
-            if self.curves.iter().any(|key| key == section.key()) {
+            if outcome.curve(section.key()).is_some() {
                 page.table(folded(section));
-            } else if !self.comparisons.iter().any(|one| one.key() == section.key()) {
+            } else if outcome.table(section.key()).is_none() {
                 rest.push(section.clone());
             }
         }
         self.report.notes().iter().for_each(|note| rest.note(note));
         page.summary(&rest);
     }
-
-    /// The error, if values differ without a reason.
-    #[must_use]
-    pub fn failure(&self) -> Option<Error> {
-        failure(self.unexplained)
-    }
 }
 
-/// An error, if this many values differ without a reason.
-#[must_use]
-pub fn failure(count: usize) -> Option<Error> {
+/// The error, if values differ without a reason.
+///
+/// # Errors
+///
+/// [`Failure::Unexplained`].
+pub fn check(all: &[Reproduced]) -> Result<(), Error> {
+    let count: usize = all.iter().map(|one| one.outcome.verdicts.unexplained).sum();
     let what = format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");
-    (count > 0).then_some(Failure::Unexplained.with(what))
+    if count == 0 { Ok(()) } else { Err(Failure::Unexplained.with(what)) }
 }
 
 /// A page about reproductions.
 #[must_use]
 pub fn page(title: impl Into<String>, all: &[Reproduced]) -> Page {
     let mut page = Page::new(title);
-    let sum = |of: &dyn Fn(&Reproduced) -> usize| all.iter().map(of).sum();
-    let agreed = (sum(&|one| one.agreed.0), sum(&|one| one.agreed.1));
-    page.headline(headline(agreed, sum(&|one| one.unexplained)));
+    page.headline(headline(all));
     for one in all {
         if all.len() > 1 {
             page.heading(one.report.job().trim_start_matches("reproduce "));
-            page.note(one.headline());
+            page.note(headline(std::slice::from_ref(one)));
         }
         one.add_to(&mut page);
     }
@@ -111,14 +94,19 @@ fn folded(section: &Section) -> Table {
     table
 }
 
-fn headline((agree, all): (usize, usize), unexplained: usize) -> String {
-    let differ = match unexplained {
+/// A sentence about what agrees.
+fn headline(all: &[Reproduced]) -> String {
+    let sum = |of: &dyn Fn(&ReproduceOutcome) -> usize| -> usize {
+        all.iter().map(|one| of(&one.outcome)).sum()
+    };
+    let agree = sum(&|one| one.agreement.predicted.agree);
+    let differ = match sum(&|one| one.verdicts.unexplained) {
         0 => "each of the others has a reason with a limit".to_owned(),
         count => format!("{count} values differ without a reason, or beyond its limit"),
     };
-    match all {
+    match sum(&|one| one.agreement.predicted.of) {
         0 => "No value here tests a model: all are arithmetic, or fitted.".to_owned(),
-        _ => format!("{agree} of {all} values that the models were not given agree; {differ}."),
+        all => format!("{agree} of {all} values that the models were not given agree; {differ}."),
     }
 }
 
@@ -150,30 +138,19 @@ pub fn reproduce(
     let tables = tables.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
     let figures = reproduction.figure.iter().map(|figure| figure.draw(&lookup));
     let figures = figures.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
-    let mut report = Report::new(job);
-    report.add_config(&json!({ "jobs": runs.configs }));
-    let unexplained = add_all(&tables, &reproduction.free, &mut report);
-    let curve_keys = curves.iter().map(|curve| curve.key().to_owned()).collect();
-    curves.into_iter().for_each(|curve| report.push(curve));
-    let counts = |query: &Query| match tables.iter().find_map(|table| table.same(query)) {
-        Some(counts) => Ok(counts),
-        None => runs.numbers(query),
-    };
-    for note in &reproduction.notes {
-        report.note(fill(note, &counts).map_err(wrong)?);
-    }
-    runs.warnings.iter().for_each(|warning| report.note(warning));
-    report.add_config(&json!({ "scenario": own }));
-    let agreed = agreed(&tables);
-    Ok(Reproduced {
-        report,
-        unexplained,
-        figures,
-        comparisons: tables,
-        curves: curve_keys,
-        source: paper.source.clone(),
-        agreed,
-    })
+    let mut outcome = ReproduceOutcome::new(tables, &reproduction.free);
+    let counts =
+        |query: &Query| match outcome.table(&query.root).and_then(|table| table.same(query)) {
+            Some(counts) => Ok(counts),
+            None => runs.numbers(query),
+        };
+    let notes = reproduction.notes.iter().map(|note| fill(note, &counts));
+    let mut notes = notes.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
+    notes.extend(runs.warnings);
+    outcome = ReproduceOutcome { curves, figures, notes, source: paper.source.clone(), ..outcome };
+    let mut report = report_of(job, &outcome);
+    report.add_config(&json!({ "jobs": runs.configs, "scenario": own }));
+    Ok(Reproduced { outcome, report })
 }
 
 /// Takes what a file says: as one more of the paper's files, or as a scenario, by the job that it is for.

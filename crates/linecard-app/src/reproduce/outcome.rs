@@ -1,0 +1,221 @@
+//! Outcome of a reproduction.
+
+use super::comparison::{Class, Comparison, Fields, Row, Verdict};
+use linecard_report::{Curves, Outcome};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// Published values and ours.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ReproduceOutcome {
+    /// Published tables beside ours.
+    #[serde(flatten, serialize_with = "tables")]
+    #[schemars(skip)]
+    pub(super) tables: Vec<Comparison>,
+    /// Together
+    pub verdicts: Verdicts,
+    /// Values that the model was not given
+    pub agreement: Agreement,
+    /// Values of ours beside the paper's figures.
+    #[serde(flatten, serialize_with = "curves")]
+    #[schemars(skip)]
+    pub(super) curves: Vec<Curve>,
+    /// The publication's figures.
+    #[serde(skip)]
+    pub figures: Vec<Curves>,
+    /// Sentences under the figures, and warnings.
+    #[serde(skip)]
+    pub(super) notes: Vec<String>,
+    /// Authors and title.
+    #[serde(skip)]
+    pub source: String,
+}
+
+/// Rows by how they came out.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Verdicts {
+    /// the same
+    pub same: usize,
+    /// as near as stated
+    pub within: usize,
+    /// differ, reason given
+    pub explained: usize,
+    /// DIFFER without a reason
+    pub unexplained: usize,
+}
+
+/// How many of the values that say something about the model agree, and what is left out.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Agreement {
+    /// agree
+    pub predicted: Agreed,
+    /// fitted, not counted
+    pub fitted: usize,
+    /// arithmetic, not counted
+    pub arithmetic: usize,
+    /// cannot be had here
+    pub cannot: usize,
+    /// free parameters
+    pub free: String,
+}
+
+/// Values that agree, and all that the models were not given.
+#[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema)]
+pub struct Agreed {
+    /// That agree.
+    pub agree: usize,
+    /// All.
+    pub of: usize,
+}
+
+/// Values of a curve, a line for each point.
+#[derive(Debug)]
+pub(super) struct Curve {
+    /// Its key in JSON.
+    pub(super) key: String,
+    pub(super) title: String,
+    pub(super) points: Vec<Point>,
+}
+
+/// A point of a curve.
+#[derive(Debug, Serialize)]
+pub(super) struct Point {
+    pub(super) label: String,
+    pub(super) value: Map<String, Value>,
+    #[serde(skip)]
+    pub(super) text: String,
+}
+
+impl ReproduceOutcome {
+    /// Without curves, figures and notes.
+    pub(super) fn new(tables: Vec<Comparison>, free: &[String]) -> Self {
+        let rows = || tables.iter().flat_map(|table| &table.rows);
+        let counted = || rows().filter(|row| row.class.counts());
+        let with = |verdict| rows().filter(|row| row.verdict() == verdict).count();
+        let of = |class| rows().filter(|row| row.class == class).count();
+        let free = match free {
+            [] => "0".to_owned(),
+            free => format!("{}: {}", free.len(), free.join("; ")),
+        };
+        Self {
+            verdicts: Verdicts {
+                same: with(Verdict::Same),
+                within: with(Verdict::Within),
+                explained: with(Verdict::Explained),
+                unexplained: with(Verdict::Unexplained),
+            },
+            agreement: Agreement {
+                predicted: Agreed {
+                    agree: counted().filter(|row| row.agrees()).count(),
+                    of: counted().count(),
+                },
+                fitted: of(Class::Fitted),
+                arithmetic: of(Class::Arithmetic),
+                cannot: of(Class::Cannot),
+                free,
+            },
+            tables,
+            curves: Vec::new(),
+            figures: Vec::new(),
+            notes: Vec::new(),
+            source: String::new(),
+        }
+    }
+
+    pub(super) fn table(&self, key: &str) -> Option<&Comparison> {
+        self.tables.iter().find(|table| table.key == key)
+    }
+
+    pub(super) fn curve(&self, key: &str) -> Option<&Curve> {
+        self.curves.iter().find(|curve| curve.key == key)
+    }
+}
+
+impl Outcome for ReproduceOutcome {
+    fn title(&self, section: &str) -> Option<String> {
+        let table = self.table(section).map(|table| &table.title);
+        table.or_else(|| self.curve(section).map(|curve| &curve.title)).cloned()
+    }
+
+    fn item(&self, section: &str, index: usize) -> Option<String> {
+        match self.table(section) {
+            Some(table) => table.lines().into_iter().nth(index),
+            None => Some(self.curve(section)?.points.get(index)?.text.clone()),
+        }
+    }
+
+    fn text(&self, _: &str, key: &str) -> Option<String> {
+        let Agreed { agree, of } = self.agreement.predicted;
+        (key == "predicted").then(|| format!("{agree} of {of}"))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+/// A row of a table in JSON.
+#[derive(Debug, Serialize)]
+struct Item<'r> {
+    label: &'r str,
+    value: Fields<'r>,
+}
+
+impl<'r> Item<'r> {
+    fn of(row: &'r Row) -> Self {
+        Self { label: &row.what, value: row.fields() }
+    }
+}
+
+fn tables<S: Serializer>(tables: &[Comparison], serializer: S) -> Result<S::Ok, S::Error> {
+    let lists = tables.iter().map(|table| {
+        let items: Vec<Item<'_>> = table.rows.iter().map(Item::of).collect();
+        (&table.key, items)
+    });
+    serializer.collect_map(lists)
+}
+
+fn curves<S: Serializer>(curves: &[Curve], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(curves.iter().map(|curve| (&curve.key, &curve.points)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::comparison::tests::rows;
+    use super::*;
+    use linecard_report::{Page, report_of};
+
+    #[test]
+    fn people_see_columns_and_what_differs() {
+        let text = report_of("reproduce", &ReproduceOutcome::new(vec![rows()], &[])).to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(lines[0], "A figure");
+        let page = Page::new("").table(rows().table()).html();
+        assert!(page.contains("19.4 µs") && page.contains("differs: a slip (explains 20 to 22)"));
+        assert!(lines[1].ends_with("same") && lines[1].contains("paper    19.4 µs"), "{text}");
+        assert!(lines[2].contains("ours 758.4 Mbit/s  +0.6 %  within 1 %"), "{text}");
+        assert!(lines[3].ends_with("differs: a slip (explains 20 to 22)"), "{text}");
+        assert!(lines[4].contains("+3") && lines[4].ends_with("DIFFERS"), "{text}");
+        assert!(lines[5].ends_with("same") && lines[6].ends_with("DIFFERS"), "{text}");
+        assert!(text.contains("DIFFER without a reason"), "{text}");
+    }
+
+    #[test]
+    fn json_has_the_numbers_themselves() {
+        let outcome = ReproduceOutcome::new(vec![rows()], &["a clock".to_owned()]);
+        let found = serde_json::to_value(report_of("reproduce", &outcome)).expect("JSON");
+        let rate = &found["figure"][1];
+        assert_eq!(
+            (rate["label"].as_str(), rate["value"]["paper"].as_f64()),
+            (Some("rate"), Some(754.0))
+        );
+        assert_eq!(rate["value"]["verdict"], "within");
+        assert_eq!(found["figure"][2]["value"]["reason"], "a slip");
+        assert_eq!(found["figure"][4]["value"]["ours"], "rises");
+        assert_eq!(found["verdicts"]["unexplained"], 2);
+        assert_eq!(found["agreement"]["free"], "1: a clock");
+        let keys: Vec<&String> = found.as_object().expect("sections").keys().collect();
+        assert_eq!(keys, ["job", "figure", "verdicts", "agreement", "notes"]);
+    }
+}
