@@ -37,7 +37,6 @@ mod ecn;
 mod fragment;
 mod held;
 mod key;
-mod queues;
 mod reason;
 mod table;
 mod whole;

@@ -2,7 +2,7 @@
 
 use super::datagram::{Datagram, NONE};
 use super::key::Key;
-use super::queues::Queues;
+use crate::offload::lists::Lists;
 use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec;
@@ -27,13 +27,13 @@ pub(super) struct Use {
 pub(super) struct Table {
     datagrams: Box<[Datagram]>,
     free: Vec<Id>,
-    by_key: Queues,
+    by_key: Lists,
     /// By version, and by whether given up: within each, all timeouts are equal, so the front is
     /// due first.
-    by_age: Queues,
-    by_share: Queues,
+    by_age: Lists,
+    by_share: Lists,
     uses: Box<[Use]>,
-    /// Number of queues by key and of shares, minus 1.
+    /// Number of lists by key and of shares, minus 1.
     mask: usize,
     /// No deadline lies before this point.
     earliest: Instant,
@@ -45,9 +45,9 @@ impl Table {
         Self {
             datagrams: vec![Datagram::default(); datagrams].into_boxed_slice(),
             free: (0..u32::try_from(datagrams).unwrap_or(NONE)).rev().collect(),
-            by_key: Queues::new(places, datagrams),
-            by_age: Queues::new(4, datagrams),
-            by_share: Queues::new(2 * places, datagrams),
+            by_key: Lists::new(places, datagrams),
+            by_age: Lists::new(4, datagrams),
+            by_share: Lists::new(2 * places, datagrams),
             uses: vec![Use::default(); places].into_boxed_slice(),
             mask: places - 1,
             earliest: Instant::NEVER,
@@ -90,7 +90,7 @@ impl Table {
     /// Stores a new datagram in a free place, of which there must be one.
     pub(super) fn open(&mut self, hash: u64, datagram: Datagram, deadline: Instant) -> Option<Id> {
         let id = self.free.pop()?;
-        self.by_key.push(hash as usize & self.mask, id);
+        self.by_key.insert(hash as usize & self.mask, id);
         self.uses[datagram.share].datagrams += 1;
         *self.get_mut(id) = datagram;
         self.enqueue(id, deadline);
@@ -127,11 +127,11 @@ impl Table {
 
     /// The same among those of one source.
     pub(super) fn oldest_of_share(&self, share: usize) -> Option<Id> {
-        self.by_share.front(2 * share + REFUSED).or_else(|| self.oldest_live_of_share(share))
+        self.by_share.first(2 * share + REFUSED).or_else(|| self.oldest_live_of_share(share))
     }
 
     pub(super) fn oldest_live_of_share(&self, share: usize) -> Option<Id> {
-        self.by_share.front(2 * share + LIVE)
+        self.by_share.first(2 * share + LIVE)
     }
 
     /// A datagram whose timeout has expired, the earliest first. Call until it returns none, and
@@ -156,7 +156,7 @@ impl Table {
     /// Whether the sums match the entries; slow, for tests.
     pub(super) fn is_consistent(&self) -> bool {
         let mut uses = vec![Use::default(); self.uses.len()];
-        for datagram in (0..4).flat_map(|queue| self.by_age.members(queue)).map(|id| self.get(id)) {
+        for datagram in (0..4).flat_map(|list| self.by_age.members(list)).map(|id| self.get(id)) {
             let sum = &mut uses[datagram.share];
             sum.datagrams += 1;
             sum.fragments += usize::from(datagram.count);
@@ -172,21 +172,21 @@ impl Table {
         let datagram = self.get(id);
         let (v6, share) = (usize::from(datagram.key.is_v6()) * V6, datagram.share);
         let state = if datagram.refused { REFUSED } else { LIVE };
-        self.by_age.push(v6 | state, id);
-        self.by_share.push(2 * share + state, id);
+        self.by_age.insert(v6 | state, id);
+        self.by_share.insert(2 * share + state, id);
     }
 
     fn first_by(
         &self,
         time: impl Fn(&Datagram) -> Instant,
-        queues: impl IntoIterator<Item = usize>,
+        lists: impl IntoIterator<Item = usize>,
     ) -> Option<Id> {
-        let fronts = queues.into_iter().filter_map(|queue| self.by_age.front(queue));
+        let fronts = lists.into_iter().filter_map(|list| self.by_age.first(list));
         fronts.min_by_key(|id| time(self.get(*id)))
     }
 }
 
-/// Queues by age, and of one share.
+/// Lists by age, and of one share.
 const LIVE: usize = 0;
 const REFUSED: usize = 1;
 const V6: usize = 2;
