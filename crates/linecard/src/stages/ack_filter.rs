@@ -50,36 +50,7 @@ impl<B: AsRef<[u8]>> Stage<B> for AckFilter<B> {
         "ack-filter"
     }
 
-    fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
-        let Self { filter, ready, stopping } = self;
-        filter.advance(now, &mut |packet, _| ready.push_back(packet));
-        loop {
-            if !give(ready, output) {
-                return;
-            }
-            match input.pop() {
-                Some(packet) => {
-                    filter.push(packet, now, &mut |packet, _| ready.push_back(packet));
-                }
-                None if *stopping && filter.held() > 0 => {
-                    filter.flush_all(&mut |packet, _| ready.push_back(packet));
-                }
-                None => return,
-            }
-        }
-    }
-
-    fn next_wakeup(&self) -> Option<Instant> {
-        if self.ready.is_empty() { self.filter.next_wakeup() } else { Some(Instant::ZERO) }
-    }
-
-    fn stop(&mut self) {
-        self.stopping = true;
-    }
-
-    fn held(&self) -> usize {
-        self.filter.held() + self.ready.len()
-    }
+    through_queue!(filter);
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let counters = self.filter.counters();

@@ -51,36 +51,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Reassemble<B> {
         "reassemble"
     }
 
-    fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
-        let Self { reassembler, ready, stopping } = self;
-        reassembler.advance(now, &mut |packet, _| ready.push_back(packet));
-        loop {
-            if !give(ready, output) {
-                return;
-            }
-            match input.pop() {
-                Some(packet) => {
-                    reassembler.push(packet, now, &mut |packet, _| ready.push_back(packet));
-                }
-                None if *stopping && reassembler.held() > 0 => {
-                    reassembler.flush_all(&mut |packet, _| ready.push_back(packet));
-                }
-                None => return,
-            }
-        }
-    }
-
-    fn next_wakeup(&self) -> Option<Instant> {
-        if self.ready.is_empty() { self.reassembler.next_wakeup() } else { Some(Instant::ZERO) }
-    }
-
-    fn stop(&mut self) {
-        self.stopping = true;
-    }
-
-    fn held(&self) -> usize {
-        self.reassembler.held() + self.ready.len()
-    }
+    through_queue!(reassembler);
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let counters = self.reassembler.counters();

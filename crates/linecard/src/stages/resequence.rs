@@ -53,36 +53,7 @@ impl<B: AsRef<[u8]>> Stage<B> for Resequence<B> {
         "resequence"
     }
 
-    fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
-        let Self { resequencer, ready, stopping } = self;
-        resequencer.advance(now, &mut |packet, _| ready.push_back(packet));
-        loop {
-            if !give(ready, output) {
-                return;
-            }
-            match input.pop() {
-                Some(packet) => {
-                    resequencer.push(packet, now, &mut |packet, _| ready.push_back(packet));
-                }
-                None if *stopping && resequencer.held() > 0 => {
-                    resequencer.flush_all(&mut |packet, _| ready.push_back(packet));
-                }
-                None => return,
-            }
-        }
-    }
-
-    fn next_wakeup(&self) -> Option<Instant> {
-        if self.ready.is_empty() { self.resequencer.next_wakeup() } else { Some(Instant::ZERO) }
-    }
-
-    fn stop(&mut self) {
-        self.stopping = true;
-    }
-
-    fn held(&self) -> usize {
-        self.resequencer.held() + self.ready.len()
-    }
+    through_queue!(resequencer);
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         let counters = self.resequencer.counters();
