@@ -1,7 +1,7 @@
 //! The hardware design: clocks, widths, policies, buffers, CAM.
 
 use crate::dma::{BusPolicy, Dma};
-use crate::transmit::DesignError;
+use crate::transmit::{DesignError, check_bus, within};
 use crate::{Clock, Ps};
 
 /// A receive unit: one core.
@@ -85,16 +85,7 @@ impl Design {
     /// # Errors
     /// The first invalid value, with its limits.
     pub fn check(&self) -> Result<(), DesignError> {
-        let within = |name, value: u64, min: u64, max: u64| {
-            let fits = (min..=max).contains(&value);
-            fits.then_some(()).ok_or(DesignError::Range { name, value, min, max })
-        };
-        within("bubbles", self.bubbles, 0, 2)?;
-        within("cycles_per_word", self.cycles_per_word, 1, 8)?;
-        within("bus_bits", u64::from(self.bus_bits), 32, 1024)?;
-        if !self.bus_bits.is_power_of_two() {
-            return Err(DesignError::BusBits(self.bus_bits));
-        }
+        check_bus(self.bubbles, self.cycles_per_word, self.bus_bits)?;
         within("cam_entries", self.cam_entries as u64, 1, Self::MAX_CAM_ENTRIES as u64)?;
         within("cam_latency", self.cam_latency, 1, 64)?;
         within("nodes", self.nodes as u64, 2, 65_536)?;

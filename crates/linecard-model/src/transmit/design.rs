@@ -101,17 +101,8 @@ impl Design {
     /// # Errors
     /// The first invalid value, with its limits.
     pub fn check(&self) -> Result<(), DesignError> {
-        let within = |name, value: u64, min: u64, max: u64| {
-            let fits = (min..=max).contains(&value);
-            fits.then_some(()).ok_or(DesignError::Range { name, value, min, max })
-        };
         within("cores", self.cores as u64, 1, Self::MAX_CORES as u64)?;
-        within("bubbles", self.bubbles, 0, 2)?;
-        within("cycles_per_word", self.cycles_per_word, 1, 8)?;
-        within("bus_bits", u64::from(self.bus_bits), 32, 1024)?;
-        if !self.bus_bits.is_power_of_two() {
-            return Err(DesignError::BusBits(self.bus_bits));
-        }
+        check_bus(self.bubbles, self.cycles_per_word, self.bus_bits)?;
         within("mtu", u64::from(self.mtu), u64::from(Self::MIN_MTU), 65_535)?;
         let longest = u64::from(self.mtu) + SBI_HEADER_LEN as u64;
         within("sbi_bytes", self.sbi_bytes as u64, longest, 1 << 30)?;
@@ -122,6 +113,25 @@ impl Design {
             within("line_bits_per_second", rate, 1_000, Self::MAX_LINE_BITS_PER_SECOND)
         })
     }
+}
+
+/// Refuses a number outside its range.
+pub(crate) fn within(
+    name: &'static str,
+    value: u64,
+    min: u64,
+    max: u64,
+) -> Result<(), DesignError> {
+    let fits = (min..=max).contains(&value);
+    fits.then_some(()).ok_or(DesignError::Range { name, value, min, max })
+}
+
+/// Refuses a core and a bus that no side can have.
+pub(crate) fn check_bus(bubbles: u64, per_word: u64, bits: u32) -> Result<(), DesignError> {
+    within("bubbles", bubbles, 0, 2)?;
+    within("cycles_per_word", per_word, 1, 8)?;
+    within("bus_bits", u64::from(bits), 32, 1024)?;
+    if bits.is_power_of_two() { Ok(()) } else { Err(DesignError::BusBits(bits)) }
 }
 
 /// Why a design cannot be built.

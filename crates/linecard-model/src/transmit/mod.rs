@@ -37,6 +37,7 @@ mod verify;
 pub use super::cell::{Cell, Cells};
 pub use super::dma::BusPolicy;
 pub use design::{Design, DesignError, HeaderPath};
+pub(crate) use design::{check_bus, within};
 pub use line::Sent;
 pub use message::{Kind, Message, MessageError};
 pub use mismatch::{Difference, Mismatch};
