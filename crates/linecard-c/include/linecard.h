@@ -361,7 +361,7 @@ typedef struct linecard_range {
 
 /* A packet of a burst: several merged, or one as it came. */
 typedef struct linecard_burst_packet {
-    /* What `writev` takes: the virtio header, all zeros for a packet that stayed alone; headers and
+    /* The arguments of `writev`: the virtio header, all zeros for a packet that stayed alone; headers and
      * payload of the first packet; then the others' payload. The bytes of the virtio header may be
      * changed, for example to set num_buffers, all others only read.
      */

@@ -90,7 +90,7 @@ impl AsMut<[u8]> for Buffer {
     }
 }
 
-/// What a handle of C holds. If a call has begun and not ended, because of a panic or in another
+/// The content of a handle of C. If a call has begun and not ended, because of a panic or in another
 /// thread, no other call begins.
 #[derive(Debug)]
 struct Exclusive<T> {

@@ -120,7 +120,7 @@ impl From<CutError> for Error {
         match error {
             CutError::Header(error) => error.into(),
             CutError::Segment(error) => error.into(),
-            // What a later version of the crate checks gets a code then.
+            // Errors of later versions of the crate get codes then.
             _ => Self::Invalid,
         }
     }
@@ -143,7 +143,7 @@ impl From<FieldError> for Error {
             FieldError::CsumOffset(_) => Self::CsumOffset,
             FieldError::OuterThOffset(_) => Self::OuterThOffset,
             FieldError::InnerNhOffset(_) => Self::InnerNhOffset,
-            // What a later version of the crate checks gets a code then.
+            // Errors of later versions of the crate get codes then.
             _ => Self::Invalid,
         }
     }

@@ -283,7 +283,7 @@ pub struct Range {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct BurstPacket {
-    /// What `writev` takes: the virtio header, all zeros for a packet that stayed alone; headers and
+    /// The arguments of `writev`: the virtio header, all zeros for a packet that stayed alone; headers and
     /// payload of the first packet; then the others' payload. The bytes of the virtio header may be
     /// changed, for example to set num_buffers, all others only read.
     pub slices: *const Slice,
@@ -424,7 +424,7 @@ impl Config {
             flush_at_batch_end: self.flush_at_end != 0,
             restore_order: self.as_arrived == 0,
             flush_quiet_at_batch_end: false,
-            // What cannot be described leaves without a header, and can be segmented.
+            // Packets that cannot be described leave without a header, and can be segmented.
             device: None,
             max_bytes: self.max_bytes,
             max_segments: self.max_segments,
@@ -437,7 +437,7 @@ impl Config {
         })
     }
 
-    /// What a segmenting device does with identifications.
+    /// Identifications that a segmenting device writes.
     pub(crate) fn identifications(&self) -> Identifications {
         if self.exact_ids == 0 { Identifications::Rfc6864 } else { Identifications::Exact }
     }

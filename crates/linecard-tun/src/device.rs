@@ -42,7 +42,7 @@ const FEW: usize = 64;
 /// Slices of a frame: what `writev` takes, less one for the header.
 const MAX_SLICES: usize = sys::send::MAX_SLICES - 1;
 
-/// What a device carries.
+/// The packets that a device carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DeviceKind {
     /// Ethernet frames.
@@ -118,7 +118,7 @@ pub struct Device {
 /// A frame that was read.
 #[derive(Debug)]
 pub struct Frame<'b> {
-    /// What the kernel says of it.
+    /// The kernel's metadata.
     pub header: Header,
     /// The frame.
     pub bytes: &'b mut [u8],

@@ -10,7 +10,7 @@ use std::{fmt, io};
 pub enum PortError {
     /// A privilege is missing.
     NoPermission {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The capability that allows it.
         capability: &'static str,
@@ -42,9 +42,9 @@ pub enum PortError {
     },
     /// The kernel lacks a required feature.
     Lacks {
-        /// What it lacks.
+        /// The missing feature.
         what: &'static str,
-        /// What to do.
+        /// The advice.
         advice: &'static str,
     },
     /// An interface whose frames are not Ethernet or IP.
@@ -77,7 +77,7 @@ pub enum PortError {
         setting: &'static str,
         /// Its value.
         value: usize,
-        /// What it may be.
+        /// The values allowed.
         range: &'static str,
     },
     /// A fanout group that this port cannot join.
@@ -87,7 +87,7 @@ pub enum PortError {
     },
     /// Any other error of the system.
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The system's error.
         source: io::Error,

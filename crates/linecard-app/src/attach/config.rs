@@ -152,7 +152,7 @@ pub struct Config {
     pub keep_rights: bool,
 }
 
-/// What matters most.
+/// The quantity to optimize for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
@@ -231,7 +231,7 @@ pub enum Scheduling {
     Realtime,
 }
 
-/// What a thread does when there is nothing to do.
+/// How a thread waits when it has no work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {

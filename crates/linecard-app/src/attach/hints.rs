@@ -1,4 +1,4 @@
-//! What figures call for, in plain words.
+//! Advice that follows from the figures, in plain words.
 
 use linecard::offload::coalesce::{Counters as Merging, Refusal};
 use linecard_io::attach::{AttachStats, Deployment, PortKind, PortSpec, Settings};
@@ -12,7 +12,7 @@ const WRONG: u64 = 10;
 /// Mean bytes of packets that somebody has merged before: twice what jumbo frames have is rare.
 const LARGE: u64 = 4_000;
 
-/// What to do, if anything is to be done.
+/// The advice, if there is any.
 pub(super) fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
     let (near, far) = (AttachStats::total(&account.near), AttachStats::total(&account.far));
     let ingress = AttachStats::merged(&account.ingress);

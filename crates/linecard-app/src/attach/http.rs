@@ -59,7 +59,7 @@ impl Listener {
     }
 }
 
-/// What is said about a request.
+/// Status of the response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
     Good,
@@ -214,7 +214,7 @@ mod tests {
     /// Sends these bytes and gives the answer.
     fn ask(address: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).expect("it listens");
-        // What is too long is cut off by the other end.
+        // The server closes the connection if the request is too long.
         let _taken = stream.write_all(request);
         let mut answer = Vec::new();
         let _closed = stream.read_to_end(&mut answer);

@@ -31,7 +31,7 @@ type Labels = Vec<(&'static str, String)>;
 /// Name, help, whether it is bytes, and the value.
 type Counted<T> = (&'static str, &'static str, bool, fn(&T) -> u64);
 
-/// What is counted at ports.
+/// Counters of ports.
 const PORTS: [Counted<Counters>; 8] = [
     ("received_packets", "Packets received; a large one counts once", false, |c| c.received),
     ("received", "Bytes of frames received", true, |c| c.received_bytes),
@@ -47,7 +47,7 @@ const PORTS: [Counted<Counters>; 8] = [
     }),
 ];
 
-/// What is counted where packets are merged.
+/// Counters of the coalescer.
 const MERGED: [Counted<Merging>; 3] = [
     ("merge_in_packets", "Packets that came to be merged", false, |c| c.packets_in),
     ("merge_out_packets", "Packets passed on, merged ones counted once", false, |c| c.packets_out),
@@ -129,7 +129,7 @@ fn directions(account: &AttachStats) -> [(&'static str, &[MergeStats]); 2] {
     [("ingress", &account.ingress), ("egress", &account.egress)]
 }
 
-/// What merges in each direction, with labels.
+/// Counters of each direction that merges, with labels.
 fn workers(account: &AttachStats) -> impl Iterator<Item = (Labels, &MergeStats)> {
     directions(account).into_iter().flat_map(|(direction, workers)| {
         let number = |(worker, merged)| {

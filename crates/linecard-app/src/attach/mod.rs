@@ -213,7 +213,7 @@ fn begin(
     Ok(prepared.start())
 }
 
-/// What happens while ports are joined.
+/// An event while ports are joined.
 enum Event<'r> {
     /// It is time to look at the interfaces, and whether the statistics are wanted.
     Look,
@@ -272,7 +272,7 @@ fn refused(error: AttachError) -> Error {
     }
 }
 
-/// What has gone wrong meanwhile.
+/// An error of the attachment as one of the command.
 fn failed(error: AttachError) -> Error {
     match error {
         AttachError::Capture { path, error } if error.is_damage() => {

@@ -54,7 +54,7 @@ pub struct AttachOutcome {
     pub not_acknowledged: Reasons<Silence>,
     /// Where packets are left
     pub check: Check,
-    /// What the figures call for.
+    /// Advice that follows from the figures.
     #[serde(skip)]
     pub hints: Vec<String>,
 }
@@ -112,7 +112,7 @@ pub struct WorkerPackets {
     pub dropped: u64,
 }
 
-/// What was put into sequence, in both directions.
+/// Packets put into sequence, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Resequencing {
     /// packets in
@@ -127,7 +127,7 @@ pub struct Resequencing {
     pub dropped: u64,
 }
 
-/// What was acknowledged on behalf of receivers.
+/// Acknowledgments on behalf of receivers.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Acknowledged {
     /// packets towards it
@@ -136,7 +136,7 @@ pub struct Acknowledged {
     pub sent: u64,
     /// packets from it
     pub answers_in: u64,
-    /// What became of the receiver's packets.
+    /// Fates of the receiver's packets.
     #[serde(flatten)]
     pub answers: Reasons<Answer>,
 }
@@ -281,7 +281,7 @@ fn workers(account: &AttachStats) -> Vec<WorkerOutcome> {
     }
 }
 
-/// What resequencing has done in both directions.
+/// Counters of resequencing in both directions.
 fn sequenced(ways: [&[MergeStats]; 2]) -> Option<resequence::Counters> {
     let mut all = ways.into_iter().flatten().filter_map(|merged| merged.resequence.as_ref());
     let mut sum = all.next()?.clone();
@@ -339,7 +339,7 @@ fn gone_within(workers: &[MergeStats]) -> u64 {
     workers.iter().map(of).sum()
 }
 
-/// What has come to a port to be sent.
+/// Packets that came to a port to be sent.
 fn out(port: &Counters) -> u64 {
     port.transmitted + port.dropped.transmitted()
 }

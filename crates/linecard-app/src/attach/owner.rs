@@ -19,13 +19,13 @@ pub(super) fn has_rights_to_drop(settings: &Settings) -> bool {
     settings.near.file().is_none() || settings.far.file().is_none()
 }
 
-/// Who is to own what `far` writes, when root gives up its rights; none for all other ports.
+/// The owner of the file that `far` writes, when root gives up its rights; none for all other ports.
 pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Error> {
     let Some(path) = far.file() else { return Ok(None) };
     // Links are followed, as when it is completed; a new one has no target yet.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let is_replaced = fs::metadata(&target).map_or(path != Path::new("-"), |data| data.is_file());
-    // What is wrong with the folder is said when it is opened.
+    // Errors of the folder are reported when it is opened.
     let Ok(folder) = fs::metadata(folder_of(&target)) else { return Ok(None) };
     let existing = fs::metadata(&target).ok();
     if !is_replaced {
@@ -39,7 +39,7 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Error> {
     })
 }
 
-/// Who is to own the files of a page, when root gives up its rights: `owner`, if there is one for a
+/// The owner of the files of a page, when root gives up its rights: `owner`, if there is one for a
 /// capture, which then has to be able to write these too. Their folder is there.
 pub(super) fn of_page(
     files: &[PathBuf],

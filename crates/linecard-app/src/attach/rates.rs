@@ -1,4 +1,4 @@
-//! What has been done between two accounts of an attachment.
+//! Rates between two readings of an attachment's counters.
 
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
 use linecard::stats::Histogram;
@@ -31,7 +31,7 @@ pub struct Rates {
     pub refused: Reasons,
 }
 
-/// What went through one port, or several.
+/// Traffic through one port, or several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PortRates {
     /// Large packets count once.
@@ -48,7 +48,7 @@ pub struct PortRates {
     pub delay_ns_p99: u64,
 }
 
-/// What was merged, on both ways.
+/// Merging in both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct MergeRates {
     /// Packets in an aggregate when it was flushed; 0 where there was none.
@@ -205,7 +205,7 @@ fn worker(number: usize, earlier: &AttachStats, later: &AttachStats, seconds: f6
     }
 }
 
-/// What a worker merges on egress, where it does.
+/// A worker's counters of merging on egress, where it merges.
 fn egress(account: &AttachStats, number: usize) -> Option<&MergeStats> {
     let is_its_own = account.egress.len() == account.ingress.len();
     account.egress.get(number).filter(|_| is_its_own && !account.has_rings())

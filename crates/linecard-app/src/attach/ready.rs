@@ -16,7 +16,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// The socket of a service manager, as systemd names it; see `sd_notify(3)`.
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// What is written once packets pass, as to a service manager.
+/// The message once packets pass, as service managers expect it.
 const READY: &[u8] = b"READY=1\n";
 
 /// The descriptor of `--ready-fd`, before any other has been opened that could have its number.

@@ -259,7 +259,7 @@ mod tests {
         if code == LINECARD_OK { Ok(handle) } else { Err(code) }
     }
 
-    /// What left, and the merger that it left.
+    /// Packets that left, and the merger that they left.
     struct Left {
         merger: *mut MergerHandle,
         packets: Vec<(usize, usize, Vec<Vec<u8>>)>,

@@ -5,7 +5,7 @@ use linecard_report::Report;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// What a line is.
+/// A line of the output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line<'l> {
@@ -36,7 +36,7 @@ impl<W: Write> Lines<W> {
         Self { out, is_closed: false }
     }
 
-    /// What an interval has to show, `elapsed_seconds` after the beginning.
+    /// Writes the rates of an interval, `elapsed_seconds` after the beginning.
     pub(super) fn interval(&mut self, elapsed_seconds: f64, rates: &Rates) -> io::Result<()> {
         self.write(&Line::Interval { elapsed_seconds, rates })
     }
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(text.lines().nth(1), Some(last));
     }
 
-    /// Who has stopped reading.
+    /// A reader that has gone.
     struct Closed;
 
     impl Write for Closed {

@@ -20,7 +20,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// What terminals have that do not say.
+    /// The size of terminals that do not report one.
     const USUAL: Self = Self { width: 80, height: 24 };
 }
 
@@ -63,7 +63,7 @@ fn frame(text: &str, before: usize) -> String {
     frame
 }
 
-/// What there is to see, at most as large as the terminal, with the cursor's line below it.
+/// The view, at most as large as the terminal, with the cursor's line below it.
 pub(super) fn draw(rates: &Rates, elapsed: Duration, size: Size) -> String {
     let mut lines = totals(rates, elapsed);
     lines.extend(reasons(rates));
@@ -111,7 +111,7 @@ fn totals(rates: &Rates, elapsed: Duration) -> Vec<String> {
     ]
 }
 
-/// What happened and why, in a line each, if anything did.
+/// Flushes and refusals with their reasons, a line each, if there were any.
 fn reasons(rates: &Rates) -> Vec<String> {
     let named = |title: &str, list: String| format!("{title:<9}{list}");
     let mut lines = Vec::new();

@@ -48,7 +48,7 @@ impl Devices {
         Ok(lines)
     }
 
-    /// What keeps packets from passing, and others have to change.
+    /// Obstacles to packets that others have to remove.
     pub(super) fn obstacles(&self) -> Vec<String> {
         let [near, far] = &self.ports;
         let both = [(near, far), (far, near)].into_iter();

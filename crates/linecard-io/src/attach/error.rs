@@ -32,7 +32,7 @@ pub enum AttachError {
     Open {
         /// Its name.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A capture cannot be read or written.
@@ -40,7 +40,7 @@ pub enum AttachError {
     Capture {
         /// Its name.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         error: CaptureError,
     },
     /// No packet of a capture is of a link type that is known.
@@ -74,9 +74,9 @@ pub enum AttachError {
     Setting {
         /// Which.
         what: &'static str,
-        /// What it is.
+        /// The value given.
         value: usize,
-        /// What it may be.
+        /// The values allowed.
         range: &'static str,
     },
     /// More queues receive than there are workers for.
@@ -105,13 +105,13 @@ pub enum AttachError {
     Links {
         /// The near port.
         near: String,
-        /// What its packets begin with.
+        /// Its link type.
         near_link: LinkType,
         /// The far port.
         far: String,
-        /// What its packets begin with.
+        /// Its link type.
         far_link: LinkType,
-        /// What to do.
+        /// The advice.
         advice: String,
     },
     /// Not possible.
@@ -122,7 +122,7 @@ pub enum AttachError {
     },
 }
 
-/// What packets of a link type are, in words.
+/// Names of packets by link type.
 fn words(link: LinkType) -> &'static str {
     match link {
         LinkType::Ethernet => "Ethernet frames",

@@ -84,7 +84,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// What an interface has.
+/// Addresses and routes of an interface.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     /// As `192.0.2.7/24`.
@@ -173,7 +173,7 @@ fn without_route(text: &str) -> impl Iterator<Item = String> {
 /// has its own sets them as the kernel would (`sets_prefixes`); where the kernel has set one, too, that
 /// makes no difference.
 fn own_routes(text: &str, sets_prefixes: bool) -> impl Iterator<Item = String> {
-    /// What `ip` prints, and does not take.
+    /// Words that `ip` prints, and does not take.
     const STATES: [&str; 7] =
         ["linkdown", "dead", "offload", "offload_failed", "rt_offload", "trap", "rt_trap"];
     let is_own = move |line: &&str| match format!("{line} ").contains(" proto kernel ") {

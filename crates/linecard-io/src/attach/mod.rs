@@ -90,14 +90,14 @@ struct Opened {
     link: Option<LinkType>,
 }
 
-/// What threads report until all ports are open.
+/// Reports of threads until all ports are open.
 #[derive(Default)]
 struct Listened {
     opened: Vec<Opened>,
     class: Class,
     /// A queue of the far device.
     queue: Option<OwnedFd>,
-    /// What was found about interfaces.
+    /// Findings about interfaces.
     found: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ impl Prepared {
         &self.opened
     }
 
-    /// What keeps a far device like the near interface, if the ports are these; it has to be asked to
+    /// The follower that keeps a far device like the near interface, if the ports are these; it has to be asked to
     /// [look](Follower::look). It can be taken once.
     #[must_use]
     pub fn take_follower(&mut self) -> Option<Follower> {

@@ -205,7 +205,7 @@ impl<P: Task, F: Fn(&P) -> u64> Watched<P, F> {
                     return false;
                 }
                 let rate = ((self.count)(&self.body) - count) as f64 * 1e9 / ns as f64;
-                // What is offered slowly catches up after a pause.
+                // A slow load catches up after a pause.
                 let is_long = self.window_ns > WINDOW_NS;
                 let counts = rate > 0.0 && (is_long || Pauses::so_far() == pauses);
                 self.notes.windows.push((rate, counts));

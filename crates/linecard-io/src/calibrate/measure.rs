@@ -39,7 +39,7 @@ impl<F: FnMut(u32)> Bench for Call<F> {
 pub struct Entry<'b> {
     /// Name of the stage, such as `segment@1500`.
     pub name: String,
-    /// What a firing handles.
+    /// The unit of a firing.
     pub unit: Token,
     /// Batches to measure.
     pub batches: Vec<u32>,
@@ -61,7 +61,7 @@ pub struct MeasureConfig {
 pub struct Measured {
     /// Name of the stage.
     pub name: String,
-    /// What a firing handles.
+    /// The unit of a firing.
     pub unit: Token,
     /// The cost, with its spread.
     pub cost: Cost,

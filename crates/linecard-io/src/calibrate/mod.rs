@@ -50,15 +50,15 @@ pub struct Calibration {
     pub crossings: Vec<Crossing>,
 }
 
-/// What a stage costs.
+/// The cost of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageCost {
     /// Its name, as `segment@1500`.
     pub name: String,
-    /// What a firing handles: packet, group or chunk.
+    /// The unit of a firing: packet, group or chunk.
     pub unit: String,
-    /// What calls cost.
+    /// The cost of calls.
     #[serde(with = "StoredCost")]
     pub cost: Cost,
     /// The largest relative deviation of a measurement from the fit.

@@ -25,7 +25,7 @@ impl Build {
         Self::new(big).section(-1).interface(1, 0, &[])
     }
 
-    /// What follows is in this byte order.
+    /// Sets the byte order of all that follows.
     pub(crate) fn order(mut self, big: bool) -> Self {
         self.big = big;
         self

@@ -34,7 +34,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What the name of a file asks for, by its ending.
+    /// The compression that the name of a file asks for, by its ending.
     ///
     /// ```
     /// use linecard_io::capture::Compression;
@@ -53,7 +53,7 @@ impl Compression {
         }
     }
 
-    /// What a file has whose first four bytes are these.
+    /// The compression of a file whose first four bytes are these.
     #[must_use]
     pub fn of_start(start: &[u8]) -> Self {
         match start {
@@ -74,7 +74,7 @@ pub fn decompressed<'i>(input: impl Read + 'i) -> Box<dyn Read + 'i> {
     undo(Box::new(input))
 }
 
-/// What was read to recognise a compression, and the rest.
+/// The bytes read to recognise a compression, and the rest.
 type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// An input whose compression, if it has any, is undone.
@@ -207,7 +207,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// What is written to.
+    /// The output.
     pub(super) fn get_ref(&self) -> &W {
         match self {
             Self::Plain(output) | Self::Zstd { output, .. } => output,

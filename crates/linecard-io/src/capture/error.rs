@@ -1,4 +1,4 @@
-//! What can go wrong with captures, each in one line that names the value and what to do.
+//! Errors of captures, each in one line that names the value and the remedy.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub enum CaptureError {
     /// The input has neither format's magic number.
     #[error("not a capture: {found}; wanted is a pcap or pcapng file")]
     NotACapture {
-        /// What is there instead.
+        /// The content found instead.
         found: String,
     },
     /// The input is compressed.
@@ -29,7 +29,7 @@ pub enum CaptureError {
     Damaged {
         /// Where the entry begins that cannot be read.
         offset: u64,
-        /// What is wrong with it.
+        /// The damage.
         what: Damage,
     },
     /// The operating system failed to read.
@@ -104,7 +104,7 @@ impl CaptureError {
     }
 }
 
-/// What is wrong with a damaged entry.
+/// Damage of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Damage {
@@ -185,7 +185,7 @@ pub enum Damage {
     PacketTooLong {
         /// Captured length according to the block.
         claims: u32,
-        /// What the block has room for.
+        /// The room of the block.
         holds: usize,
     },
 }

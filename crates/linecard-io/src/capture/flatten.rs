@@ -8,7 +8,7 @@ use super::{CaptureError, Endianness};
 
 const LINKTYPE_ETHERNET: u16 = 1;
 
-/// What the output format could not hold.
+/// Losses to the output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Blocks that are not packets, beyond the first section and interface.
@@ -19,7 +19,7 @@ pub struct Lost {
     pub timestamps: u64,
 }
 
-/// What is known of a pcapng input that is written as pcap.
+/// State of a pcapng input that is written as pcap.
 #[derive(Debug, Default)]
 pub(super) struct Flatten {
     interfaces: Interfaces,

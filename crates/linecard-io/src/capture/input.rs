@@ -34,7 +34,7 @@ impl<R: Read> Input<R> {
         Self { read, buffer: vec![0; BUFFER], start: 0, end: 0, offset: 0, ended: false }
     }
 
-    /// What is buffered and not consumed.
+    /// Bytes that are buffered and not consumed.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
@@ -86,7 +86,7 @@ impl<R: Read> Input<R> {
                     return Ok(true);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // What is wrong with the data, not with reading: see `Decompressed`.
+                // An error of the data, not of reading: see `Decompressed`.
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
                     return Err(self.damage(Damage::Compressed));
                 }

@@ -1,4 +1,4 @@
-//! What a section says about an interface: link type, snapshot length, clock.
+//! Properties of an interface, from its section: link type, snapshot length, clock.
 
 use super::options::{IF_TSOFFSET, IF_TSRESOL, find};
 use super::{Damage, Endianness};

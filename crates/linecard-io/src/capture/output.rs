@@ -16,7 +16,7 @@ use super::compressed::{Compression, Encoder};
 
 /// Bytes gathered before a system call.
 const BUFFER: usize = 1 << 20;
-/// What a newly created file may be, before the umask takes its share.
+/// Permissions of a new file, before the umask.
 const CREATE_MODE: u32 = 0o666;
 
 /// An output that is named by the user.
@@ -69,7 +69,7 @@ pub struct Incomplete {
     pub left: Option<io::Error>,
 }
 
-/// What [`OutputFile::remove_incomplete`] has done. No output takes its final name as long as this
+/// The result of [`OutputFile::remove_incomplete`]. No output takes its final name as long as this
 /// is held: end the process meanwhile.
 #[derive(Debug)]
 pub struct Removed {

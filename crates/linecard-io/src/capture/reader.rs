@@ -10,7 +10,7 @@ use super::record::Record;
 use super::source::{PcapHeader, Source};
 use super::{CaptureError, Endianness, Format};
 
-/// What compressed files start with, and what decompresses them.
+/// First bytes of compressed files, and the programs that decompress them.
 const COMPRESSED: [(&[u8], &str); 5] = [
     (&[0x1f, 0x8b], "gzip"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
@@ -117,7 +117,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What a [`Writer`](super::Writer) needs to know of this capture.
+    /// The properties of this capture that a [`Writer`](super::Writer) needs.
     pub fn source(&self) -> Source {
         match &self.body {
             Contents::Pcap(pcap) => pcap.source(),

@@ -8,7 +8,7 @@ use super::{Endianness, Format};
 /// a pool of records cannot be blown up by a few hostile entries.
 const KEEP: usize = 128 << 10;
 
-/// What kind of entry a [`Record`] holds.
+/// Kinds of entries of a [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Shape {
     /// A pcap packet.
@@ -155,7 +155,7 @@ impl Record {
         self.layout.original_len
     }
 
-    /// What kind of entry this is.
+    /// The kind of entry.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.layout.shape

@@ -1,4 +1,4 @@
-//! What a writer needs to know of the capture that its records are from.
+//! Properties of the capture that a writer's records are from.
 
 use super::{Endianness, Format};
 

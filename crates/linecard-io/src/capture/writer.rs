@@ -121,7 +121,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out.flush()?)
     }
 
-    /// What could not be written so far.
+    /// Losses to the output format so far.
     pub fn lost(&self) -> Lost {
         self.lost
     }

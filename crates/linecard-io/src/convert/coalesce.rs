@@ -41,7 +41,7 @@ pub struct CoalesceStats {
     pub snap_len: usize,
     /// Times at which the capture's clock went back by more than the hold budget.
     pub clock_resets: u64,
-    /// What the output format cannot represent.
+    /// Losses to the output format.
     pub lost: Lost,
     /// Merged packets whose segment metadata the output format (pcap) cannot represent.
     pub lost_metadata: u64,
@@ -304,7 +304,7 @@ fn leave(order: &mut Order, observer: &mut dyn Observer, packet: Packet<Numbered
     order.settle_packet(packet, exit);
 }
 
-/// What programs that show captures say of a merged packet.
+/// The comment of a merged packet, which programs that show captures print.
 fn comment_of(packet: &Packet<Numbered>, exit: Option<Exit>) -> String {
     let (first, chain) = (packet.buffer().number, packet.chain());
     let last = chain.last().map_or(first, |piece| piece.buffer().number);

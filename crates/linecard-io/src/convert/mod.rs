@@ -62,7 +62,7 @@ pub struct Numbered {
     number: u64,
     /// Its original checksum fields: merging changes those of a first packet.
     checksums: Checksums,
-    /// What was captured of it, in a capture that is cut short: the rest is zeros.
+    /// Its captured bytes, in a capture that is cut short: the rest is zeros.
     captured: Option<Box<Captured>>,
 }
 

@@ -58,7 +58,7 @@ pub struct SegmentStats {
     pub blocks: u64,
     /// Packets of unsupported link types.
     pub unknown: Unknown,
-    /// What the output format cannot represent.
+    /// Losses to the output format.
     pub lost: Lost,
     /// The error that ended reading early, and its offset; everything before it is in the output.
     pub damage: Option<CaptureError>,

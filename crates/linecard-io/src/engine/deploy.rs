@@ -37,7 +37,7 @@ pub struct Config {
     /// Key of the steering hash. Default: symmetric, so that both directions of a connection go to
     /// the same worker; if peers choose addresses, use a secret one.
     pub key: [u8; RSS_KEY_LEN],
-    /// What happens when a worker's ring is full. Default: drop.
+    /// Handling of packets whose worker's ring is full. Default: drop.
     pub on_full: OnFull,
     /// The order in which workers' packets are transmitted. Default: round robin.
     pub order: Order,

@@ -1,4 +1,4 @@
-//! What a thread does when it has no work.
+//! Waiting of threads that have no work.
 
 use super::busy::Busy;
 use linecard::pipeline::Turn;
@@ -29,7 +29,7 @@ const RATE_WINDOW_NS: u64 = 500_000;
 /// The length of that sleep.
 const NAP: Duration = Duration::from_micros(50);
 
-/// What a thread does after a turn without work.
+/// How a thread waits after a turn without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
     /// Runs the next turn at once: the least delay, at the cost of a whole core.
@@ -267,7 +267,7 @@ mod tests {
         for policy in [Idle::Interrupt, Idle::Sleep(Duration::from_millis(1))] {
             let another = vec![readable.try_clone().expect("a descriptor is free")];
             let mut idler = Idler::new(policy, wakeup(), another);
-            // What is held was to leave long ago.
+            // The deadline of held packets has passed.
             let next = PollHint { now: NOW, wakeup: Some(Instant::ZERO), is_blocked: true };
             let begun = Clock::now();
             (0..PATIENCE + 19).for_each(|_| idler.after(turn(0), next, || true));

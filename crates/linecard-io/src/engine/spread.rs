@@ -6,7 +6,7 @@ use linecard::packet::{Batch, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 
-/// What happens if a worker's ring is full.
+/// Handling of packets whose worker's ring is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFull {
     /// The packet is dropped and counted, as in hardware: a slow worker does not delay the others.

@@ -231,7 +231,7 @@ mod tests {
 
     impl LivePort<Vec<u8>> for Counting {}
 
-    /// What a port sends may bring more at once than its ring has room for.
+    /// Sending may bring more packets at once than the port's ring has room for.
     #[test]
     fn a_port_receives_after_each_batch_that_it_sends() {
         for is_fed in [false, true] {
@@ -300,7 +300,7 @@ mod tests {
         (0..turns).filter(is_sending).collect()
     }
 
-    /// What is sent to a port may bring more to receive, where the peer is on the same machine.
+    /// Sending to a port may bring more to receive, where the peer is on the same machine.
     #[test]
     fn a_crowded_port_is_emptied_before_more_is_sent_to_it_but_not_for_ever() {
         let nowhere = || Crowded { left: 0, sent: Rc::default() };

@@ -101,7 +101,7 @@ pub enum LabError {
     /// A step is refused.
     #[error("`{command}` failed: {message}; a lab needs root")]
     Refused {
-        /// What was run.
+        /// The command.
         command: String,
         /// The last line of its output.
         message: String,

@@ -1,4 +1,4 @@
-//! What an engine requires of a port besides packets.
+//! Requirements of an engine on a port besides packets.
 
 use super::{CaptureSink, CaptureSource, PacketSocket};
 use linecard::packet::LinkType;

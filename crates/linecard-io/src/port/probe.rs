@@ -15,7 +15,7 @@ const LOOPBACK: &str = "lo";
 /// The scratch device; the kernel chooses the number.
 const SCRATCH: &str = "lcprobe%d";
 
-/// What the kernel offers this process for TUN and TAP devices.
+/// The kernel's support of TUN and TAP devices for this process.
 #[derive(Debug)]
 pub struct TapFeatures {
     /// Why no device can be made, if so; all other fields are false then.
@@ -30,7 +30,7 @@ pub struct TapFeatures {
     pub tunnels: bool,
 }
 
-/// What the kernel offers this process for packet sockets.
+/// The kernel's support of packet sockets for this process.
 #[derive(Debug)]
 pub struct PacketFeatures {
     /// Why no socket with a receive ring can be opened, if so; all other fields are false then.

@@ -40,9 +40,9 @@ pub enum RightsError {
     /// The system refuses.
     #[error("cannot give up rights: {doing}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A call succeeded without effect.

@@ -115,7 +115,7 @@ pub fn instruction(code: u8, to: u8, from: u8, offset: i16, value: i32) -> [u8; 
     [code, registers, a, b, c, d, e, f]
 }
 
-/// What programs are called, and the licence that lets them call the kernel's functions.
+/// The name of programs, and the licence that lets them call the kernel's functions.
 const NAME: [u8; 16] = *b"linecard\0\0\0\0\0\0\0\0";
 const LICENSE: &CStr = c"Dual MIT/GPL";
 

@@ -27,7 +27,7 @@ struct Slot {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// What one call needs and gives; its pointers are set by each call.
+/// Arguments and results of one call; its pointers are set by each call.
 pub(crate) struct Receiver {
     slots: Vec<Slot>,
     messages: Vec<libc::mmsghdr>,
@@ -37,7 +37,7 @@ pub(crate) struct Receiver {
 // SAFETY: no pointer in the lists is used outside `receive`, which sets all of them again.
 unsafe impl Send for Receiver {}
 
-/// What the kernel says of a frame.
+/// The kernel's metadata of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival<'r> {
     /// Bytes of the frame that are in its buffer.
@@ -107,7 +107,7 @@ impl Receiver {
         Ok(usize::try_from(came).unwrap_or(0).min(count))
     }
 
-    /// What is said of one of the frames of the last call.
+    /// The metadata of one of the frames of the last call.
     pub(crate) fn arrival(&self, index: usize) -> Option<Arrival<'_>> {
         let (slot, message) = (self.slots.get(index)?, self.messages.get(index)?);
         let header = &message.msg_hdr;

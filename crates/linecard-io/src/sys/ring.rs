@@ -53,7 +53,7 @@ unsafe impl Send for Ring {}
 pub(crate) struct Frame<'r> {
     /// As much of it as the slot has.
     pub(crate) bytes: &'r [u8],
-    /// What the kernel says of it; `is_truncated` when the slot has less than the frame.
+    /// The kernel's metadata; `is_truncated` when the slot has less than the frame.
     pub(crate) arrival: Arrival<'static>,
     /// The whole frame waits at the socket, and has to be received there before the next slot.
     pub(crate) is_queued: bool,
@@ -172,7 +172,7 @@ mod tests {
         slot[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
-    /// What the kernel writes for a frame of 60 bytes.
+    /// The slot as the kernel writes it for a frame of 60 bytes.
     fn slot() -> Vec<u8> {
         let mut slot = vec![0; 256];
         put(&mut slot, field::LEN, 60);

@@ -114,7 +114,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<Arr
     Ok(Arrival { len, size: merged_size(&message), from })
 }
 
-/// What the kernel says of a received message: bytes of each datagram.
+/// Bytes of each datagram of a received message, as the kernel reports them.
 fn merged_size(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: the kernel has filled in the control messages and their length; each has a header, and
     // that of UDP GRO an integer.

@@ -126,7 +126,7 @@ pub(crate) fn set_tun_header(file: &File, len: usize) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETLE, &raw const little) }).map(drop)
 }
 
-/// What TUN and TAP devices of this kernel can be: bits of `IFF_*`.
+/// Modes that TUN and TAP devices of this kernel support: bits of `IFF_*`.
 pub fn tun_features(device: BorrowedFd<'_>) -> io::Result<libc::c_uint> {
     let mut features: libc::c_uint = 0;
     let place = &raw mut features;

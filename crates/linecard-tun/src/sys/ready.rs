@@ -7,13 +7,13 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::yield_now;
 
-/// What owns a descriptor from its making to its end, and never replaces it.
+/// An owner of a descriptor that never replaces it.
 pub(crate) trait OwnsDescriptor: AsRawFd + AsFd {}
 
 impl OwnsDescriptor for crate::Device {}
 impl OwnsDescriptor for crate::udp::BatchSocket {}
 
-/// What is awaited. An error alone is not readable to tokio: a device that was removed, a datagram that nobody
+/// The events awaited. An error alone is not readable to tokio: a device that was removed, a datagram that nobody
 /// received.
 const AWAITED: Interest = Interest::READABLE.add(Interest::ERROR);
 

@@ -1,4 +1,4 @@
-//! What waits at a socket, received into one buffer.
+//! Receives all that waits at a socket into one buffer.
 
 use super::{BatchSocket, MAX_RECEIVED, Received};
 use linecard::offload::burst::stride;
@@ -83,7 +83,7 @@ impl Batch {
 pub struct Burst<'r> {
     /// All of them, to be decrypted in place if need be.
     pub bytes: &'r mut [u8],
-    /// What each call received: at least one.
+    /// The batches received, one for each call: at least one.
     pub batches: &'r [Batch],
     /// Whether nothing more was waiting.
     pub is_last: bool,
@@ -138,7 +138,7 @@ impl Receiver {
         Ok(is_last)
     }
 
-    /// What was received.
+    /// The batches received.
     pub(crate) fn burst(&mut self, is_last: bool) -> Burst<'_> {
         let end = self.batches.last().map_or(0, |batch| batch.place.end);
         Burst { bytes: &mut self.bytes[..end], batches: &self.batches, is_last }

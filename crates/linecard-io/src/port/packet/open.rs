@@ -12,7 +12,7 @@ use linecard_tun::{BUFFER_LEN, PortError};
 use std::os::fd::AsFd;
 
 const CAPABILITY: &str = "CAP_NET_RAW";
-/// What may wait to be sent: 1.6 ms of 10 Gbit/s, above what most systems allow by default.
+/// Bytes that may wait to be sent: 1.6 ms of 10 Gbit/s, above what most systems allow by default.
 const SEND_BUFFER: libc::c_int = 2 << 20;
 
 /// Plain IP, as of mobile links: `ARPHRD_RAWIP` of `linux/if_arp.h`, which libc does not name.

@@ -29,15 +29,15 @@ pub enum VhostError {
     Setting {
         /// Which.
         what: &'static str,
-        /// What it is.
+        /// The value given.
         value: usize,
-        /// What it may be.
+        /// The values allowed.
         range: &'static str,
     },
     /// Any other error of the system.
     #[error("cannot {doing} {}: {source}", path.display())]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
         /// The socket.
         path: PathBuf,

@@ -26,7 +26,7 @@ const GUEST_USO4: u64 = 1 << 54;
 const GUEST_USO6: u64 = 1 << 55;
 const HOST_USO: u64 = 1 << 56;
 
-/// What takes large packets or partial checksums.
+/// Features for large packets and partial checksums.
 const OFFLOADS: u64 = CSUM
     | GUEST_CSUM
     | GUEST_TSO4
@@ -39,7 +39,7 @@ const OFFLOADS: u64 = CSUM
     | GUEST_USO6
     | HOST_USO;
 
-/// What does not depend on the configuration. `VHOST_F_LOG_ALL` is not among it: a guest that is
+/// Features that do not depend on the configuration. `VHOST_F_LOG_ALL` is not one of them: a guest that is
 /// attached cannot migrate, and its front end says so.
 const ALWAYS: u64 = VERSION_1 | MRG_RXBUF | INDIRECT_DESC | EVENT_IDX | PROTOCOL_FEATURES;
 
@@ -48,14 +48,14 @@ const ALWAYS: u64 = VERSION_1 | MRG_RXBUF | INDIRECT_DESC | EVENT_IDX | PROTOCOL
 pub(super) struct Features(u64);
 
 impl Features {
-    /// What is offered to a front end.
+    /// The features offered to a front end.
     pub(super) fn offered(offloads: bool, pairs: usize) -> Self {
         let offloads = if offloads { OFFLOADS } else { 0 };
         let queues = if pairs > 1 { MQ } else { 0 };
         Self(ALWAYS | offloads | queues)
     }
 
-    /// What a front end has accepted; none if it was not offered.
+    /// The features that a front end accepted; none if some were not offered.
     pub(super) fn accepted(self, bits: u64) -> Option<Self> {
         (bits & !self.0 == 0).then_some(Self(bits))
     }

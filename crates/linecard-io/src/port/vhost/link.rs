@@ -34,7 +34,7 @@ const NEED_REPLY: u32 = 8;
 const PATIENCE_NS: u64 = 1_000_000_000;
 /// How often a client tries to connect.
 const RETRY_NS: u64 = 100_000_000;
-/// Who may connect: this user, since a front end makes this process map its files.
+/// Permissions of the socket: this user may connect, since a front end makes this process map its files.
 const MODE: u32 = 0o600;
 
 /// The token of the socket at the poller.
@@ -142,7 +142,7 @@ struct Connection {
     incomplete: Option<Instant>,
 }
 
-/// What has become of the next message.
+/// Result of handling the next message.
 enum Step {
     Handled,
     /// It has not arrived, or its reply would have no room.

@@ -7,7 +7,7 @@ use vm_memory::{Bytes, GuestAddress};
 /// The shortest frame: an Ethernet header.
 pub(super) const MIN_FRAME: usize = 14;
 
-/// What has become of the next chain of descriptors.
+/// Result of taking the next chain of descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     /// There is none.

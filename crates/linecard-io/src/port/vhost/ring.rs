@@ -204,7 +204,7 @@ impl Ring {
             self.queue.set_ready(false);
             return Err(Broken);
         }
-        // What was used before is what the guest sees as used: nothing is in progress between turns.
+        // Buffers used before are those that the guest sees as used: nothing is in progress between turns.
         self.used = self.queue.used_idx(&*memory, Ordering::Acquire)?.0;
         (self.published, self.notified) = (self.used, None);
         self.wants_kicks = true;

@@ -7,7 +7,7 @@ use vm_memory::{Bytes, GuestAddress};
 /// Where the header has the number of buffers.
 const NUM_BUFFERS: std::ops::Range<usize> = 10..12;
 
-/// What has become of a frame for the guest.
+/// Result of sending a frame to the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     /// It lies in buffers of the guest, who sees it after [`Ring::publish`].

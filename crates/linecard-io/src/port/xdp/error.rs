@@ -1,4 +1,4 @@
-//! What can go wrong when an AF_XDP port is opened, each in one line that says what to do.
+//! Errors of opening an AF_XDP port, each in one line with its remedy.
 
 use std::io;
 
@@ -13,7 +13,7 @@ pub enum XdpError {
     Config {
         /// Name of the value.
         what: &'static str,
-        /// What it is.
+        /// The value given.
         value: u64,
         /// Its range.
         wanted: &'static str,
@@ -30,7 +30,7 @@ pub enum XdpError {
          (packet:NAME) does without"
     )]
     Unsupported {
-        /// What is lacking.
+        /// The missing feature.
         what: &'static str,
         /// The first release that has it.
         since: &'static str,
@@ -43,7 +43,7 @@ pub enum XdpError {
          cap_net_raw,cap_net_admin,cap_bpf+ep` on the program"
     )]
     Permission {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The capabilities that it takes.
         capability: &'static str,
@@ -98,15 +98,15 @@ pub enum XdpError {
          (`ulimit -l`, CAP_IPC_LOCK), or configure fewer frames"
     )]
     PinnedMemory {
-        /// What the port needs, in bytes.
+        /// The need of the port, in bytes.
         bytes: u64,
-        /// What is allowed in all, in bytes.
+        /// The limit on all together, in bytes.
         limit: u64,
     },
     /// Anything else that the system refuses.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The system's reason.
         source: io::Error,

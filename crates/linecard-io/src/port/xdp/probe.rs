@@ -10,7 +10,7 @@ use std::fmt;
 /// The loopback interface of every network namespace.
 const LOOPBACK: u32 = 1;
 
-/// What the kernel offers this process for AF_XDP.
+/// The kernel's support of AF_XDP for this process.
 #[derive(Debug)]
 pub struct Features {
     /// Why no AF_XDP socket can be used, if so.

@@ -24,7 +24,7 @@ pub(super) struct Descriptor {
     pub(super) options: u32,
 }
 
-/// What the rings hold: any bytes are an entry.
+/// An entry of a ring: any bytes are one.
 pub(super) trait Entry: Copy + sealed::Sealed {}
 impl Entry for u64 {}
 impl Entry for Descriptor {}
@@ -38,7 +38,7 @@ mod sealed {
 /// Where in its mapping the parts of a ring lie, in bytes.
 pub(super) type Offsets = libc::xdp_ring_offset;
 
-/// What both sides of a ring know.
+/// The state that both sides of a ring share.
 #[derive(Debug)]
 struct Ring<T> {
     producer: NonNull<AtomicU32>,
@@ -151,7 +151,7 @@ impl<T: Entry> Producer<T> {
 
     /// Whether the consumer sleeps and wants to be woken for what was submitted.
     pub(super) fn needs_wakeup(&self) -> bool {
-        // What was submitted has to be visible before the flag is read: the consumer sets the flag
+        // Submitted entries have to be visible before the flag is read: the consumer sets the flag
         // and then looks for entries once more.
         fence(Ordering::SeqCst);
         self.ring.flags().load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0

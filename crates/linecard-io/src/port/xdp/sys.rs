@@ -1,6 +1,6 @@
 //! System calls for AF_XDP sockets that std does not have, behind safe functions.
 //!
-//! What the kernel keeps longer than a call is memory of a [`Mapping`] only: it pins those pages,
+//! The kernel keeps only memory of a [`Mapping`] longer than a call: it pins those pages,
 //! so that they stay until the socket is gone, whatever happens to the mapping.
 #![expect(unsafe_code, reason = "system calls and mappings have no safe form in std")]
 
@@ -108,7 +108,7 @@ pub(super) fn offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offse
     Ok(offsets)
 }
 
-/// What the kernel has counted for a socket.
+/// The kernel's counters of a socket.
 pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
     // SAFETY: a struct of integers, for which zeros are valid, as is what the kernel writes.
     let mut statistics = unsafe { zeroed() };
