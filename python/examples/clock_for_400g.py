@@ -68,5 +68,5 @@ from pathlib import Path
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "design.toml"
     path.write_text(scenario)
-    steps = linecard.ladder(path, set={"bus.bits": 256, "core.mhz": 400}, rate="400G", steps=4)
+    steps = linecard.bottlenecks(path, set={"bus.bits": 256, "core.mhz": 400}, rate="400G", steps=4)
 steps

@@ -24,6 +24,7 @@ except ImportError as error:
     ) from error
 
 from collections.abc import Mapping as _Mapping
+from warnings import warn as _warn
 
 from ._linecard import (
     Capture,
@@ -49,8 +50,8 @@ from .errors import (
 )
 from .jobs import (
     analyze,
+    bottlenecks,
     coalesce_capture,
-    ladder,
     model,
     plan,
     run,
@@ -63,6 +64,15 @@ from .sweep import sweep
 from .table import Table
 
 _Mapping.register(Report)
+
+
+def __getattr__(name: str) -> object:
+    """The function that had another name before."""
+    if name == "ladder":
+        _warn("linecard.ladder is now called linecard.bottlenecks", FutureWarning, stacklevel=2)
+        return bottlenecks
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Capture",
@@ -84,9 +94,9 @@ __all__ = [
     "WrongError",
     "__version__",
     "analyze",
+    "bottlenecks",
     "coalesce_capture",
     "fragment",
-    "ladder",
     "model",
     "plan",
     "run",

@@ -17,8 +17,8 @@ from .values import Amount, File, Values, call, file_of
 
 __all__ = [
     "analyze",
+    "bottlenecks",
     "coalesce_capture",
-    "ladder",
     "model",
     "plan",
     "run",
@@ -147,7 +147,7 @@ def model(
     )
 
 
-def ladder(
+def bottlenecks(
     scenario: File,
     *,
     set: Values | None = None,
@@ -156,18 +156,18 @@ def ladder(
     max_core: Amount | None = None,
     max_dma: Amount | None = None,
 ) -> Report:
-    """Finds the bottleneck of a scenario of ``"transmit"``, and the next ones (``linecard model ladder``).
+    """Finds the bottleneck of a scenario of ``"transmit"``, and the next ones (``linecard model bottlenecks``).
 
     Args:
         steps: steps at most; it ends earlier where the line's rate is carried, 1 to 100 [8]
-        rate: the rate to climb to, in place of the line's; the line becomes a resource like others, 1K to
-            100T, or "unlimited" [unlimited]
+        rate: the rate to reach, in place of the line's; the line becomes a resource like others, 1K to 100T,
+            or "unlimited" [unlimited]
         max_core: the fastest clock of a core in MHz; beyond it more cores are used, 0.001 to 100000 [3000]
         max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are used, 0.001 to
             100000 [3000]
     """
     return call(
-        "ladder",
+        "bottlenecks",
         {
             "steps": steps,
             "rate": rate,

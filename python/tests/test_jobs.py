@@ -106,8 +106,8 @@ def test_values_are_set() -> None:
         linecard.model(path, set={"core.mhz": object()})
 
 
-def test_ladders_climb() -> None:
-    assert len(linecard.ladder(SCENARIOS / "model-lso.toml", steps=3)["steps"]) <= 3
+def test_bottlenecks_are_relieved() -> None:
+    assert len(linecard.bottlenecks(SCENARIOS / "model-lso.toml", steps=3)["steps"]) <= 3
 
 
 def test_transfers_are_the_same_for_the_same_seed() -> None:

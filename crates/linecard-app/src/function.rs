@@ -4,7 +4,7 @@ use crate::jitter::analyze::Analyze;
 use crate::model::solve;
 use crate::model::transfer::TransferModel;
 use crate::model::transmit::{self, TransmitModel};
-use crate::model::{self, Scenario, ladder};
+use crate::model::{self, Scenario, bottlenecks};
 use crate::offload::coalesce::Coalesce;
 use crate::offload::segment::Segment;
 #[cfg(target_os = "linux")]
@@ -99,15 +99,15 @@ pub const FUNCTIONS: &[Function] = &[
     },
     Function {
         doc: "Finds the bottleneck of a scenario of ``\"transmit\"``, and the next ones \
-             (``linecard model ladder``).",
+             (``linecard model bottlenecks``).",
         scenario: Takes::WithValues,
         has_progress: false,
         run: |call, progress| {
             let options = call.set(Document::default())?.config()?;
             let document = call.scenario()?.only::<TransmitModel>()?;
-            ladder::finish(&options, &Context { progress, document: Some(&document) })
+            bottlenecks::finish(&options, &Context { progress, document: Some(&document) })
         },
-        ..Function::with::<ladder::Options>("ladder")
+        ..Function::with::<bottlenecks::Options>("bottlenecks")
     },
     #[cfg(target_os = "linux")]
     Function {

@@ -177,7 +177,8 @@ fn of_today<'v>(parameter: &'v Parameter, value: &'v str) -> &'v str {
     former.map_or(value, |(_, today)| today)
 }
 
-/// Options, and choices of options, of a command line that were given by a former name, each with the name of today.
+/// Commands, options, and choices of options of a command line that were given by a former name, each with the name of
+/// today.
 pub(crate) fn former_names(
     command: &Command,
     arguments: impl IntoIterator<Item = OsString>,
@@ -206,7 +207,12 @@ pub(crate) fn former_names(
                     None => open = known,
                 }
             }
-            None => command = command.find_subcommand(&*text).unwrap_or(command),
+            None => {
+                let Some(next) = command.find_subcommand(&*text) else { continue };
+                let (today, former) = (next.get_name(), text.into_owned());
+                found.extend((former != today).then(|| (former, today.to_owned())));
+                command = next;
+            }
         }
     }
     found
@@ -249,7 +255,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn former_names_of_options_are_known_with_those_of_today() {
+    fn former_names_are_known_with_those_of_today() {
         let found = |line: &str| {
             let arguments = line.split(' ').map(OsString::from);
             former_names(&Arguments::command(), arguments)
@@ -262,5 +268,8 @@ mod tests {
         assert_eq!(found("attach a b --merge inward"), std::slice::from_ref(&merge));
         assert_eq!(found("attach a b --merge=inward --hold 1ms"), [merge]);
         assert_eq!(found("attach inward b --merge egress"), []);
+        let analysis = ("ladder".to_owned(), "bottlenecks".to_owned());
+        assert_eq!(found("model ladder s.toml --rate 1G"), [analysis]);
+        assert_eq!(found("model bottlenecks ladder"), []);
     }
 }

@@ -40,7 +40,10 @@ const SCENARIOS: [(&str, &str); 4] = [
         "linecard model sweep ",
         "linecard model sweep scenarios/model-lso.toml --vary core.mhz=60..480:60",
     ),
-    ("linecard model ladder ", "linecard model ladder scenarios/model-lso.toml --rate 400G"),
+    (
+        "linecard model bottlenecks ",
+        "linecard model bottlenecks scenarios/model-lso.toml --rate 400G",
+    ),
 ];
 
 /// The error that clap found, in one line.

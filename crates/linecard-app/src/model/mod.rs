@@ -2,8 +2,8 @@
 
 mod account;
 pub mod adapter;
+pub mod bottlenecks;
 pub mod core;
-pub mod ladder;
 pub mod npu;
 pub mod parallel;
 pub mod path;

@@ -9,8 +9,8 @@ pub use self::outcome::{
     Alternative, Answer, CarriedByGiven, ClockAnswer, Confirmation, Confirmations, Correction,
     CountOr, Cycles, Demand, FirmwareCycles, HostLink, Slot, Smallest, SolveOutcome, Utilisation,
 };
+use super::bottlenecks::{self, Limits};
 use super::core::{MAX_CLOCK, MIN_CLOCK};
-use super::ladder::{self, Limits};
 use super::transmit::{self, firmware, refused_run};
 use crate::{Context, Error, Failure, Finished};
 use garde::Validate;
@@ -339,9 +339,9 @@ impl Solving {
     /// The narrowest bus, else the fewest cores, that carry the line with clocks within their limits.
     fn instead(&self) -> String {
         let given = &self.question.design;
-        let ladder = |from: u32| std::iter::successors(Some(from), |bits| Some(bits * 2));
-        let buses = ladder(given.bus_bits).skip(1).take_while(|bits| *bits <= 1024);
-        let cores = ladder(given.cores as u32).skip(1).take_while(|cores| *cores <= 256);
+        let doubled = |from: u32| std::iter::successors(Some(from), |bits| Some(bits * 2));
+        let buses = doubled(given.bus_bits).skip(1).take_while(|bits| *bits <= 1024);
+        let cores = doubled(given.cores as u32).skip(1).take_while(|cores| *cores <= 256);
         let wider = buses.map(|bus_bits| Design { bus_bits, ..given.clone() });
         let more =
             cores.map(|cores| Design { cores: cores as usize, bus_bits: 1024, ..given.clone() });
@@ -487,7 +487,7 @@ impl Solving {
         Utilisation {
             core_share: share(Resource::Core),
             dma_share: share(Resource::Dma),
-            limit: limit.map(|step| ladder::name(step.limit).to_owned()),
+            limit: limit.map(|step| bottlenecks::name(step.limit).to_owned()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `linecard model`: hardware in virtual time, from a scenario.
 
+mod bottlenecks;
 mod help;
-mod ladder;
 mod run;
 mod solve;
 mod sweep;
@@ -48,7 +48,8 @@ pub(crate) enum ModelCommand {
     ///
     /// Takes scenarios of "transmit". Each step makes one resource a quarter faster; the resulting rate is computed,
     /// and confirmed by a run.
-    Ladder(ladder::LadderArguments),
+    #[command(alias = "ladder")]
+    Bottlenecks(bottlenecks::BottlenecksArguments),
 }
 
 /// Arguments of all jobs.
@@ -84,6 +85,6 @@ pub(crate) fn command(arguments: &ModelArguments) -> Result<(), Error> {
         ModelCommand::Trace(arguments) => trace::command(arguments),
         ModelCommand::Sweep(arguments) => sweep::command(arguments),
         ModelCommand::Solve(arguments) => solve::command(arguments),
-        ModelCommand::Ladder(arguments) => ladder::command(arguments),
+        ModelCommand::Bottlenecks(arguments) => bottlenecks::command(arguments),
     }
 }

@@ -119,7 +119,7 @@ fn what_is_for_the_sending_side_says_so() {
         for job in [
             &["sweep", "s.toml", "--vary", "core.mhz=1,2"][..],
             &["trace", "s.toml", "-o", "t.json"],
-            &["ladder", "s.toml"],
+            &["bottlenecks", "s.toml"],
         ] {
             let parts = ["s.toml:1:", "\"transmit\"", "`linecard model run`"];
             folder.refuses(2, &[&["model"][..], job].concat(), &parts);

@@ -1,4 +1,4 @@
-//! `linecard model solve` and `linecard model ladder`: answers that runs confirm, and questions that
+//! `linecard model solve` and `linecard model bottlenecks`: answers that runs confirm, and questions that
 //! have none.
 
 use crate::folder::Folder;
@@ -122,8 +122,9 @@ fn no_answer_has_a_clock_that_nobody_builds() {
     let folder = Folder::new();
     folder.write("s.toml", SHORT.as_bytes());
     for (rate, gbps) in [("100G", 100e9), ("400G", 400e9), ("800G", 800e9), ("1600G", 1600e9)] {
-        let ladder = ["model", "ladder", "s.toml", "--rate", rate, "--steps", "60", "--json"];
-        let found: Json = serde_json::from_str(&folder.succeeds(&ladder)).expect("JSON");
+        let analysis =
+            ["model", "bottlenecks", "s.toml", "--rate", rate, "--steps", "60", "--json"];
+        let found: Json = serde_json::from_str(&folder.succeeds(&analysis)).expect("JSON");
         let steps = found["steps"].as_array().expect("steps");
         for step in steps {
             for clock in ["core_mhz", "dma_mhz"] {
@@ -135,14 +136,14 @@ fn no_answer_has_a_clock_that_nobody_builds() {
     }
     let slow =
         ["--max-core", "10", "--max-dma", "10", "--set", "core.mhz=10", "--set", "dma.mhz=10"];
-    let ladder = ["model", "ladder", "s.toml", "--rate", "90T", "--steps", "100"];
+    let analysis = ["model", "bottlenecks", "s.toml", "--rate", "90T", "--steps", "100"];
     folder.refuses(
         13,
-        &[&ladder[..], &slow].concat(),
+        &[&analysis[..], &slow].concat(),
         &["cannot be carried within the limits", "256 cores", "--max-"],
     );
     // A step made the line faster than one may be, and the policy of the bus was blamed.
-    let fast = ["model", "ladder", "s.toml", "--rate", "100T", "--steps", "100"];
+    let fast = ["model", "bottlenecks", "s.toml", "--rate", "100T", "--steps", "100"];
     let climbed = folder.succeeds(&fast);
     assert!(climbed.contains("line 100000.0 Gbit/s: carries 100000.00 Gbit/s"), "{climbed}");
     let slow = ["model", "solve", "--rate", "100G", "--max-core", "50"];
@@ -154,11 +155,11 @@ fn no_answer_has_a_clock_that_nobody_builds() {
 }
 
 #[test]
-fn a_ladder_climbs_and_runs_agree() {
+fn bottlenecks_are_relieved_and_runs_agree() {
     let folder = Folder::new();
     folder.write("s.toml", SHORT.as_bytes());
-    let ladder = ["model", "ladder", "s.toml", "--rate", "300G", "--steps", "6", "--json"];
-    let found: Json = serde_json::from_str(&folder.succeeds(&ladder)).expect("JSON");
+    let analysis = ["model", "bottlenecks", "s.toml", "--rate", "300G", "--steps", "6", "--json"];
+    let found: Json = serde_json::from_str(&folder.succeeds(&analysis)).expect("JSON");
     let steps = found["steps"].as_array().expect("steps");
     let carried = |step: &Json| number(step, &["value", "carried"]);
     assert!(steps.len() == 6 && carried(&steps[5]) > 1.2 * carried(&steps[0]), "{found}");
@@ -166,16 +167,20 @@ fn a_ladder_climbs_and_runs_agree() {
         let run = number(step, &["value", "carried_by_run"]);
         assert!((carried(step) / run - 1.0).abs() < 0.01, "{step}");
     }
-    folder.refuses(2, &["model", "ladder", "s.toml", "--steps", "0"], &["--steps", "1"]);
+    folder.refuses(2, &["model", "bottlenecks", "s.toml", "--steps", "0"], &["--steps", "1"]);
     folder.refuses(
         2,
-        &["model", "ladder", "--rate", "400G"],
-        &["<SCENARIO>", "for example: linecard model ladder scenarios/model-lso.toml --rate 400G"],
+        &["model", "bottlenecks", "--rate", "400G"],
+        &[
+            "<SCENARIO>",
+            "for example: linecard model bottlenecks scenarios/model-lso.toml --rate 400G",
+        ],
     );
-    // A ladder that is cut off says so.
-    let cut = folder.succeeds(&["model", "ladder", "s.toml", "--rate", "1600G", "--steps", "2"]);
+    // An analysis that ends early says so.
+    let cut =
+        folder.succeeds(&["model", "bottlenecks", "s.toml", "--rate", "1600G", "--steps", "2"]);
     assert!(cut.contains("2 steps end at") && cut.contains("choose more with --steps"), "{cut}");
-    let refused = ["model", "ladder", "s.toml", "--set", "bus.policy=interleave"];
+    let refused = ["model", "bottlenecks", "s.toml", "--set", "bus.policy=interleave"];
     folder.refuses(2, &refused, &["bus.policy", "run the firmware"]);
 }
 

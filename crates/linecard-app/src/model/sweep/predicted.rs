@@ -1,6 +1,6 @@
 //! Points that are computed by the solver, not run.
 
-use super::super::ladder;
+use super::super::bottlenecks;
 use super::super::transmit::{Config, refused_run};
 use crate::{Error, Failure};
 use linecard_model::rv32::Image;
@@ -30,7 +30,7 @@ pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<V
     let question = SolveInput {
         design,
         firmware,
-        traffic: ladder::traffic(&config.load),
+        traffic: bottlenecks::traffic(&config.load),
         bits_per_second: line.unwrap_or(1),
         phase: Phase::Typical,
     };
@@ -48,7 +48,7 @@ pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<V
         json!(found.utilisation(Resource::Line)),
         json!(found.utilisation(Resource::Core)),
         json!(found.utilisation(Resource::Dma)),
-        json!(ladder::name(limit)),
+        json!(bottlenecks::name(limit)),
         edge.map_or(Value::Null, |edge| mhz(edge.smallest_hz)),
         edge.map_or(Value::Null, |edge| mhz(edge.from_hz)),
     ])

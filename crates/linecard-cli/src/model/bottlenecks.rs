@@ -1,4 +1,4 @@
-//! `linecard model ladder`.
+//! `linecard model bottlenecks`.
 
 use super::ScenarioArguments;
 use crate::account;
@@ -8,13 +8,13 @@ use crate::page::PageFile;
 use clap::Args;
 use linecard_app::Context;
 use linecard_app::Error;
-use linecard_app::model::ladder::{self, Options};
+use linecard_app::model::bottlenecks::{self, Options};
 use linecard_app::model::transmit::TransmitModel;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
 #[command(after_long_help = all_exit_codes())]
-pub(crate) struct LadderArguments {
+pub(crate) struct BottlenecksArguments {
     #[command(flatten)]
     from: ScenarioArguments,
     #[command(flatten)]
@@ -24,10 +24,15 @@ pub(crate) struct LadderArguments {
     json: bool,
 }
 
-/// Climbs.
-pub(crate) fn command(arguments: &LadderArguments) -> Result<(), Error> {
+/// Runs the command.
+pub(crate) fn command(arguments: &BottlenecksArguments) -> Result<(), Error> {
     let options = arguments.options.document()?.config()?;
     let document = arguments.from.read()?.only::<TransmitModel>()?;
     let context = Context { progress: &Arc::default(), document: Some(&document) };
-    account::show(ladder::finish(&options, &context)?, arguments.json, None, &PageFile::default())
+    account::show(
+        bottlenecks::finish(&options, &context)?,
+        arguments.json,
+        None,
+        &PageFile::default(),
+    )
 }

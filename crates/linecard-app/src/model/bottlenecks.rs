@@ -24,7 +24,7 @@ pub struct Options {
     #[garde(range(min = 1, max = 100))]
     #[schemars(extend("x-flag" = "steps"))]
     pub steps: usize,
-    /// the rate to climb to, in place of the line's; the line becomes a resource like others
+    /// the rate to reach, in place of the line's; the line becomes a resource like others
     #[garde(range(min = Rate::KILO, max = Rate::tera(100)))]
     #[schemars(extend("x-flag" = "rate"))]
     pub rate: Maybe<Rate>,
@@ -57,7 +57,7 @@ impl Limits {
 
 /// The steps.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct LadderOutcome {
+pub struct BottlenecksOutcome {
     /// Bottlenecks, in order
     pub steps: Vec<Numbered>,
     /// The number of steps, if they end below the target rate.
@@ -92,7 +92,7 @@ pub struct Carried {
     text: String,
 }
 
-impl Outcome for LadderOutcome {
+impl Outcome for BottlenecksOutcome {
     fn item(&self, _: &str, index: usize) -> Option<String> {
         self.steps.get(index).map(|step| step.value.text.clone())
     }
@@ -115,7 +115,7 @@ pub fn run(
     config: &Config,
     options: &Options,
     context: &Context<'_>,
-) -> Result<LadderOutcome, Error> {
+) -> Result<BottlenecksOutcome, Error> {
     let image = firmware::load(config, context)?.image().clone();
     let design = config.design(0)?;
     let failure = |error| refused_run(config, &error);
@@ -128,19 +128,19 @@ pub fn run(
         phase: Phase::Typical,
         design,
     };
-    let ladder = question.bottlenecks(options.steps, options.limits.clocks());
-    let ladder = ladder.map_err(|error| refused(config, error))?;
-    if let (Some(limit), Some(last)) = (ladder.infeasible, ladder.steps.last()) {
+    let analysis = question.bottlenecks(options.steps, options.limits.clocks());
+    let analysis = analysis.map_err(|error| refused(config, error))?;
+    if let (Some(limit), Some(last)) = (analysis.infeasible, analysis.steps.last()) {
         return Err(infeasible(limit, last, target));
     }
     let mut steps = Vec::new();
-    for (number, step) in ladder.steps.iter().enumerate() {
+    for (number, step) in analysis.steps.iter().enumerate() {
         context.go_on()?;
         let measured = measure(&step.design, &image, &question.traffic).map_err(failure)?;
-        let value = Carried::new(step, measured.wire_bits_per_second, &ladder.steps[0].design);
+        let value = Carried::new(step, measured.wire_bits_per_second, &analysis.steps[0].design);
         steps.push(Numbered { label: (number + 1).to_string(), value });
     }
-    Ok(LadderOutcome { steps, short: wanted.and_then(|wanted| short(&ladder, wanted)) })
+    Ok(BottlenecksOutcome { steps, short: wanted.and_then(|wanted| short(&analysis, wanted)) })
 }
 
 /// The same for a front end.
@@ -151,7 +151,7 @@ pub fn run(
 pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Error> {
     let config = context.config()?;
     let outcome = run(&config, options, context).map_err(|error| context.placed(error))?;
-    let report = report_of("model ladder", &outcome);
+    let report = report_of("model bottlenecks", &outcome);
     let finished = Finished::of_report("Bottlenecks, in order", report);
     Ok(finished.of_config(&config, context.document).of_config(options, None))
 }
@@ -170,11 +170,11 @@ fn refused(config: &Config, error: SolveError) -> Error {
 }
 
 /// Reports steps that end below the target rate.
-fn short(ladder: &BottleneckAnalysis, wanted: u64) -> Option<String> {
-    let last = ladder.steps.last().filter(|last| last.wire_bits_per_second < wanted as f64)?;
+fn short(analysis: &BottleneckAnalysis, wanted: u64) -> Option<String> {
+    let last = analysis.steps.last().filter(|last| last.wire_bits_per_second < wanted as f64)?;
     Some(format!(
         "{} steps end at {:.1} Gbit/s, below the target of {:.1} Gbit/s: choose more with --steps.",
-        ladder.steps.len(),
+        analysis.steps.len(),
         last.wire_bits_per_second / 1e9,
         wanted as f64 / 1e9
     ))
