@@ -24,7 +24,7 @@ pub struct Transferred {
     /// in
     pub seconds: Seconds,
     /// goodput
-    pub goodput_bps: BitRate,
+    pub goodput_bits_per_second: BitRate,
     /// files and folders
     pub objects: Option<u64>,
     /// files there already
@@ -50,7 +50,10 @@ impl Transferred {
             bytes: ByteCount(bytes),
             had_bytes: (had_bytes > 0).then_some(ByteCount(had_bytes)),
             seconds: Seconds(elapsed.as_secs_f64()),
-            goodput_bps: BitRate(bits_per_second(bytes.saturating_sub(had_bytes), elapsed)),
+            goodput_bits_per_second: BitRate(bits_per_second(
+                bytes.saturating_sub(had_bytes),
+                elapsed,
+            )),
             objects: None,
             unchanged: None,
             failed: None,

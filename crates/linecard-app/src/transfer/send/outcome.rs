@@ -67,7 +67,7 @@ pub struct Latency {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Bound {
     /// after framing and repair
-    pub framing_bound_bps: BitRate,
+    pub framing_bound_bits_per_second: BitRate,
     /// management overhead
     pub no_overhead: Option<String>,
     /// management overhead
@@ -222,7 +222,7 @@ impl Bound {
         let names = names.collect::<Vec<_>>().join(", ");
         let is_of_lanes = down.iter().any(is_long);
         Self {
-            framing_bound_bps: BitRate(bound_bps),
+            framing_bound_bits_per_second: BitRate(bound_bps),
             no_overhead: is_of_lanes.then(|| {
                 format!(
                     "not given, because lanes were down for some of the time: \
@@ -349,7 +349,7 @@ mod tests {
             "job": "send",
             "transfer": {
                 "complete": false, "error": "stopped", "bytes": 2_000, "seconds": 0.0,
-                "goodput_bps": 0.0, "resent": 0,
+                "goodput_bits_per_second": 0.0, "resent": 0,
             },
             "notes": [],
         });

@@ -39,7 +39,7 @@ fn the_account_as_json() {
     for account in [&sent, &got] {
         assert_eq!(account["transfer"]["complete"], true);
         assert_eq!(account["transfer"]["bytes"], 2 << 20);
-        assert!(account["transfer"]["goodput_bps"].as_f64().unwrap() > 1e6);
+        assert!(account["transfer"]["goodput_bits_per_second"].as_f64().unwrap() > 1e6);
         assert_eq!(account["lanes"].as_array().unwrap().len(), 2);
     }
     // The file of the key is named; the key is nowhere.
@@ -55,7 +55,7 @@ fn the_account_as_json() {
     let of = |key: &str| latency[key].as_f64().unwrap();
     assert!(0.0 < of("p50_ns") && of("p50_ns") <= of("p99_ns") && of("p99_ns") <= of("max_ns"));
     // 1408 of 1490 bytes on the line, on two lanes.
-    let bound = sent["bound"]["framing_bound_bps"].as_f64().unwrap();
+    let bound = sent["bound"]["framing_bound_bits_per_second"].as_f64().unwrap();
     assert!((bound / (400e6 * 1_408.0 / 1_490.0) - 1.0).abs() < 1e-9, "{bound}");
     assert!(sent["bound"]["management_overhead"].as_f64().unwrap() < 1.0);
     let packets = sent["lanes"][0]["value"]["packets"].as_u64().unwrap();

@@ -79,19 +79,23 @@ fn stable(rates_bps: &[u64]) -> Result<Section, Error> {
     let part = (STABLE_CHUNKS * CHUNK) as usize / rates_bps.len();
     let split_ns = split::run(&lab, rates_bps.len(), part, 1)?;
     let mut section = Section::new("live_stable", "Real lanes: stable, 8 of 200 Mbit/s");
-    section.add("goodput_bps", "goodput", Value::BitRate(moved.goodput_bps()));
+    section.add("goodput_bits_per_second", "goodput", Value::BitRate(moved.goodput_bps()));
     let share = moved.goodput_bps() / bound_bps(rates_bps);
     section.add("of_bound", "of what framing leaves", Value::Share(share));
     section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
     let split_bps = (STABLE_CHUNKS * CHUNK * 8) as f64 * 1e9 / split_ns as f64;
-    section.add("split_bps", "goodput of as many TCP connections", Value::BitRate(split_bps));
+    section.add(
+        "split_bits_per_second",
+        "goodput of as many TCP connections",
+        Value::BitRate(split_bps),
+    );
     let bound_of_tcp = rates_bps.iter().sum::<u64>() as f64 * TCP_SHARE;
     let share = split_bps / bound_of_tcp;
     section.add("split_of_bound", "of what its framing leaves", Value::Share(share));
     if iperf3::missing().is_none() {
         let iperf_bps = by_iperf3(&lab, rates_bps.len())?;
         section.add(
-            "iperf3_bps",
+            "iperf3_bits_per_second",
             "received by iperf3, one for each lane",
             Value::BitRate(iperf_bps),
         );
