@@ -12,7 +12,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-type Outcome = Result<(), Box<dyn Error>>;
+type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// Targets that draw traffic, and bytes of limits before it.
 const DRAWN: [(&str, usize); 6] = [
@@ -37,7 +37,7 @@ const ELF_FILES: [(&str, &str); 3] = [
 /// The first byte of inputs of `firmware` that are ELF files.
 const IS_ELF: u8 = 0x80;
 
-fn main() -> Outcome {
+fn main() -> Result {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let seeds = root.join("seeds");
     for (target, limits) in DRAWN {
@@ -116,7 +116,7 @@ fn objects() -> [Message; 7] {
 }
 
 /// The first packets of a capture, as a capture and one by one.
-fn from_capture(seeds: &Path, name: &str, bytes: &[u8]) -> Outcome {
+fn from_capture(seeds: &Path, name: &str, bytes: &[u8]) -> Result {
     let mut reader = Reader::new(bytes)?;
     let mut record = Record::default();
     let (mut end, mut frames) = (0, 0);
@@ -140,7 +140,7 @@ fn from_capture(seeds: &Path, name: &str, bytes: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn frame(seeds: &Path, name: &str, reader: &Reader<&[u8]>, record: &Record) -> Outcome {
+fn frame(seeds: &Path, name: &str, reader: &Reader<&[u8]>, record: &Record) -> Result {
     // Places in `LINKS`.
     let link = match reader.link_type(record.interface()) {
         Some(1) => 0,
@@ -169,7 +169,7 @@ fn drawn(limits: usize, number: u64) -> Vec<u8> {
     bytes
 }
 
-fn write(seeds: &Path, target: &str, name: &str, bytes: &[u8]) -> Outcome {
+fn write(seeds: &Path, target: &str, name: &str, bytes: &[u8]) -> Result {
     let folder = seeds.join(target);
     fs::create_dir_all(&folder)?;
     fs::write(folder.join(name), bytes)?;

@@ -22,14 +22,14 @@ const PACE_GBPS: u64 = 100;
 
 /// Where packets lie when they are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CacheState {
     /// Each burst is written just before it is received: it lies in the second-level cache.
     Hot,
     /// In no cache.
     Cold,
 }
 
-impl Place {
+impl CacheState {
     pub const ALL: [Self; 2] = [Self::Hot, Self::Cold];
 }
 
@@ -114,19 +114,19 @@ impl<B: Buffer> Stock<B> {
         &mut self,
         (trace, frames): (&Trace, Range<usize>),
         receiver: &mut dyn Receiver<B>,
-        place: Place,
+        place: CacheState,
         account: &mut Account,
     ) -> Vec<u64> {
         let mut times = Vec::with_capacity(frames.len() / BURST + 1);
         self.order(place);
-        let chunk = if place == Place::Cold { COLD } else { BURST };
+        let chunk = if place == CacheState::Cold { COLD } else { BURST };
         for first in frames.clone().step_by(chunk) {
             for index in first..frames.end.min(first + chunk) {
                 let mut buffer = self.free.pop().expect("buffers for what is held and cold");
                 receiver.fill(trace, index, &mut buffer);
                 self.ready.push_back(buffer);
             }
-            if place == Place::Cold {
+            if place == CacheState::Cold {
                 self.ready.iter().for_each(|buffer| evict(buffer.bytes()));
             }
             while !self.ready.is_empty() {
@@ -139,9 +139,9 @@ impl<B: Buffer> Stock<B> {
     }
 
     /// The same buffers in the same order in every round.
-    fn order(&mut self, place: Place) {
+    fn order(&mut self, place: CacheState) {
         self.free.sort_unstable_by_key(|buffer| core::cmp::Reverse(buffer.address()));
-        if self.scattered && place == Place::Cold {
+        if self.scattered && place == CacheState::Cold {
             let mut chance = Chance::new(5);
             (1..self.free.len()).for_each(|last| self.free.swap(last, chance.below(last + 1)));
         }
@@ -187,14 +187,14 @@ pub trait Sender {
 pub fn send_round(
     sender: &mut dyn Sender,
     frames: &mut [Vec<u8>],
-    place: Place,
+    place: CacheState,
 ) -> (Vec<u64>, usize) {
     let (mut times, mut segments) = (Vec::with_capacity(frames.len() / TOGETHER), 0);
     for (group, frames) in frames.chunks_exact_mut(TOGETHER).enumerate() {
         for (index, frame) in (group * TOGETHER..).zip(frames.iter()) {
             match place {
-                Place::Hot => touch(sender.source(index, frame)),
-                Place::Cold => evict(sender.source(index, frame)),
+                CacheState::Hot => touch(sender.source(index, frame)),
+                CacheState::Cold => evict(sender.source(index, frame)),
             }
         }
         let begun = Instant::now();

@@ -6,7 +6,7 @@ use crate::check::{Account, Digest, Late, total_len};
 use crate::dpdk;
 use crate::floors::{self, Work};
 use crate::inputs::{Input, Ready};
-use crate::measure::{BURST, COLD, Place, Receiver, Stock, Times};
+use crate::measure::{BURST, COLD, CacheState, Receiver, Stock, Times};
 use crate::options::Options;
 use crate::ours::{self, Coalesce};
 use crate::packet::ETHERNET;
@@ -39,7 +39,7 @@ struct Row<'a> {
     who: Who,
     class: Class,
     subject: Subject<'a>,
-    times: [Times; Place::ALL.len()],
+    times: [Times; CacheState::ALL.len()],
     checked: Account,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Row<'a> {
         &mut self,
         stocks: &mut Stocks<'a>,
         frames: (&Trace, core::ops::Range<usize>),
-        place: Place,
+        place: CacheState,
         account: &mut Account,
     ) -> Vec<u64> {
         match &mut self.subject {
@@ -101,7 +101,7 @@ pub fn time(input: &Input, ready: &Ready, options: &Options) -> Report {
     check(&mut rows, &mut stocks, trace);
     for _ in 0..rounds {
         for row in &mut rows {
-            for (index, place) in Place::ALL.into_iter().enumerate() {
+            for (index, place) in CacheState::ALL.into_iter().enumerate() {
                 let frames = (trace, timed.clone());
                 let bursts = row.round(&mut stocks, frames, place, &mut Account::default());
                 row.times[index].record(&bursts, timed.len());
@@ -170,13 +170,13 @@ fn check<'a>(rows: &mut [Row<'a>], stocks: &mut Stocks<'a>, trace: &Trace) {
     let (known, timed) = (0..trace.timed_from, trace.timed_from..trace.frames.len());
     for row in rows {
         if row.remembers() && !known.is_empty() {
-            row.round(stocks, (trace, known.clone()), Place::Hot, &mut Account::default());
+            row.round(stocks, (trace, known.clone()), CacheState::Hot, &mut Account::default());
         }
         let mut account = Account::checking();
-        row.round(stocks, (trace, timed.clone()), Place::Hot, &mut account);
+        row.round(stocks, (trace, timed.clone()), CacheState::Hot, &mut account);
         row.checked = account;
         // Memory that is first used in the other place is asked for here, not while time counts.
-        row.round(stocks, (trace, timed.clone()), Place::Cold, &mut Account::default());
+        row.round(stocks, (trace, timed.clone()), CacheState::Cold, &mut Account::default());
     }
 }
 

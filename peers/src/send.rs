@@ -5,7 +5,7 @@ use crate::buffers::{PAGE, Slot, aligned, room, stride};
 use crate::dpdk;
 use crate::floors::{self, Work};
 use crate::inputs::Load;
-use crate::measure::{BURST, Place, Sender, Times, send_round};
+use crate::measure::{BURST, CacheState, Sender, Times, send_round};
 use crate::options::Options;
 use crate::ours::{Form, Segmenter};
 use crate::packet::ETHERNET;
@@ -22,7 +22,7 @@ struct Row<'a> {
     who: Who,
     class: Class,
     sender: Box<dyn Sender + 'a>,
-    times: [Times; Place::ALL.len()],
+    times: [Times; CacheState::ALL.len()],
 }
 
 /// Times everybody on one load.
@@ -41,7 +41,7 @@ pub fn time(load: &Load, options: &Options) -> Report {
     let right = check(&mut rows, load, &mut frames);
     for round in 0..=options.rounds {
         for row in &mut rows {
-            for (place, times) in Place::ALL.into_iter().zip(&mut row.times) {
+            for (place, times) in CacheState::ALL.into_iter().zip(&mut row.times) {
                 let (bursts, segments) = send_round(row.sender.as_mut(), &mut frames, place);
                 assert_eq!(segments, sources * load.segments, "{:?} {:?}", row.who, row.class);
                 // The first round warms up.

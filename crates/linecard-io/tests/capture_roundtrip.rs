@@ -11,7 +11,7 @@ use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
 
 /// What became of a file.
-struct Outcome {
+struct Conversion {
     written: Vec<u8>,
     offset: usize,
     lost: Lost,
@@ -19,7 +19,7 @@ struct Outcome {
 }
 
 /// Reads to the end or the damage; none if this is not a capture.
-fn convert(bytes: &[u8], to: impl FnOnce(Format) -> Format) -> Option<Outcome> {
+fn convert(bytes: &[u8], to: impl FnOnce(Format) -> Format) -> Option<Conversion> {
     let mut reader = match Reader::new(bytes) {
         Ok(reader) => reader,
         Err(CaptureError::NotACapture { .. }) => return None,
@@ -37,7 +37,7 @@ fn convert(bytes: &[u8], to: impl FnOnce(Format) -> Format) -> Option<Outcome> {
         }
     }
     let (offset, lost) = (reader.offset() as usize, writer.lost());
-    Some(Outcome { written: writer.finish().unwrap(), offset, lost, error })
+    Some(Conversion { written: writer.finish().unwrap(), offset, lost, error })
 }
 
 fn packets(bytes: &[u8]) -> Vec<Record> {

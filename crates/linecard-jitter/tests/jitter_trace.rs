@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
 
-use linecard_jitter::linux::session::{Conditions, Outcome, Receive, TestNetwork, measure};
+use linecard_jitter::linux::session::{Conditions, Receive, SessionOutcome, TestNetwork, measure};
 use linecard_jitter::linux::trace::{TraceBackend, TraceTarget, Tracer};
 use linecard_jitter::trace::{EventKind, Joined};
 use std::io::Write;
@@ -32,7 +32,7 @@ fn skip(what: &str, why: &dyn std::fmt::Display) {
     linecard_testkit::skip(what, why);
 }
 
-fn session(place: &TestNetwork, means: TraceBackend) -> Option<Outcome> {
+fn session(place: &TestNetwork, means: TraceBackend) -> Option<SessionOutcome> {
     let is_loopback = matches!(place, TestNetwork::Loopback);
     let conditions = Conditions {
         period_ps: 100_000_000,
@@ -51,7 +51,7 @@ fn session(place: &TestNetwork, means: TraceBackend) -> Option<Outcome> {
     }
 }
 
-fn is_whole(outcome: &Outcome) -> bool {
+fn is_whole(outcome: &SessionOutcome) -> bool {
     let Ok(trace) = &outcome.trace else { return false };
     let joined = Joined::of(trace, &outcome.measured);
     let text = format!(

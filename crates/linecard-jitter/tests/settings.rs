@@ -14,14 +14,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A namespace with a cable and a TAP device.
-struct Place {
+struct Host {
     space: lab::Namespace,
     /// Names of interfaces are those of NAPI threads too, which have no namespace.
     wire: String,
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Host {
     fn new(what: &str) -> Option<Self> {
         match Self::wired() {
             Ok(place) => Some(place),
@@ -66,7 +66,7 @@ impl Place {
 }
 
 /// Changes all of them, looks, rolls back and looks again.
-fn there_and_back(place: &Place, changes: &[(Setting, &str)]) {
+fn there_and_back(place: &Host, changes: &[(Setting, &str)]) {
     let read = || changes.iter().map(|(setting, _)| setting.read().unwrap()).collect::<Vec<_>>();
     let before = read();
     let mut journal = place.journal();
@@ -85,7 +85,7 @@ fn there_and_back(place: &Place, changes: &[(Setting, &str)]) {
 
 #[test]
 fn files_of_an_interface_in_another_namespace() {
-    let Some(place) = Place::new("files of an interface") else { return };
+    let Some(place) = Host::new("files of an interface") else { return };
     // NAPI, and so threads for it, comes with GRO.
     let gro = Setting::feature(&place.wire, "rx-gro").within(place.namespace());
     let mut journal = place.journal();
@@ -103,7 +103,7 @@ fn files_of_an_interface_in_another_namespace() {
 
 #[test]
 fn features_of_an_interface_in_another_namespace() {
-    let Some(place) = Place::new("features of an interface") else { return };
+    let Some(place) = Host::new("features of an interface") else { return };
     let feature = |name: &str| Setting::feature(&place.wire, name).within(place.namespace());
     for name in ["tx-tcp-segmentation", "tx-generic-segmentation", "rx-gro"] {
         let to = if feature(name).reads("on").unwrap() { "off" } else { "on" };
@@ -123,7 +123,7 @@ fn features_of_an_interface_in_another_namespace() {
 
 #[test]
 fn coalescing_of_a_device_that_has_it() {
-    let Some(place) = Place::new("coalescing") else { return };
+    let Some(place) = Host::new("coalescing") else { return };
     if !place.ip(&["tuntap", "add", "dev", "tap0", "mode", "tap"]) {
         linecard_testkit::skip("coalescing", "no TAP device");
         return;
@@ -142,7 +142,7 @@ fn coalescing_of_a_device_that_has_it() {
 
 #[test]
 fn the_cpus_of_a_thread_of_the_kernel() {
-    let Some(place) = Place::new("CPUs of a NAPI thread") else { return };
+    let Some(place) = Host::new("CPUs of a NAPI thread") else { return };
     let mut journal = place.journal();
     let gro = Setting::feature(&place.wire, "rx-gro").within(place.namespace());
     journal.change(&gro, "on").unwrap();
@@ -162,7 +162,7 @@ fn the_cpus_of_a_thread_of_the_kernel() {
 
 #[test]
 fn what_has_gone_with_its_namespace_is_no_conflict() {
-    let Some(place) = Place::new("settings of a namespace that is gone") else { return };
+    let Some(place) = Host::new("settings of a namespace that is gone") else { return };
     let setting = place.file("gro_flush_timeout", Form::Plain);
     let mut journal = place.journal();
     journal.change(&setting, "1000").unwrap();
@@ -194,7 +194,7 @@ fn child_that_compares_until_it_is_killed() {
 
 #[test]
 fn a_comparison_that_is_killed_leaves_nothing_after_the_next_start() {
-    let Some(place) = Place::new("a comparison that is killed") else { return };
+    let Some(place) = Host::new("a comparison that is killed") else { return };
     let files = ["queues/rx-0/rps_cpus", "gro_flush_timeout", "napi_defer_hard_irqs"];
     let read = || files.map(|file| place.file(file, Form::Plain).read().unwrap());
     let before = read();

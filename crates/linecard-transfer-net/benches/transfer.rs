@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// Bytes of a transfer.
 const BYTES: usize = 1 << 30;
@@ -40,7 +40,7 @@ const fn case(name: &'static str, kind: &'static str, lanes: usize, payload: u32
     Case { name, lanes, kind, payload, fec: "none", from_file: false }
 }
 
-fn main() -> Outcome<()> {
+fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
     // Cargo adds --bench.
@@ -88,7 +88,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn transfer(case: &Case, input: Input, to: &Path) -> Outcome<(f64, f64)> {
+fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let lane = format!("{}:127.0.0.1", case.kind).parse()?;

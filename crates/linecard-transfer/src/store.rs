@@ -5,7 +5,7 @@
 
 use crate::fec::{Code, RepairPacket, Scheme};
 use crate::receive::Arrival;
-use crate::send::{Body, Transmit};
+use crate::send::{Content, Transmit};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -54,7 +54,7 @@ impl Source {
     pub fn fill(&mut self, transmit: &Transmit, out: &mut Vec<u8>) -> bool {
         let chunk = transmit.header.chunk;
         match transmit.body {
-            Body::Data { offset, bytes } => {
+            Content::Data { offset, bytes } => {
                 let from = offset as usize;
                 let data = self.chunks.get(&chunk);
                 let Some(data) = data.and_then(|data| data.get(from..from + bytes as usize)) else {
@@ -62,13 +62,13 @@ impl Source {
                 };
                 out.extend_from_slice(data);
             }
-            Body::Repair { group, row, bytes } => {
+            Content::Repair { group, row, bytes } => {
                 let Some(rows) = self.repair_of(chunk, group) else { return false };
                 let (row, bytes) = (row as usize, bytes as usize);
                 let Some(row) = rows.get(row * bytes..(row + 1) * bytes) else { return false };
                 out.extend_from_slice(row);
             }
-            Body::Probe { probe, bytes } => probe.write(out, bytes as usize),
+            Content::Probe { probe, bytes } => probe.write(out, bytes as usize),
         }
         true
     }

@@ -43,7 +43,7 @@ struct Path {
 
 /// What a transfer was like.
 #[derive(Debug)]
-struct Outcome {
+struct Transfer {
     took: Duration,
     /// Packets with data that the forwarder dropped, and packets per packet that it wrote.
     dropped: u64,
@@ -53,7 +53,7 @@ struct Outcome {
     receiver: BTreeMap<String, u64>,
 }
 
-impl Outcome {
+impl Transfer {
     fn resent(&self) -> u64 {
         self.sender["RetransSegs"]
     }
@@ -98,7 +98,7 @@ impl Lab {
     }
 
     /// Sends `amount` bytes over a path.
-    fn transfer(&self, path: Path, amount: usize) -> Outcome {
+    fn transfer(&self, path: Path, amount: usize) -> Transfer {
         let address: SocketAddr = format!("{FAR}:5000").parse().expect("an address");
         let listener =
             self.namespaces[1].inside(|| TcpListener::bind(address)).expect("it is ours");
@@ -123,7 +123,7 @@ impl Lab {
                 .collect()
         };
         let (sender, receiver) = (since(sender, &before[0]), since(receiver, &before[1]));
-        Outcome { took, dropped, merged, sender, receiver }
+        Transfer { took, dropped, merged, sender, receiver }
     }
 
     fn counters(&self) -> [BTreeMap<String, u64>; 2] {
@@ -246,7 +246,7 @@ fn counters() -> BTreeMap<String, u64> {
     columns.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 
-fn row(path: Path, amount: usize, outcome: &Outcome) {
+fn row(path: Path, amount: usize, outcome: &Transfer) {
     let of = |name: &str| outcome.sender.get(name).copied().unwrap_or(0);
     say(&format!(
         "| late {} %, lost {} %, restored {} | {:.2} Gbit/s | merged {:.1} | dropped {} | resent {} | \

@@ -55,7 +55,7 @@ enum Way {
 }
 
 /// The stages of a way, and their batches.
-struct Carrier {
+struct Bridge {
     segment: Segment,
     coalesce: Coalesce<PoolBuffer>,
     input: Batch<PoolBuffer>,
@@ -67,7 +67,7 @@ struct Carrier {
     gso: usize,
 }
 
-impl Carrier {
+impl Bridge {
     fn new(link: LinkType) -> Self {
         let config = Config { flush_at_batch_end: true, ..Config::default() };
         Self {
@@ -120,7 +120,7 @@ impl Carrier {
 }
 
 /// Carries so many bytes of the kernel's TCP from one namespace to another.
-fn carry(kind: DeviceKind, way: &Way, bytes: usize) -> (Carrier, Counters, Counters) {
+fn carry(kind: DeviceKind, way: &Way, bytes: usize) -> (Bridge, Counters, Counters) {
     let mut a = open(kind, "10.9.0.1");
     let (start, started) = std::sync::mpsc::channel::<()>();
     // Threads are in the namespace in which they were started.
@@ -143,13 +143,13 @@ fn carry(kind: DeviceKind, way: &Way, bytes: usize) -> (Carrier, Counters, Count
         bytes
     });
     let link = if kind == DeviceKind::Tun { LinkType::Raw } else { LinkType::Ethernet };
-    let (mut carrier, begin) = (Carrier::new(link), std::time::Instant::now());
+    let (mut bridge, begin) = (Bridge::new(link), std::time::Instant::now());
     while !server.is_finished() {
         assert!(begin.elapsed() < PATIENCE * 3, "{:?} {:?}", a.counters(), b.counters());
         let now = Instant::from_ns(begin.elapsed().as_nanos() as u64);
-        carrier.turn((&mut a, &mut b), way, now);
-        let waiting = carrier.input.len() + carrier.middle.len() + carrier.output.len();
-        if waiting + carrier.back.len() == 0 {
+        bridge.turn((&mut a, &mut b), way, now);
+        let waiting = bridge.input.len() + bridge.middle.len() + bridge.output.len();
+        if waiting + bridge.back.len() == 0 {
             linecard_tun::wait(&[a.as_fd(), b.as_fd()], Duration::from_millis(5))
                 .expect("two of them");
         }
@@ -159,7 +159,7 @@ fn carry(kind: DeviceKind, way: &Way, bytes: usize) -> (Carrier, Counters, Count
     assert!(server.join().expect("the server has all") == content(bytes), "other bytes came");
     say(&format!("{kind:?}, {way:?}, header of {}: {rate:.1} Gbit/s", a.format().header_len()));
     let counters = (a.counters(), b.counters());
-    (carrier, counters.0, counters.1)
+    (bridge, counters.0, counters.1)
 }
 
 /// Promise (Live interfaces): 8 MiB of the kernel's TCP pass two TAP devices in large packets,
@@ -169,8 +169,8 @@ fn large_packets_of_the_kernel_go_whole() {
     inside("TCP through TAP devices", |_| {
         for kind in [DeviceKind::Tap, DeviceKind::Tun] {
             let _near = new_network();
-            let (carrier, a, b) = carry(kind, &Way::Whole, BYTES);
-            assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
+            let (bridge, a, b) = carry(kind, &Way::Whole, BYTES);
+            assert!(bridge.gso > 0 && bridge.longest.0 > 10_000, "{:?}", bridge.longest);
             assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
         }
     });
@@ -179,9 +179,9 @@ fn large_packets_of_the_kernel_go_whole() {
 #[test]
 fn large_packets_of_the_kernel_are_cut_right() {
     inside("TCP cut behind a TAP device", |_| {
-        let (carrier, a, b) = carry(DeviceKind::Tap, &Way::Cut, BYTES);
-        assert!(carrier.gso > 0 && carrier.longest.0 > 10_000, "{:?}", carrier.longest);
-        assert!(carrier.longest.1 <= 1_514, "{:?}", carrier.longest);
+        let (bridge, a, b) = carry(DeviceKind::Tap, &Way::Cut, BYTES);
+        assert!(bridge.gso > 0 && bridge.longest.0 > 10_000, "{:?}", bridge.longest);
+        assert!(bridge.longest.1 <= 1_514, "{:?}", bridge.longest);
         assert_eq!((a.dropped.total(), b.dropped.total()), (0, 0), "{a:?} {b:?}");
         assert!(b.transmitted > a.received);
     });
@@ -190,8 +190,8 @@ fn large_packets_of_the_kernel_are_cut_right() {
 #[test]
 fn merged_packets_are_received_whole() {
     inside("merged packets into a TAP device", |_| {
-        let (carrier, a, b) = carry(DeviceKind::Tap, &Way::Merged, BYTES);
-        assert!(carrier.longest.1 > 10_000, "{:?}", carrier.longest);
+        let (bridge, a, b) = carry(DeviceKind::Tap, &Way::Merged, BYTES);
+        assert!(bridge.longest.1 > 10_000, "{:?}", bridge.longest);
         assert_eq!((a.dropped.total(), b.dropped.total(), b.cut), (0, 0, 0), "{a:?} {b:?}");
     });
 }

@@ -28,18 +28,18 @@ fn clock() -> std::time::Instant {
 }
 
 /// Where the pieces lie when they are read.
-struct Place {
+struct Level {
     name: &'static str,
     /// Bytes of all slots; half of the caches, as copies need as much again.
     bytes: usize,
     scattered: bool,
 }
 
-const PLACES: [Place; 4] = [
-    Place { name: "L1", bytes: 14 << 10, scattered: false },
-    Place { name: "L2", bytes: 384 << 10, scattered: false },
-    Place { name: "memory, in order", bytes: 96 << 20, scattered: false },
-    Place { name: "memory, scattered", bytes: 96 << 20, scattered: true },
+const LEVELS: [Level; 4] = [
+    Level { name: "L1", bytes: 14 << 10, scattered: false },
+    Level { name: "L2", bytes: 384 << 10, scattered: false },
+    Level { name: "memory, in order", bytes: 96 << 20, scattered: false },
+    Level { name: "memory, scattered", bytes: 96 << 20, scattered: true },
 ];
 
 /// Pieces of one size in slots, to be read and to be copied to.
@@ -51,7 +51,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(place: &Place, size: usize) -> Self {
+    fn new(place: &Level, size: usize) -> Self {
         // An odd number of lines, so that slots do not all fall into a few sets of the cache.
         let stride = (size + PAYLOAD).next_multiple_of(64) | 64;
         let mut slots: Vec<usize> =
@@ -145,7 +145,7 @@ fn measure(pieces: &mut Pieces, subjects: &[Subject], rounds: usize) -> Vec<f64>
     best
 }
 
-fn table(place: &Place, subjects: &[Subject], rounds: usize) {
+fn table(place: &Level, subjects: &[Subject], rounds: usize) {
     println!("\n{}: GB/s (ns for one piece)", place.name);
     let names: Vec<String> = subjects.iter().map(|(name, _)| format!("{name:>15}")).collect();
     println!("{:>6}{}", "bytes", names.concat());
@@ -160,7 +160,7 @@ fn table(place: &Place, subjects: &[Subject], rounds: usize) {
 fn smoke(subjects: &[Subject]) {
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for size in SIZES {
-        let mut pieces = Pieces::new(&PLACES[0], size);
+        let mut pieces = Pieces::new(&LEVELS[0], size);
         for (name, subject) in subjects {
             pieces.to.fill(0);
             subject(&mut pieces);
@@ -191,7 +191,7 @@ fn main() {
     let rounds = value("--rounds").map_or(15, |count| count.parse().expect("a number of rounds"));
     let only = value("--only").map_or("", String::as_str);
     println!("best kernel here: {}", Kernel::best().name());
-    for place in PLACES.iter().filter(|place| place.name.contains(only)) {
+    for place in LEVELS.iter().filter(|place| place.name.contains(only)) {
         table(place, &subjects, rounds);
     }
 }

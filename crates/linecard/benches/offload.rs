@@ -21,7 +21,7 @@ use linecard::packet::checksum::Sum;
 use linecard::packet::{Batch, ChecksumState, FlowHasher, LinkType, Meta, Packet};
 use linecard::time::Instant;
 use std::path::PathBuf;
-use support::measure::{Account, Bench, Place, Receive, Row, heading, show};
+use support::measure::{Account, Bench, CacheState, Receive, Row, heading, show};
 use support::receive::Coalesce;
 use support::send::{self, Form, LOADS, Load, Segmenter, Send};
 use support::trace::Trace;
@@ -261,7 +261,8 @@ fn receive(scenario: &Scenario, options: &Options) -> u64 {
     if options.smoke {
         let mut hash = 0_u64;
         for (_, subject) in &mut subjects {
-            let (_, account) = bench.round(trace, subject.as_mut(), Place::Hot, Account::hashing());
+            let (_, account) =
+                bench.round(trace, subject.as_mut(), CacheState::Hot, Account::hashing());
             hash = hash.rotate_left(1) ^ account.hash.unwrap_or_default();
         }
         return hash;
@@ -270,7 +271,7 @@ fn receive(scenario: &Scenario, options: &Options) -> u64 {
     // The first round warms up and is not counted.
     for round in 0..=options.rounds {
         for ((_, subject), (row, total)) in subjects.iter_mut().zip(&mut table) {
-            for (place, times) in Place::ALL.into_iter().zip(row) {
+            for (place, times) in CacheState::ALL.into_iter().zip(row) {
                 if !place.name().contains(&options.place) {
                     continue;
                 }
@@ -280,7 +281,7 @@ fn receive(scenario: &Scenario, options: &Options) -> u64 {
                     times.get_or_insert_default().record(&bursts, trace.len());
                 }
                 // Cold rounds end what is held where the buffers are used up.
-                if place == Place::Hot {
+                if place == CacheState::Hot {
                     *total = account;
                 }
             }

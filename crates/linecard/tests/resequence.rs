@@ -402,7 +402,7 @@ fn a_clock_set_back_lets_everything_go() {
 }
 
 /// How many of 1,000 packets are late, and what comes of it.
-struct Outcome {
+struct Gain {
     plain: f64,
     both: f64,
     counters: Counters,
@@ -410,7 +410,7 @@ struct Outcome {
 
 /// A bulk transfer at 10 Gbit/s, sent 64 packets at a time; of 1,000 packets this many are
 /// displaced, by up to `by` places.
-fn outcome(late: u64, by: u64) -> Outcome {
+fn outcome(late: u64, by: u64) -> Gain {
     let rng = &mut Rng::new(late * 10 + by);
     // If all were late by one place, none would be.
     let least = u64::from(late < 1_000);
@@ -435,7 +435,7 @@ fn outcome(late: u64, by: u64) -> Outcome {
     let stage = Coalesce::new(coalesce::Config::default()).resequenced(Config::default());
     let both = merge(stage, &arrivals, true);
     let counters = both.resequence_counters().expect("asked for").clone();
-    Outcome {
+    Gain {
         plain: plain.offload_counters().mean_aggregate(),
         both: both.offload_counters().mean_aggregate(),
         counters,
@@ -488,7 +488,7 @@ fn reordered_traffic_merges_as_ordered_traffic_does() {
     );
     for late in [1, 10, 50, 100, 1_000] {
         for by in [1, 2, 3] {
-            let Outcome { plain, both, counters } = outcome(late, by);
+            let Gain { plain, both, counters } = outcome(late, by);
             let (hold, steps) = (&counters.hold_ns, &counters.steps);
             println!(
                 "{:>4.1} % {by} {plain:>6.2} {both:>6.2}  | {:>6} {:>6} {:>6} {:>6} | {} {}",

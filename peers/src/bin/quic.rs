@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 const USAGE: &str = "quic [--bytes 2G] [--streams 1] [--mtu BYTES] [--cipher aes128|aes256|chacha20] \
                      [--window 64M] [--cores SENDER,RECEIVER] [--json]";
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
 }
 
 impl Options {
-    fn parse(mut arguments: impl Iterator<Item = String>) -> Outcome<Self> {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let mut options = Self {
             bytes: 2 << 30,
             streams: 1,
@@ -158,7 +158,7 @@ impl Options {
         }
     }
 
-    fn transport(&self) -> Outcome<Arc<TransportConfig>> {
+    fn transport(&self) -> Result<Arc<TransportConfig>> {
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_uni_streams(u32::try_from(self.streams)?.into())
@@ -175,7 +175,7 @@ impl Options {
     }
 
     /// An end of the connection, on a socket with room.
-    fn endpoint(&self, socket: UdpSocket, server: Option<ServerConfig>) -> Outcome<Endpoint> {
+    fn endpoint(&self, socket: UdpSocket, server: Option<ServerConfig>) -> Result<Endpoint> {
         // Without rights the limits of the system stay, and more is lost.
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES);
         let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BYTES);
@@ -193,7 +193,7 @@ impl Options {
 }
 
 /// A size as 500M or 2G.
-fn bytes(text: &str) -> Outcome<u64> {
+fn bytes(text: &str) -> Result<u64> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K') => (&text[..text.len() - 1], 10),
         Some(b'M') => (&text[..text.len() - 1], 20),
@@ -204,7 +204,7 @@ fn bytes(text: &str) -> Outcome<u64> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is too much").into())
 }
 
-fn cipher(name: &str) -> Outcome<CipherSuite> {
+fn cipher(name: &str) -> Result<CipherSuite> {
     Ok(match name {
         "aes128" => CipherSuite::TLS13_AES_128_GCM_SHA256,
         "aes256" => CipherSuite::TLS13_AES_256_GCM_SHA384,
@@ -213,7 +213,7 @@ fn cipher(name: &str) -> Outcome<CipherSuite> {
     })
 }
 
-fn run(options: &Options) -> Outcome<()> {
+fn run(options: &Options) -> Result<()> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed([NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -239,7 +239,7 @@ fn cpu() -> Duration {
 }
 
 /// One end, on one thread of one core.
-fn on_core<T>(core: usize, end: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+fn on_core<T>(core: usize, end: impl Future<Output = Result<T>>) -> Result<T> {
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(None, &cores).map_err(|error| format!("core {core}: {error}"))?;
@@ -257,7 +257,7 @@ fn server_config(
     options: &Options,
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
-) -> Outcome<ServerConfig> {
+) -> Result<ServerConfig> {
     let tls = rustls::ServerConfig::builder_with_provider(provider(Some(options.cipher)))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
@@ -271,7 +271,7 @@ fn server_config(
     Ok(config)
 }
 
-fn client_config(options: &Options, certificate: CertificateDer<'static>) -> Outcome<ClientConfig> {
+fn client_config(options: &Options, certificate: CertificateDer<'static>) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate)?;
     let tls = rustls::ClientConfig::builder_with_provider(provider(None))
@@ -287,7 +287,7 @@ async fn send(
     options: &Options,
     address: SocketAddr,
     certificate: CertificateDer<'static>,
-) -> Outcome<End> {
+) -> Result<End> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let endpoint = options.endpoint(socket, None)?;
     let config = client_config(options, certificate)?;
@@ -319,7 +319,7 @@ async fn send(
 }
 
 /// One stream, until all of it is acknowledged.
-async fn fill(connection: Connection, piece: Bytes, mut left: u64) -> Outcome<()> {
+async fn fill(connection: Connection, piece: Bytes, mut left: u64) -> Result<()> {
     let mut stream = connection.open_uni().await?;
     while left > 0 {
         let len = left.min(PIECE_BYTES as u64) as usize;
@@ -333,7 +333,7 @@ async fn fill(connection: Connection, piece: Bytes, mut left: u64) -> Outcome<()
     }
 }
 
-async fn receive(options: &Options, socket: UdpSocket, config: ServerConfig) -> Outcome<End> {
+async fn receive(options: &Options, socket: UdpSocket, config: ServerConfig) -> Result<End> {
     let endpoint = options.endpoint(socket, Some(config))?;
     let incoming = tokio::time::timeout(IDLE, endpoint.accept()).await?;
     let connection = incoming.ok_or("no connection")?.await?;
@@ -353,7 +353,7 @@ async fn receive(options: &Options, socket: UdpSocket, config: ServerConfig) -> 
 }
 
 /// One stream, in order, counted and dropped.
-async fn drain(mut stream: quinn::RecvStream) -> Outcome<u64> {
+async fn drain(mut stream: quinn::RecvStream) -> Result<u64> {
     let mut pieces = vec![Bytes::new(); 64];
     let mut bytes = 0;
     while let Some(count) = stream.read_chunks(&mut pieces).await? {

@@ -3,7 +3,7 @@
 //! The names contain the process's id. Namespaces are removed at the end and on a signal; those of a process that
 //! was killed, when the next makes its own. Processes in them end with this one (`processes.rs`).
 
-use crate::Outcome;
+use crate::Result;
 use linecard_testkit::lab::{End, Namespace, cable};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -47,7 +47,7 @@ pub struct Lab {
 
 impl Lab {
     /// Makes them, with all offloads that the cable has by itself.
-    pub fn new() -> Outcome<Self> {
+    pub fn new() -> Result<Self> {
         let lab = Self { near: Namespace::quiet()?, far: Namespace::quiet()? };
         let end = |namespace| End { namespace, device: CABLE, options: &["mtu", CABLE_MTU] };
         cable(end(&lab.near), end(&lab.far))?;
@@ -66,7 +66,7 @@ impl Lab {
     }
 
     /// Gives a device its address and MTU, and switches it on.
-    pub fn configure(&self, side: Side, device: &str, address: Ipv4Addr, mtu: &str) -> Outcome<()> {
+    pub fn configure(&self, side: Side, device: &str, address: Ipv4Addr, mtu: &str) -> Result<()> {
         let namespace = self.at(side);
         namespace.ip(&["address", "add", &format!("{address}/24"), "dev", device])?;
         namespace.ip(&["link", "set", device, "mtu", mtu, "up"])?;
@@ -74,7 +74,7 @@ impl Lab {
     }
 
     /// From now on a signal removes the namespaces and ends this process.
-    pub fn remove_on_signal(&self) -> Outcome<()> {
+    pub fn remove_on_signal(&self) -> Result<()> {
         let names = [self.near.name().to_owned(), self.far.name().to_owned()];
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         std::thread::spawn(move || {

@@ -19,7 +19,7 @@ use crate::report::Conditions;
 use std::error::Error;
 use std::process::ExitCode;
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     let outcome = Options::parse(std::env::args().skip(1)).and_then(|options| match options {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether every program was measured in every round.
-fn run(options: &Options) -> Outcome<bool> {
+fn run(options: &Options) -> Result<bool> {
     processes::use_two_cores()?;
     let lab = Lab::new()?;
     lab.remove_on_signal()?;
@@ -62,7 +62,7 @@ fn run(options: &Options) -> Outcome<bool> {
     Ok(is_complete)
 }
 
-fn measure(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figures> {
+fn measure(program: &Program, lab: &Lab, options: &Options) -> Result<Figures> {
     match program.kind {
         Kind::Tunnel => measure::tunnel(program, lab, options),
         Kind::Stack => stack::measure(program, lab, options),

@@ -1,6 +1,6 @@
 //! One measurement of a tunnel.
 
-use crate::Outcome;
+use crate::Result;
 use crate::lab::{DEVICE, Lab, Side};
 use crate::options::Options;
 use crate::processes::Process;
@@ -37,7 +37,7 @@ impl fmt::Display for Figures {
 }
 
 /// Starts both ends of a tunnel, and measures round trips, then throughput.
-pub fn tunnel(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figures> {
+pub fn tunnel(program: &Program, lab: &Lab, options: &Options) -> Result<Figures> {
     let ends =
         [start(program, lab, Side::Near, Side::Far)?, start(program, lab, Side::Far, Side::Near)?];
     let times = round_trips::measure(lab, options.round_trips)?;
@@ -53,7 +53,7 @@ pub fn tunnel(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figure
     })
 }
 
-fn start(program: &Program, lab: &Lab, side: Side, peer: Side) -> Outcome<Process> {
+fn start(program: &Program, lab: &Lab, side: Side, peer: Side) -> Result<Process> {
     let address = |side: Side| format!("{}:{PORT}", side.outer());
     let mut arguments = vec![DEVICE.to_owned(), address(side), address(peer)];
     arguments.extend(program.arguments.iter().map(|&argument| argument.to_owned()));
@@ -63,12 +63,12 @@ fn start(program: &Program, lab: &Lab, side: Side, peer: Side) -> Outcome<Proces
     Ok(process)
 }
 
-fn cpu(ends: &[Process]) -> Outcome<Duration> {
+fn cpu(ends: &[Process]) -> Result<Duration> {
     ends.iter().map(Process::cpu).sum()
 }
 
 /// Bytes of one TCP stream that arrived, and their rate in Gbit/s.
-fn throughput(lab: &Lab, options: &Options) -> Outcome<(f64, f64)> {
+fn throughput(lab: &Lab, options: &Options) -> Result<(f64, f64)> {
     let mut server = Process::start(lab.at(Side::Far), "iperf3", &["-s", "-1", "--forceflush"])?;
     server.wait_for("listening")?;
     let (address, time) = (Side::Far.inner().to_string(), options.seconds.to_string());

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::Outcome;
+use crate::Result;
 use crate::programs::{PROGRAMS, Program};
 
 const USAGE: &str =
@@ -27,7 +27,7 @@ pub struct Options {
 
 impl Options {
     /// Nothing if only help was asked for, which is printed.
-    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Outcome<Option<Self>> {
+    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>> {
         let programs = PROGRAMS.to_vec();
         let congestion = "cubic".to_owned();
         let mut options = Self { rounds: 3, seconds: 5, round_trips: 5_000, congestion, programs };
@@ -54,12 +54,12 @@ fn names() -> String {
     PROGRAMS.map(|program| program.name).join(", ")
 }
 
-fn number(name: &str, value: &str, min: u32, max: u32) -> Outcome<u32> {
+fn number(name: &str, value: &str, min: u32, max: u32) -> Result<u32> {
     let number = value.parse().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| format!("{name} {value}: give a number from {min} to {max}").into())
 }
 
-fn only(value: &str) -> Outcome<Vec<Program>> {
+fn only(value: &str) -> Result<Vec<Program>> {
     let find = |name: &str| {
         let found = PROGRAMS.iter().find(|program| program.name == name).cloned();
         found.ok_or_else(|| format!("--only {name}: no such program; there are {}", names()).into())

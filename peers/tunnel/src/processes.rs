@@ -1,6 +1,6 @@
 //! Processes in the namespaces: started, timed, and never left behind.
 
-use crate::Outcome;
+use crate::Result;
 use linecard_testkit::lab::Namespace;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::param::clock_ticks_per_second;
@@ -17,7 +17,7 @@ const START_LIMIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 const TICK: Duration = Duration::from_millis(20);
 
 /// Has this process, and those that it starts, run on the first two cores that it may use.
-pub fn use_two_cores() -> Outcome<()> {
+pub fn use_two_cores() -> Result<()> {
     let allowed = sched_getaffinity(None)?;
     let mut cores = CpuSet::new();
     let first = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).take(2);
@@ -43,7 +43,7 @@ impl Process {
         namespace: &Namespace,
         program: impl AsRef<OsStr>,
         arguments: &[A],
-    ) -> Outcome<Self> {
+    ) -> Result<Self> {
         // `ip` and `setpriv` become the program: its id is the one of the child.
         let mut command: Command = namespace.command("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments);
@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// Waits for a line of output that contains `word`.
-    pub fn wait_for(&mut self, word: &str) -> Outcome<()> {
+    pub fn wait_for(&mut self, word: &str) -> Result<()> {
         let mut line = String::new();
         while !line.contains(word) {
             line.clear();
@@ -72,7 +72,7 @@ impl Process {
     }
 
     /// Waits until it ends, and returns what it printed, which must fit into a pipe.
-    pub fn finish(mut self, limit: Duration) -> Outcome<String> {
+    pub fn finish(mut self, limit: Duration) -> Result<String> {
         let deadline = Instant::now() + limit;
         while self.child.try_wait()?.is_none() {
             if Instant::now() > deadline {
@@ -86,7 +86,7 @@ impl Process {
     }
 
     /// The processor time that it has used so far, user and system.
-    pub fn cpu(&self) -> Outcome<Duration> {
+    pub fn cpu(&self) -> Result<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         cpu_of(&stat, clock_ticks_per_second()).ok_or_else(|| "no times in /proc".into())
     }

@@ -3,7 +3,7 @@
 use crate::measure::{Figures, percentile};
 use crate::options::Options;
 use crate::programs::{CRATES, Program};
-use crate::{Outcome, lines};
+use crate::{Result, lines};
 use std::fs;
 use std::process::Command;
 
@@ -30,11 +30,7 @@ impl Conditions {
 }
 
 /// Prints conditions and table in Markdown.
-pub fn print(
-    conditions: &Conditions,
-    programs: &[Program],
-    rounds: &[Vec<Figures>],
-) -> Outcome<()> {
+pub fn print(conditions: &Conditions, programs: &[Program], rounds: &[Vec<Figures>]) -> Result<()> {
     let versions = CRATES.map(|name| format!("{name} {}", version(name).unwrap_or("?")));
     println!(
         "{}, 2 cores; Linux {}; {}; {}.",

@@ -1,6 +1,6 @@
 //! Round trips of one small datagram after the other: a client at one end, an echo at the other.
 
-use crate::Outcome;
+use crate::Result;
 use crate::lab::{Lab, Side};
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -23,7 +23,7 @@ const MAX_LOST: u32 = 20;
 const ENDS: usize = 3;
 
 /// Waits until the path carries packets, and returns the times of `count` round trips, sorted.
-pub fn measure(lab: &Lab, count: u32) -> Outcome<Vec<Duration>> {
+pub fn measure(lab: &Lab, count: u32) -> Result<Vec<Duration>> {
     let bind = |side: Side, port| lab.at(side).inside(|| UdpSocket::bind((side.inner(), port)));
     let echo = bind(Side::Far, PORT)?;
     echo.set_read_timeout(Some(START_LIMIT))?;
@@ -52,7 +52,7 @@ fn answer(echo: &UdpSocket) {
     }
 }
 
-fn ask(client: &UdpSocket, count: u32) -> Outcome<Vec<Duration>> {
+fn ask(client: &UdpSocket, count: u32) -> Result<Vec<Duration>> {
     let start = Instant::now();
     while round_trip(client, 0)?.is_none() {
         if start.elapsed() > START_LIMIT {

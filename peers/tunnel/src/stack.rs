@@ -1,6 +1,6 @@
 //! One measurement of a TCP implementation on a TAP device: the other end is the kernel's.
 
-use crate::Outcome;
+use crate::Result;
 use crate::lab::{DEVICE, Lab, Side};
 use crate::measure::Figures;
 use crate::options::Options;
@@ -20,7 +20,7 @@ const PIECE: usize = 128 << 10;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Starts the program, and lets it send or receive.
-pub fn measure(program: &Program, lab: &Lab, options: &Options) -> Outcome<Figures> {
+pub fn measure(program: &Program, lab: &Lab, options: &Options) -> Result<Figures> {
     let address = SocketAddr::from((Side::Far.inner(), PORT));
     let own = address.to_string();
     let arguments = [&[DEVICE, &own], program.arguments].concat();
@@ -60,7 +60,7 @@ fn open(address: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-fn receive(mut stream: TcpStream, time: Duration) -> Outcome<u64> {
+fn receive(mut stream: TcpStream, time: Duration) -> Result<u64> {
     let (start, mut piece, mut bytes) = (Instant::now(), vec![0; PIECE], 0);
     while start.elapsed() < time {
         match stream.read(&mut piece)? {
@@ -72,7 +72,7 @@ fn receive(mut stream: TcpStream, time: Duration) -> Outcome<u64> {
 }
 
 /// Until the program has received all, and closes in turn.
-fn send(mut stream: TcpStream, time: Duration) -> Outcome<u64> {
+fn send(mut stream: TcpStream, time: Duration) -> Result<u64> {
     let (start, piece, mut bytes) = (Instant::now(), vec![0; PIECE], 0);
     while start.elapsed() < time {
         bytes += stream.write(&piece)? as u64;

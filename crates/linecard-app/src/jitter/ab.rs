@@ -6,7 +6,7 @@ use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_io::placement::Placement;
-use linecard_jitter::linux::ab::{self, AbError, Design, Observation, Outcome, Run, verdict};
+use linecard_jitter::linux::ab::{self, AbError, Design, Observation, Run, ToggleOutcome, verdict};
 use linecard_jitter::linux::journal::Store;
 use linecard_jitter::linux::session::{
     Conditions, Receive, SessionError, TestNetwork, measure_as_it_is,
@@ -261,7 +261,7 @@ fn observe(
 }
 
 impl AbOutcome {
-    fn new(outcomes: &[Outcome], design: &Design) -> Self {
+    fn new(outcomes: &[ToggleOutcome], design: &Design) -> Self {
         let effects = outcomes.iter().flat_map(|outcome| {
             let effects = design.figures.iter().zip(&outcome.effects);
             effects.filter_map(move |(figure, effect)| {
@@ -271,7 +271,7 @@ impl AbOutcome {
         });
         let verdicts =
             outcomes.iter().map(|outcome| (outcome.toggle.name.to_owned(), verdict(outcome)));
-        let is_measured = |outcome: &&Outcome| {
+        let is_measured = |outcome: &&ToggleOutcome| {
             outcome.manipulation.holds && outcome.effects.first().is_some_and(Result::is_ok)
         };
         let withheld = outcomes.iter().filter(|outcome| !is_measured(outcome));
@@ -297,7 +297,7 @@ impl AbOutcome {
 }
 
 /// The effects as pictures, each figure in its unit.
-fn charts(outcomes: &[Outcome], design: &Design) -> Vec<Effects> {
+fn charts(outcomes: &[ToggleOutcome], design: &Design) -> Vec<Effects> {
     let chart = |(index, figure): (usize, &String)| {
         let unit = if figure.ends_with(", µs") { Unit::Plain("µs") } else { Unit::Plain("/s") };
         let axis = Axis::new("difference of arm B", unit);
@@ -314,7 +314,7 @@ fn charts(outcomes: &[Outcome], design: &Design) -> Vec<Effects> {
 }
 
 impl EffectFigures {
-    fn new(outcome: &Outcome, figure: &str, effect: &Effect) -> Self {
+    fn new(outcome: &ToggleOutcome, figure: &str, effect: &Effect) -> Self {
         // Only the first figure is corrected: the others are there to look at.
         let is_first = outcome
             .effects
@@ -372,7 +372,7 @@ mod tests {
         let effect = Effect::of(&blocks, 0.95, &mut Rng::new(1)).expect("blocks");
         let manipulation = Manipulation { counts: None, disturbed: 0, holds: true };
         let p = Some(effect.p);
-        let outcome = Outcome { toggle, effects: vec![Ok(effect)], p, manipulation };
+        let outcome = ToggleOutcome { toggle, effects: vec![Ok(effect)], p, manipulation };
         let outcome = AbOutcome::new(&[outcome], &Design::of(vec!["late, µs".to_owned()]));
         let report = linecard_report::report_of(Ab::COMMAND, &outcome);
         let json = serde_json::to_value(&report).expect("a report is JSON");

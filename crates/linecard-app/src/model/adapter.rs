@@ -4,7 +4,7 @@
 use super::account::{Conserved, limit, ratio, word};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{ConfigError, Rate};
-use linecard_model::adapter::{AdapterError, Config, HEADERS, Outcome, segments, simulate};
+use linecard_model::adapter::{AdapterError, AdapterResults, Config, HEADERS, segments, simulate};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -139,7 +139,7 @@ fn is_part(sent: &[Vec<u8>], expected: &[Vec<u8>]) -> bool {
 }
 
 impl Account {
-    fn new(outcome: &Outcome, expected: u64) -> Self {
+    fn new(outcome: &AdapterResults, expected: u64) -> Self {
         let sent = outcome.frames.len() as u64;
         // A message that cannot be fetched is one drop, of all its frames.
         let dropped = if outcome.dropped > 0 { expected.saturating_sub(sent) } else { 0 };
@@ -156,7 +156,7 @@ impl Account {
 }
 
 impl Busy {
-    fn new(config: &Config, outcome: &Outcome) -> Self {
+    fn new(config: &Config, outcome: &AdapterResults) -> Self {
         let seconds = outcome.last.as_secs_f64();
         let share = |bytes: u64, rate: Rate| {
             ratio(bytes as f64 * 8.0 / rate.bits_per_second() as f64, seconds)

@@ -2,7 +2,7 @@
 
 use super::account::{Conserved, limit, ratio};
 use crate::{Context, Error, Job};
-use linecard_model::npu::{self, Config, Outcome, run_with_progress};
+use linecard_model::npu::{self, Config, NpuResults, run_with_progress};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -171,7 +171,7 @@ impl Job for NpuModel {
 }
 
 /// The run until measuring begins.
-fn warm_up(config: &Config, context: &Context<'_>) -> Result<Option<Outcome>, Error> {
+fn warm_up(config: &Config, context: &Context<'_>) -> Result<Option<NpuResults>, Error> {
     let npu::Run { seed, warm_up, .. } = config.run;
     if warm_up.as_ps() == 0 {
         return Ok(None);
@@ -198,7 +198,7 @@ impl linecard_report::Outcome for NpuOutcome {
 }
 
 impl NpuOutcome {
-    fn new(config: &Config, whole: &Outcome, before: Option<&Outcome>) -> Self {
+    fn new(config: &Config, whole: &NpuResults, before: Option<&NpuResults>) -> Self {
         let title = format!(
             "{} receive threads, {} ns a packet, {} connections, merging {}",
             config.npu.receive_threads(),
@@ -220,7 +220,7 @@ impl NpuOutcome {
 }
 
 impl Account {
-    fn new(whole: &Outcome) -> Self {
+    fn new(whole: &NpuResults) -> Self {
         let dropped = whole.dropped.total();
         Self {
             conserved: Conserved {
@@ -252,7 +252,7 @@ impl Drops {
 }
 
 impl Connections {
-    fn new(whole: &Outcome) -> Self {
+    fn new(whole: &NpuResults) -> Self {
         let (client, host) = (&whole.client, &whole.host);
         Self {
             established: client.established + client.idle_established,
@@ -275,14 +275,14 @@ impl Connections {
 }
 
 impl DmaRequests {
-    fn new(whole: &Outcome) -> Self {
+    fn new(whole: &NpuResults) -> Self {
         let npu::DmaFigures { requests, served, syns, syns_served, .. } = whole.dma;
         Self { requests, served, syns, syns_served, load: whole.dma_load() }
     }
 }
 
 impl Rates {
-    fn new(whole: &Outcome) -> Self {
+    fn new(whole: &NpuResults) -> Self {
         let seconds = whole.duration.as_secs_f64();
         let accepted = ratio(whole.host.accepted as f64 * 8.0, seconds);
         Self {
@@ -295,10 +295,10 @@ impl Rates {
 
 impl Busy {
     /// Since measuring began; what the model does not count itself is its counters times its costs.
-    fn new(config: &Config, whole: &Outcome, before: Option<&Outcome>) -> Self {
+    fn new(config: &Config, whole: &NpuResults, before: Option<&NpuResults>) -> Self {
         let (npu, host, client) = (&config.npu, &config.host, &config.client);
         let seconds = (config.run.duration.as_ps() - config.run.warm_up.as_ps()) as f64 / 1e12;
-        let since = |count: fn(&Outcome) -> u64| (count(whole) - before.map_or(0, count)) as f64;
+        let since = |count: fn(&NpuResults) -> u64| (count(whole) - before.map_or(0, count)) as f64;
         let (packets, bytes) = (since(|run| run.sent.packets), since(|run| run.sent.bytes));
         let taken = whole.bits_per_second / 8.0 * ratio(packets, bytes);
         let receiving = taken * npu.packet_ns as f64 / 1e9;

@@ -3,7 +3,7 @@
 use super::account::{Conserved, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
-use linecard_model::pci::{Config, Outcome, efficiency, simulate_with_progress};
+use linecard_model::pci::{Config, PciResults, efficiency, simulate_with_progress};
 use linecard_report::{BitRate, Nanoseconds, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -165,7 +165,7 @@ impl linecard_report::Outcome for PciOutcome {
 }
 
 impl Account {
-    fn new(outcome: &Outcome) -> Self {
+    fn new(outcome: &PciResults) -> Self {
         let frames = &outcome.frames;
         Self {
             conserved: Conserved {
@@ -180,7 +180,7 @@ impl Account {
 }
 
 impl Rates {
-    fn new(outcome: &Outcome) -> Self {
+    fn new(outcome: &PciResults) -> Self {
         let frames = ratio(outcome.handled as f64, outcome.duration.as_secs_f64());
         Self {
             bits_per_second: BitRate(outcome.mbps() * 1e6),
@@ -192,7 +192,7 @@ impl Rates {
 }
 
 impl BusClocks {
-    fn new(outcome: &Outcome) -> Self {
+    fn new(outcome: &PciResults) -> Self {
         let (sums, each) = (&outcome.bus, |clocks| outcome.per_transfer(clocks));
         Self {
             header_clocks: each(sums.header),
@@ -207,7 +207,7 @@ impl BusClocks {
 }
 
 impl Moved {
-    fn new(outcome: &Outcome) -> Self {
+    fn new(outcome: &PciResults) -> Self {
         let each = |time: Ps| Nanoseconds(ratio(time.0 as f64 / 1e3, outcome.handled as f64));
         Self {
             frames: outcome.transfers,
@@ -221,7 +221,7 @@ impl Moved {
 }
 
 impl Busy {
-    fn new(config: &Config, outcome: &Outcome) -> Self {
+    fn new(config: &Config, outcome: &PciResults) -> Self {
         let seconds = outcome.duration.as_secs_f64();
         let clocks = (outcome.bus.clocks() + outcome.requeue_clocks) as f64;
         let bus = ratio(clocks, clocks + outcome.idle_clocks as f64);

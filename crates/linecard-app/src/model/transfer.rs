@@ -12,7 +12,7 @@ pub use spec::{MAX_PACKETS, Spec, mode_name};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::ConfigError;
 use linecard_report::{Axis, Histograms, Page, Unit};
-use linecard_transfer::sim::{self, Outcome};
+use linecard_transfer::sim::{self, SimOutcome};
 
 /// Buckets of the latencies' chart.
 const BUCKETS: usize = 100;
@@ -55,7 +55,7 @@ impl Job for TransferModel {
 /// # Errors
 ///
 /// A transfer that does not come to its end, and cancellation.
-pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<Outcome, Error> {
+pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<SimOutcome, Error> {
     let outcome = sim::run_with_progress(&spec.settings(), context.progress).map_err(|error| {
         context.go_on().err().unwrap_or_else(|| {
             let seed = spec.seed;

@@ -18,7 +18,7 @@ use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::receive::{ReceiveOptions, ReceiveProgress, receive};
 use linecard_transfer_net::send::{SendOptions, Sent, send};
-use linecard_transfer_net::stages::{Place as Folder, Stage};
+use linecard_transfer_net::stages::{Folder, Stage};
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};

@@ -391,14 +391,14 @@ mod tests {
 
     /// The segments of all runs, and the lengths of the runs.
     #[derive(Debug, Default, PartialEq)]
-    struct Cut {
+    struct CutRuns {
         segments: Vec<Vec<u8>>,
         counts: Vec<usize>,
     }
 
     unsafe extern "C" fn collect(context: *mut c_void, run: *const Run) {
         // SAFETY: `cut` below gives both.
-        let (cut, run) = unsafe { (&mut *context.cast::<Cut>(), &*run) };
+        let (cut, run) = unsafe { (&mut *context.cast::<CutRuns>(), &*run) };
         // SAFETY: valid during the call, also for writing.
         let bytes = unsafe { slice::from_raw_parts_mut(run.data, run.len) };
         assert_eq!(bytes.chunks(run.size).len(), run.count);
@@ -410,11 +410,11 @@ mod tests {
     const ROOM: [usize; 2] = [2, 3];
 
     /// Cuts into a buffer of `len` bytes, all 0xEE.
-    fn cut(link: u8, parts: &mut [&mut [u8]], len: usize) -> Result<Cut, i32> {
+    fn cut(link: u8, parts: &mut [&mut [u8]], len: usize) -> Result<CutRuns, i32> {
         let slices = parts.iter_mut();
         let slices: Vec<_> =
             slices.map(|part| Slice { data: part.as_mut_ptr(), len: part.len() }).collect();
-        let (mut buffer, mut cut) = (vec![0xEE; len], Cut::default());
+        let (mut buffer, mut cut) = (vec![0xEE; len], CutRuns::default());
         let output = CutOutput {
             buffer: Slice { data: buffer.as_mut_ptr(), len },
             front: ROOM[0],
@@ -427,7 +427,7 @@ mod tests {
         if code == LINECARD_OK {
             return Ok(cut);
         }
-        assert_eq!(cut, Cut::default(), "nothing came before the error");
+        assert_eq!(cut, CutRuns::default(), "nothing came before the error");
         Err(code)
     }
 

@@ -1,6 +1,6 @@
 //! Seeded bytes sent over TCP by one kernel and received by another, with a hash at both ends.
 
-use crate::lab::{Lab, PATIENCE, Place, wait_for};
+use crate::lab::{Host, Lab, PATIENCE, wait_for};
 use crate::sys;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -95,7 +95,7 @@ impl Transfer {
     }
 
     /// Accepts as many connections as there are; the hash of each.
-    fn receive(&self, place: &Place, ready: &Sender<SocketAddr>) -> Vec<u64> {
+    fn receive(&self, place: &Host, ready: &Sender<SocketAddr>) -> Vec<u64> {
         place.enter();
         let listener = TcpListener::bind((self.to, 0)).expect("the address is ours");
         let _heard = ready.send(listener.local_addr().expect("it is bound"));
@@ -146,7 +146,7 @@ fn receive_one(mut stream: TcpStream, pause: Duration, bytes: u64) -> u64 {
 }
 
 /// Gives the hash, and how many segments were sent again.
-fn send(place: &Place, to: SocketAddr, bytes: u64, number: u32) -> (u64, u32) {
+fn send(place: &Host, to: SocketAddr, bytes: u64, number: u32) -> (u64, u32) {
     place.enter();
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE).expect("somebody listens");
     stream.set_write_timeout(Some(PATIENCE)).expect("it is not zero");

@@ -16,9 +16,9 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A network namespace in which nothing sends by itself, as long as it is not dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Namespace);
+pub(crate) struct Host(Namespace);
 
-impl Place {
+impl Host {
     /// Works in a thread that has entered it.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.0.inside(work)
@@ -84,9 +84,9 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Lab {
     /// Where the command runs, with `lcw`.
-    pub(crate) host: Place,
+    pub(crate) host: Host,
     /// Whom its host talks to, with `lcp` and the addresses 10.9.0.1 and `fd09::1`.
-    pub(crate) peer: Place,
+    pub(crate) peer: Host,
 }
 
 /// Works with a lab, or says loudly why not.
@@ -112,7 +112,7 @@ fn lab(queues: u32) -> Result<Lab, String> {
         let there = Command::new(program).arg(version).output().is_ok();
         there.then_some(()).ok_or_else(|| format!("`{program}` is not installed"))?;
     }
-    let lab = Lab { host: Place(Namespace::quiet()?), peer: Place(Namespace::quiet()?) };
+    let lab = Lab { host: Host(Namespace::quiet()?), peer: Host(Namespace::quiet()?) };
     let Lab { host, peer } = &lab;
     lab.cable(queues)?;
     for (place, name) in [(host, "lcw"), (peer, "lcp")] {

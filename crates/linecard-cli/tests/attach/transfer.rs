@@ -2,7 +2,7 @@
 
 use crate::bytes::{Transfer, Way, Went};
 use crate::command::{adds_up, attach, count, drops};
-use crate::lab::{Lab, Place, with_lab};
+use crate::lab::{Host, Lab, with_lab};
 use crate::tags::Tags;
 use serde_json::Value;
 use std::net::IpAddr;
@@ -38,7 +38,7 @@ impl Kind {
             return Ok(Vec::new());
         }
         let ends = [(&lab.peer, "lcp", 1), (&lab.host, "lc0", 2)];
-        let tag = |place: &Place, under: &str| {
+        let tag = |place: &Host, under: &str| {
             let add = format!("ip link add link {under} name {under}.5 type vlan id 5");
             place.try_run(&add).status.success()
         };

@@ -1,7 +1,7 @@
 //! Two ports joined, as it is seen from outside: captures as ports, lines of JSON, the live view and metrics. Traffic
 //! through live interfaces is tested elsewhere.
 
-use crate::folder::{Folder, Outcome, capture};
+use crate::folder::{CommandOutput, Folder, capture};
 use crate::support::linecard;
 use linecard_testkit::lab::Namespace;
 use serde_json::Value as Json;
@@ -25,7 +25,7 @@ fn account(stdout: &str) -> Json {
     last.clone()
 }
 
-fn done(outcome: &Outcome) {
+fn done(outcome: &CommandOutput) {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
@@ -203,7 +203,7 @@ fn in_namespace(folder: &Folder, what: &str, script: &str) -> Option<String> {
         format!("ip link set lo up && test -c /dev/net/tun || {{ echo SKIP; exit; }}\n{script}");
     let mut command = namespace.command("timeout");
     command.args(["60", "bash", "-c", &script]).arg(program.get_program());
-    let outcome: Outcome = command.current_dir(folder.path(".")).output().unwrap().into();
+    let outcome: CommandOutput = command.current_dir(folder.path(".")).output().unwrap().into();
     if outcome.stdout.starts_with("SKIP") {
         linecard_testkit::skip(what, format_args!("it needs /dev/net/tun: {}", outcome.stderr));
         return None;

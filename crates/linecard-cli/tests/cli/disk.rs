@@ -1,6 +1,6 @@
 //! A full disk: said in one line, and nothing half-written passed off as complete.
 
-use crate::folder::{Folder, Outcome, one_line};
+use crate::folder::{CommandOutput, Folder, one_line};
 use std::process::Command;
 
 const REASON: [&str; 2] = ["No space left", "free some space, or write elsewhere"];
@@ -18,7 +18,7 @@ fn a_full_device() {
 fn a_full_standard_output() {
     let folder = Folder::with_capture("tcp4-bulk.pcap");
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let run = |arguments: &[&str]| -> Outcome {
+    let run = |arguments: &[&str]| -> CommandOutput {
         folder.command(arguments).stdout(full()).output().unwrap().into()
     };
     let outcome = run(&["coalesce", "in.pcap", "-"]);
@@ -60,15 +60,14 @@ fn a_full_disk() {
                   \"$1\" segment in.pcap disk/old.pcapng; old=$?; \
                   \"$1\" segment in.pcap disk/new.pcapng; new=$?; \
                   ls -A disk; cat disk/old.pcapng; echo \" $old $new\"";
-    let run = |flags: &str| -> Outcome {
-        let mut command = Command::new("unshare");
-        command.args([flags, "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_linecard")]);
-        command.current_dir(folder.path(".")).output().map(Outcome::from).unwrap_or(Outcome {
-            code: None,
-            stdout: String::new(),
-            stderr: String::new(),
-        })
-    };
+    let run =
+        |flags: &str| -> CommandOutput {
+            let mut command = Command::new("unshare");
+            command.args([flags, "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_linecard")]);
+            command.current_dir(folder.path(".")).output().map(CommandOutput::from).unwrap_or(
+                CommandOutput { code: None, stdout: String::new(), stderr: String::new() },
+            )
+        };
     // As root, or as root of a user namespace.
     let outcome = [run("-m"), run("-rm")].into_iter().find(|outcome| outcome.code == Some(0));
     let Some(outcome) = outcome else {

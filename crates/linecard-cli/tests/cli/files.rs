@@ -1,6 +1,6 @@
 //! Files that cannot be read or written: nothing half-written is left.
 
-use crate::folder::{Folder, Outcome, one_line};
+use crate::folder::{CommandOutput, Folder, one_line};
 use crate::support::linecard;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -89,9 +89,9 @@ fn files_without_permission() {
         fs::set_permissions(folder.path("."), Permissions::from_mode(0o555)).unwrap();
     }
     let before = folder.names();
-    let unreadable: Outcome = run(&["coalesce", "secret.pcap", "-"]).unwrap().into();
-    let unwritable: Outcome = run(&["coalesce", "in.pcap", "out.pcapng"]).unwrap().into();
-    let replaced: Outcome = run(&["segment", "in.pcap", "secret.pcap"]).unwrap().into();
+    let unreadable: CommandOutput = run(&["coalesce", "secret.pcap", "-"]).unwrap().into();
+    let unwritable: CommandOutput = run(&["coalesce", "in.pcap", "out.pcapng"]).unwrap().into();
+    let replaced: CommandOutput = run(&["segment", "in.pcap", "secret.pcap"]).unwrap().into();
     fs::set_permissions(folder.path("."), Permissions::from_mode(0o755)).unwrap();
     for (outcome, name) in
         [(unreadable, "secret.pcap"), (unwritable, "out.pcapng"), (replaced, "secret.pcap")]
@@ -127,7 +127,7 @@ fn output_that_is_the_redirected_input() {
     let before = folder.content();
     let input = fs::File::open(folder.path("in.pcap")).unwrap();
     let output = folder.command(&["segment", "-", "in.pcap"]).stdin(input).output().unwrap();
-    let outcome = Outcome::from(output);
+    let outcome = CommandOutput::from(output);
     assert_eq!(outcome.code, Some(2));
     one_line(&outcome.stderr, &["in.pcap", "same file as input -"]);
     let append = fs::OpenOptions::new().append(true).open(folder.path("in.pcap")).unwrap();

@@ -10,13 +10,13 @@ use tempfile::TempDir;
 
 /// Result of the command.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl From<Output> for Outcome {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
         Self {
             code: code(output.status),
@@ -69,7 +69,7 @@ impl Folder {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         self.command(arguments).output().unwrap().into()
     }
 

@@ -1,7 +1,7 @@
 //! `linecard jitter audit`: it reads, and changes only what it is told to, and puts it back after
 //! any end, `kill -9` included. The changed interface is in a namespace of the test.
 
-use crate::folder::{Folder, Outcome};
+use crate::folder::{CommandOutput, Folder};
 use crate::support::linecard;
 use linecard_testkit::lab::{End, Namespace, cable};
 use serde_json::Value as Json;
@@ -25,12 +25,12 @@ const FILES: [(&str, &str, &str); 4] = [
 ];
 
 /// A namespace with one cable in it, both ends.
-struct Place {
+struct Host {
     namespace: Namespace,
     folder: Folder,
 }
 
-impl Place {
+impl Host {
     /// None, said loudly, without the rights.
     fn new() -> Option<Self> {
         let namespace = match Self::wired() {
@@ -94,12 +94,12 @@ impl Place {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    fn run(&self, more: &[&str]) -> Outcome {
+    fn run(&self, more: &[&str]) -> CommandOutput {
         self.begin(more).wait_with_output().unwrap().into()
     }
 
     /// From outside of the namespace.
-    fn next_start(&self) -> Outcome {
+    fn next_start(&self) -> CommandOutput {
         let mut command = linecard();
         command.args(["jitter", "audit", "--only", "swap"]);
         command.env("LINECARD_JOURNALS", self.journals()).output().unwrap().into()
@@ -129,7 +129,7 @@ fn json(text: &str) -> Json {
 fn an_audit_asks_everything_and_leaves_nothing_behind() {
     let folder = Folder::new();
     let mut command = folder.command(&["jitter", "audit", "--json"]);
-    let outcome: Outcome =
+    let outcome: CommandOutput =
         command.env("LINECARD_JOURNALS", folder.path("j")).output().unwrap().into();
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     let audit = json(&outcome.stdout);
@@ -197,7 +197,7 @@ fn without_rights_everything_is_read_and_nothing_changed() {
     let run = |more: &[&str]| {
         let mut command = folder.command(&["jitter", "audit", "--only", "vm-stat,timer-migration"]);
         command.args(more).env("LINECARD_JOURNALS", folder.path("journals"));
-        command.uid(NOBODY).gid(NOBODY).output().map(Outcome::from)
+        command.uid(NOBODY).gid(NOBODY).output().map(CommandOutput::from)
     };
     let Ok(read) = run(&[]) else {
         linecard_testkit::skip("audit without rights", "the command cannot be run as another user");
@@ -219,7 +219,7 @@ fn without_rights_everything_is_read_and_nothing_changed() {
 
 #[test]
 fn settings_are_held_until_a_signal_and_put_back() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Host::new() else { return };
     let before = place.read();
     for name in ["-INT", "-TERM", "-HUP"] {
         if name == "-HUP" && linecard_testkit::skips_hangup("the end of an audit at SIGHUP") {
@@ -231,7 +231,7 @@ fn settings_are_held_until_a_signal_and_put_back() {
         assert!(other.code == Some(0) && other.stderr.is_empty(), "{other:?}");
         assert!(place.is_applied(), "the settings of a living process are left alone");
         signal(&child, name);
-        let outcome: Outcome = child.wait_with_output().unwrap().into();
+        let outcome: CommandOutput = child.wait_with_output().unwrap().into();
         assert_eq!(outcome.code, Some(0), "{name}: {outcome:?}");
         let applied = json(&outcome.stdout);
         let rows = applied["applied"].as_array().unwrap();
@@ -251,7 +251,7 @@ fn settings_are_held_until_a_signal_and_put_back() {
 
 #[test]
 fn after_kill_9_the_next_start_puts_back_and_says_so() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Host::new() else { return };
     let before = place.read();
     for round in 0..2 {
         let mut child = place.begin(&["--apply"]);
@@ -281,7 +281,7 @@ fn after_kill_9_the_next_start_puts_back_and_says_so() {
 /// after KILL by the next start: killed at 14 moments of 0 to 50 ms.
 #[test]
 fn killed_at_any_moment_all_is_put_back() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Host::new() else { return };
     let before = place.read();
     for wait_ms in [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 25, 30, 50] {
         let mut child = place.begin(&["--apply"]);
@@ -297,7 +297,7 @@ fn killed_at_any_moment_all_is_put_back() {
 
 #[test]
 fn what_is_kept_stays_until_it_is_rolled_back() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Host::new() else { return };
     let before = place.read();
     let outcome = place.run(&["--apply", "--keep"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -322,14 +322,14 @@ fn what_is_kept_stays_until_it_is_rolled_back() {
 /// and exit code 12.
 #[test]
 fn what_somebody_else_has_set_is_left_alone_with_exit_code_12() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = Host::new() else { return };
     let before = place.read();
     let mut child = place.begin(&["--apply"]);
     place.wait_until_applied(&mut child);
     let write = "echo 777 > /sys/class/net/wire/gro_flush_timeout";
     assert!(place.within("sh").args(["-c", write]).status().unwrap().success());
     signal(&child, "-INT");
-    let outcome: Outcome = child.wait_with_output().unwrap().into();
+    let outcome: CommandOutput = child.wait_with_output().unwrap().into();
     assert_eq!(outcome.code, Some(12), "{outcome:?}");
     assert!(outcome.stderr.contains("not restored to \"20000\": it reads \"777\""), "{outcome:?}");
     let after = place.read();

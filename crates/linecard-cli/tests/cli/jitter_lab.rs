@@ -2,7 +2,7 @@
 //! cores, and that nothing is left behind, `kill -9` included. Figures are nobody's business here: the
 //! machine that runs this may be busy, so each verdict may be withheld, with exit code 11.
 
-use crate::folder::{Folder, Outcome, one_line};
+use crate::folder::{CommandOutput, Folder, one_line};
 use crate::support::linecard;
 use linecard_testkit::say;
 use serde_json::Value as Json;
@@ -55,7 +55,7 @@ fn command(folder: &Folder, arguments: &[&str]) -> Command {
     command
 }
 
-fn run(folder: &Folder, arguments: &[&str]) -> Outcome {
+fn run(folder: &Folder, arguments: &[&str]) -> CommandOutput {
     command(folder, arguments).output().unwrap().into()
 }
 
@@ -69,7 +69,7 @@ fn json(text: &str) -> Json {
 }
 
 /// Done, or withheld and said why in one line.
-fn is_done(outcome: &Outcome) -> bool {
+fn is_done(outcome: &CommandOutput) -> bool {
     match outcome.code {
         Some(0) => assert_eq!(outcome.stderr, "", "{outcome:?}"),
         Some(11) => one_line(&outcome.stderr, &["no verdict"]),
@@ -127,7 +127,7 @@ fn is_screen(text: &str) {
 }
 
 /// The failed gates of records are named on stderr, once.
-fn names_what_failed(records: &[Json], outcome: &Outcome) {
+fn names_what_failed(records: &[Json], outcome: &CommandOutput) {
     let gates = records.iter().flat_map(|record| record["gates"].as_array().unwrap());
     let failed: Vec<&str> = gates
         .filter(|gate| gate["passes"] == false)
@@ -261,7 +261,7 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
         command.arg("jitter").args(arguments).current_dir(folder.path(""));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("LINECARD_JOURNALS", folder.path("journals"));
-        command.uid(NOBODY).gid(NOBODY).output().map(Outcome::from)
+        command.uid(NOBODY).gid(NOBODY).output().map(CommandOutput::from)
     };
     if nobody(&["--help"]).is_err() {
         linecard_testkit::skip(
@@ -315,7 +315,7 @@ fn one_core_is_enough() {
         linecard_testkit::skip("the lab on one core", "taskset is not installed");
         return;
     };
-    let outcome = Outcome::from(output);
+    let outcome = CommandOutput::from(output);
     let records = json(&outcome.stdout);
     let records = records.as_array().unwrap();
     names_what_failed(records, &outcome);
@@ -354,7 +354,7 @@ fn a_signal_ends_it_with_what_there_is() {
         let mut child = begin(&folder, &[&["run", "E2", "E8"][..], &LONG].concat());
         signal_while_it_measures(&mut child, signal);
         let process = child.id();
-        let outcome: Outcome = child.wait_with_output().unwrap().into();
+        let outcome: CommandOutput = child.wait_with_output().unwrap().into();
         is_done(&outcome);
         let flat = outcome.stdout.replace('\n', " ");
         assert!(flat.contains("Stopped early: "), "{signal}: {outcome:?}");
@@ -384,7 +384,7 @@ fn a_signal_before_the_first_packet_ends_without_a_verdict() {
         wait_until(&mut child, "no namespace", |process| !left_by(process).is_empty());
         kill(&child, signal);
         let process = child.id();
-        let outcome: Outcome = child.wait_with_output().unwrap().into();
+        let outcome: CommandOutput = child.wait_with_output().unwrap().into();
         if outcome.stdout.is_empty() {
             assert_eq!(outcome.code, Some(11), "{signal}: {outcome:?}");
             one_line(&outcome.stderr, &["no verdict: stopped before anything was measured"]);
@@ -415,11 +415,11 @@ fn after_kill_9_the_next_run_removes_what_was_left() {
 }
 
 /// Each toggle's outcome, and that nothing is left.
-fn compared(folder: &Folder, arguments: &[&str]) -> (Outcome, Json) {
+fn compared(folder: &Folder, arguments: &[&str]) -> (CommandOutput, Json) {
     let few = ["--blocks", "5", "--count", "500", "--period", "50us", "--json"];
     let child = begin(folder, &[&["ab"], arguments, &few].concat());
     let process = child.id();
-    let outcome: Outcome = child.wait_with_output().unwrap().into();
+    let outcome: CommandOutput = child.wait_with_output().unwrap().into();
     assert_eq!(left_by(process), [""; 0]);
     assert!(!folder.path("journals").exists());
     let report = json(&outcome.stdout);
@@ -524,7 +524,7 @@ fn a_setting_of_the_host_is_put_back_after_any_end() {
         setting.wait_until_switched(&mut child);
         kill(&child, signal);
         let process = child.id();
-        let outcome: Outcome = child.wait_with_output().unwrap().into();
+        let outcome: CommandOutput = child.wait_with_output().unwrap().into();
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(11), ""), "{outcome:?}");
         one_line(&outcome.stderr, &["no verdict: stopped", "settings are restored"]);
         assert!(setting.is_as_found(), "{signal}");
@@ -539,7 +539,7 @@ fn a_setting_of_the_host_is_put_back_after_any_end() {
     let mut next = linecard();
     next.args(["jitter", "audit", "--only", "swap"]);
     next.env("LINECARD_JOURNALS", folder.path("journals"));
-    let outcome: Outcome = next.output().unwrap().into();
+    let outcome: CommandOutput = next.output().unwrap().into();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     one_line(&outcome.stderr, &["left by a process that is dead", HUGE_PAGES, "restored"]);
     assert!(setting.is_as_found());
@@ -556,7 +556,7 @@ fn a_comparison_that_is_stopped_leaves_nothing() {
     let mut child = begin(&folder, &["ab", "rps", "--count", "4000", "--period", "100us"]);
     signal_while_it_measures(&mut child, "-INT");
     let process = child.id();
-    let outcome: Outcome = child.wait_with_output().unwrap().into();
+    let outcome: CommandOutput = child.wait_with_output().unwrap().into();
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(11), ""), "{outcome:?}");
     one_line(&outcome.stderr, &["no verdict: stopped"]);
     assert_eq!(left_by(process), [""; 0]);

@@ -143,9 +143,9 @@ fn parts(line: &str) -> Vec<&str> {
 }
 
 /// Where documents are run: by a user without rights, so that no mistake in them reaches the host.
-struct Place(TempDir);
+struct Sandbox(TempDir);
 
-impl Place {
+impl Sandbox {
     /// With the command, and with what documents take for granted.
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
@@ -195,7 +195,7 @@ fn is_root() -> bool {
 }
 
 /// The error of a line that is run.
-fn run(place: &Place, line: &Line) -> Result<(), String> {
+fn run(place: &Sandbox, line: &Line) -> Result<(), String> {
     let output = place.shell(&line.text);
     let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     let text = text.concat();
@@ -228,7 +228,7 @@ fn filled(word: &str) -> String {
 }
 
 /// The error in the options of a line that is not run: with `--help` behind them, they are read, and nothing is done.
-fn parse(place: &Place, line: &Line) -> Result<(), String> {
+fn parse(place: &Sandbox, line: &Line) -> Result<(), String> {
     for part in parts(&line.text) {
         let words = part.split(' ').take_while(|word| !word.starts_with(['>', '<']));
         let words: Vec<String> = words.map(filled).collect();
@@ -260,7 +260,7 @@ fn documents() -> Vec<PathBuf> {
 
 /// Runs a document; what is wrong, and how many lines were run and only read.
 fn check(text: &str) -> (Vec<String>, [usize; 2]) {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut counts = [0, 0];
     let mut wrong = Vec::new();
     for line in lines(text) {

@@ -1,6 +1,6 @@
 //! Published figures beside those of the model: no row differs without a reason.
 
-use crate::folder::{Folder, Outcome};
+use crate::folder::{CommandOutput, Folder};
 use serde_json::Value as Json;
 
 const NAMES: [(&str, &str); 4] = [
@@ -15,9 +15,9 @@ fn paper(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-fn reproduce(folder: &Folder, arguments: &[&str]) -> Outcome {
+fn reproduce(folder: &Folder, arguments: &[&str]) -> CommandOutput {
     let arguments = [&["reproduce"], arguments].concat();
-    let outcome: Outcome = folder.command(&arguments).output().unwrap().into();
+    let outcome: CommandOutput = folder.command(&arguments).output().unwrap().into();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     outcome
 }

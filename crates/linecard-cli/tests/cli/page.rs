@@ -1,6 +1,6 @@
 //! `--report FILE`: what cannot be written is said before the job.
 
-use crate::folder::{Folder, Outcome, one_line};
+use crate::folder::{CommandOutput, Folder, one_line};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -60,7 +60,8 @@ fn a_folder_of_somebody_else_is_refused() {
         return;
     }
     fs::set_permissions(folder.path("."), Permissions::from_mode(0o755)).unwrap();
-    let outcome: Outcome = run(&["run", "--seconds", "3600", "--report", "a"]).unwrap().into();
+    let outcome: CommandOutput =
+        run(&["run", "--seconds", "3600", "--report", "a"]).unwrap().into();
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     one_line(&outcome.stderr, &["--report: a.html may not be written", "permissions"]);
     assert!(folder.names().is_empty());

@@ -2,7 +2,7 @@
 
 use crate::around::is_there;
 use crate::entries::packets;
-use crate::folder::{Folder, Outcome, capture};
+use crate::folder::{CommandOutput, Folder, capture};
 use serde_json::Value as Json;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ fn both_commands_in_a_pipe() {
         let mut first = first.spawn().unwrap();
         let between = first.stdout.take().unwrap();
         let second = folder.command(&["segment", "-", "-"]).stdin(between).output().unwrap();
-        let first = Outcome::from(first.wait_with_output().unwrap());
+        let first = CommandOutput::from(first.wait_with_output().unwrap());
         assert_eq!((first.code, second.status.code()), (Some(0), Some(0)));
         // The account gives way to the data.
         let json: Json = serde_json::from_str(&first.stderr).unwrap();
@@ -112,7 +112,7 @@ fn tcpdump_writes_what_is_read() {
 }
 
 /// Runs with a stdout that nobody reads, and the input only after that is sure.
-fn unread(arguments: &[&str], input: &[u8]) -> Outcome {
+fn unread(arguments: &[&str], input: &[u8]) -> CommandOutput {
     let mut command = Folder::new().command(arguments);
     command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -163,7 +163,7 @@ fn a_reader_that_takes_ten_bytes() {
     child.stdout.as_mut().unwrap().read_exact(&mut ten).unwrap();
     assert_eq!(ten[..4], *b"\n\r\r\n");
     drop(child.stdout.take());
-    let outcome = Outcome::from(child.wait_with_output().unwrap());
+    let outcome = CommandOutput::from(child.wait_with_output().unwrap());
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
     feeder.join().unwrap();
 }

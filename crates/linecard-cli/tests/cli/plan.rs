@@ -1,7 +1,7 @@
 //! `linecard plan` and `linecard calibrate`: answers, refusals, files.
 
 use crate::around::is_there;
-use crate::folder::{Folder, Outcome, one_line};
+use crate::folder::{CommandOutput, Folder, one_line};
 use crate::support::linecard;
 use linecard_testkit::root;
 use serde_json::Value as Json;
@@ -270,7 +270,7 @@ fn a_calibration_without_rights_knows_all_cores() {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./linecard"]);
     command.args(["calibrate", "--quick", "--only", "offload", "--file", "c.json"]);
-    let outcome: Outcome = command.current_dir(folder.path(".")).output().unwrap().into();
+    let outcome: CommandOutput = command.current_dir(folder.path(".")).output().unwrap().into();
     if outcome.code != Some(0) {
         return linecard_testkit::skip("a calibration without rights", outcome.stderr);
     }

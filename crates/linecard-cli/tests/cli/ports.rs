@@ -1,7 +1,7 @@
 //! Capabilities of the host, as reported with all privileges, with few and with none.
 
 use crate::around::is_there;
-use crate::folder::{Folder, Outcome};
+use crate::folder::{CommandOutput, Folder};
 use crate::support::linecard;
 use linecard_testkit::lab::{End, Namespace, cable};
 use serde_json::Value as Json;
@@ -19,7 +19,7 @@ const KINDS: [(&str, &[&str]); 5] = [
 ];
 
 /// Runs the command behind another one, which takes it and its arguments as its own last ones.
-fn behind(starter: &[&str], program: &str, arguments: &[&str]) -> Outcome {
+fn behind(starter: &[&str], program: &str, arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(starter[0]);
     command.args(&starter[1..]).arg(program).args(arguments).current_dir("/");
     command.output().unwrap().into()
@@ -29,7 +29,7 @@ fn program() -> String {
     linecard().get_program().to_str().unwrap().to_owned()
 }
 
-fn json(outcome: &Outcome) -> Json {
+fn json(outcome: &CommandOutput) -> Json {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     serde_json::from_str(&outcome.stdout).unwrap()
 }
@@ -91,7 +91,7 @@ fn interfaces_of_the_namespace_are_listed() {
         Err(why) => return linecard_testkit::skip("ports of a namespace", why),
     };
     let mut command = namespace.command(program());
-    let outcome: Outcome = command.args(["ports", "--json"]).output().unwrap().into();
+    let outcome: CommandOutput = command.args(["ports", "--json"]).output().unwrap().into();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
     keys_are_stable(&found);

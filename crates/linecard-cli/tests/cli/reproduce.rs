@@ -1,7 +1,7 @@
 //! Published figures beside ours: what is measured, and how it is said.
 
 use crate::around::is_there;
-use crate::folder::{Folder, Outcome};
+use crate::folder::{CommandOutput, Folder};
 use serde_json::Value as Json;
 
 /// Settings that make `papers/lro-npu.toml` as short as possible.
@@ -58,7 +58,7 @@ fn lro_npu_measures_all_that_its_scenario_names() {
     let piped = || std::process::Stdio::piped();
     let process = folder.command(&arguments).stdout(piped()).stderr(piped()).spawn().unwrap();
     let ours = format!("linecard-{}-", process.id());
-    let outcome: Outcome = process.wait_with_output().unwrap().into();
+    let outcome: CommandOutput = process.wait_with_output().unwrap().into();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
     let figure = &found["throughput"][0]["value"];
@@ -114,7 +114,7 @@ fn live_interfaces_are_left_out_where_they_cannot_be_had() {
     let folder = Folder::new();
     folder.write("short.toml", SHORT.as_bytes());
     let arguments = ["reproduce", "lro-npu", "--scenario", "short.toml"];
-    let outcome: Outcome =
+    let outcome: CommandOutput =
         folder.command(&arguments).env("PATH", "/nowhere").output().unwrap().into();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stderr.contains("live interfaces are left out: `iperf3`"), "{outcome:?}");

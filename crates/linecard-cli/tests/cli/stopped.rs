@@ -1,7 +1,7 @@
 //! Stopped in the middle: what is not complete never has the name of the output, and is not left behind
 //! where the process can help it.
 
-use crate::folder::{Folder, Outcome, capture, one_line};
+use crate::folder::{CommandOutput, Folder, capture, one_line};
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -56,7 +56,7 @@ fn stopped_by(signal: &str, command: &str, existing: bool) {
         folder.write("out.pcapng", b"precious");
     }
     let output = stopped(&folder, signal, &[command, "-", "out.pcapng"]);
-    let (status, outcome) = (output.status, Outcome::from(output));
+    let (status, outcome) = (output.status, CommandOutput::from(output));
     if caught {
         assert_eq!(outcome.code, Some(130), "{outcome:?}");
         let said = [&format!("stopped by SIG{signal}"), "out.pcapng was not written"];
@@ -79,7 +79,7 @@ fn stopped_by(signal: &str, command: &str, existing: bool) {
 fn a_part_is_kept_on_request_and_is_a_whole_capture() {
     let folder = Folder::new();
     let arguments = ["coalesce", "-", "out.pcapng", "--json", "--keep-partial"];
-    let outcome = Outcome::from(stopped(&folder, "INT", &arguments));
+    let outcome = CommandOutput::from(stopped(&folder, "INT", &arguments));
     assert_eq!(outcome.code, Some(130), "{outcome:?}");
     one_line(&outcome.stderr, &["stopped by SIGINT", "out.pcapng has the packets read until then"]);
     assert_eq!(folder.names(), ["out.pcapng"]);
@@ -101,7 +101,7 @@ fn stopped_before_anything_was_read() {
     wait_for_handler(child.id());
     let kill = format!("kill -INT {}", child.id());
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-    let outcome = Outcome::from(child.wait_with_output().unwrap());
+    let outcome = CommandOutput::from(child.wait_with_output().unwrap());
     drop(input);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(130), ""), "{outcome:?}");
     one_line(&outcome.stderr, &["stopped by SIGINT", "nothing was read or written"]);
@@ -177,7 +177,7 @@ fn commands_without_output_say_that_they_were_stopped() {
         wait_for_handler(child.id());
         let kill = format!("kill -INT {}", child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-        let outcome = Outcome::from(child.wait_with_output().unwrap());
+        let outcome = CommandOutput::from(child.wait_with_output().unwrap());
         drop(input);
         assert_eq!(outcome.code, Some(130), "{arguments:?}: {outcome:?}");
         one_line(&outcome.stderr, &["stopped by SIGINT (Ctrl-C) before the end"]);

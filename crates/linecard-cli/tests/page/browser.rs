@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Findings of a probe in a page.
 #[derive(Debug)]
-pub(crate) struct Found(pub(crate) serde_json::Value);
+pub(crate) struct Findings(pub(crate) serde_json::Value);
 
 /// How a page is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub(crate) fn is_installed() -> bool {
 }
 
 /// Opens a copy of a page with a probe in it, and says what that has found.
-pub(crate) fn probe(page: &Path, view: View) -> Found {
+pub(crate) fn probe(page: &Path, view: View) -> Findings {
     let folder = tempfile::tempdir().unwrap();
     let html = fs::read_to_string(page).unwrap();
     let script = |text: &str| format!("<script>{text}</script>");
@@ -40,7 +40,7 @@ pub(crate) fn probe(page: &Path, view: View) -> Found {
     let json = rest.split_once("</pre>").unwrap().0;
     let json =
         json.replace("&lt;", "<").replace("&gt;", ">").replace("&nbsp;", " ").replace("&amp;", "&");
-    Found(serde_json::from_str(&json).unwrap())
+    Findings(serde_json::from_str(&json).unwrap())
 }
 
 /// Takes a picture of a page.

@@ -9,10 +9,10 @@ mod sample;
 #[path = "../support/mod.rs"]
 mod support;
 
-use browser::{DESK, Found, View};
+use browser::{DESK, Findings, View};
 use std::fs;
 
-impl Found {
+impl Findings {
     fn list(&self, key: &str) -> &[serde_json::Value] {
         self.0[key].as_array().unwrap()
     }

@@ -4,8 +4,8 @@
 use crate::Finding;
 use crate::source::{Source, Tree, find_word, is_word};
 
-/// A name that no visible type has, and the words to use instead.
-const NAMES: [(&str, &str); 22] = [
+/// A name that no type has, and the words to use instead.
+const NAMES: [(&str, &str); 24] = [
     ("Conductor", "endpoint driver"),
     ("Desk", "read queue"),
     ("Carrier", "sealed socket"),
@@ -22,6 +22,8 @@ const NAMES: [(&str, &str); 22] = [
     ("Asked", "the thing that was asked for: a query, a configuration"),
     ("Ran", "outcome"),
     ("Got", "the thing that arrived: a read, a frame"),
+    ("Found", "the thing that was found: findings, a match"),
+    ("Body", "task, or content"),
     ("Seat", "port, or the thread that has the place"),
     ("Outside", "`Bus`"),
     ("Wish", "pending request"),
@@ -30,36 +32,53 @@ const NAMES: [(&str, &str); 22] = [
     ("Cut", "segment"),
 ];
 
-/// Keywords that can follow `pub` and name a type.
+/// A name with one meaning: the folder in which a type may have it, and the words to use elsewhere.
+const OF_FOLDER: [(&str, &str, &str); 2] = [
+    (
+        "Outcome",
+        "crates/linecard-report/",
+        "`Results`, or a name before it, such as `SessionOutcome`",
+    ),
+    (
+        "Place",
+        "crates/linecard/src/offload/coalesce/",
+        "`Position`, `Folder`, `LocalEnd`, the thing at the place",
+    ),
+];
+
+/// Keywords that name a type.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
-/// Visible types (`pub`, `pub(crate)` and the like) with one of those names.
+/// Types with one of those names; associated types of a trait are not its own.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     tree.files.iter().flat_map(check_file).collect()
 }
 
 fn check_file(file: &Source) -> Vec<Finding> {
+    let is_elsewhere = |folder: &str| !file.path.starts_with(folder);
+    let of_folder = OF_FOLDER.iter().filter(|(_, folder, _)| is_elsewhere(folder));
+    let names = NAMES.iter().copied().chain(of_folder.map(|(name, _, instead)| (*name, *instead)));
+    let names: Vec<(&str, &str)> = names.collect();
     let mut findings = Vec::new();
-    for at in find_word(&file.code, "pub") {
-        let Some(name) = type_name(&file.code[at + "pub".len()..]) else { continue };
-        if let Some((_, instead)) = NAMES.iter().find(|(word, _)| *word == name) {
-            let what = format!("a type named `{name}` says little: use {instead}");
-            findings.push(Finding::new(&file.path, file.line_of(at), what));
+    for keyword in KEYWORDS {
+        for at in find_word(&file.code, keyword) {
+            // An associated type is indented.
+            let is_associated = keyword == "type" && file.code[..at].ends_with("    ");
+            let name = type_name(&file.code[at + keyword.len()..]).filter(|_| !is_associated);
+            let found = names.iter().find(|(word, _)| Some(*word) == name);
+            findings.extend(found.map(|(name, instead)| {
+                let what = format!("a type named `{name}` says little: use {instead}");
+                Finding::new(&file.path, file.line_of(at), what)
+            }));
         }
     }
     findings
 }
 
-/// The name of the type that `code`, which follows `pub`, declares.
+/// The name behind a keyword that declares a type.
 fn type_name(code: &str) -> Option<&str> {
-    let code = code.trim_start();
-    let code = match code.strip_prefix('(') {
-        Some(restriction) => restriction.split_once(')')?.1.trim_start(),
-        None => code,
-    };
-    let mut words = code.split(|c| !is_word(c));
-    words.next().filter(|word| KEYWORDS.contains(word))?;
-    words.next()
+    let code = code.strip_prefix(char::is_whitespace)?.trim_start();
+    code.split(|c| !is_word(c)).next()
 }
 
 #[cfg(test)]
@@ -71,22 +90,25 @@ mod tests {
     }
 
     #[test]
-    fn visible_types_with_such_a_name_are_found() {
+    fn types_with_such_a_name_are_found() {
         for bad in [
             "pub struct Desk;",
             "pub(crate) enum Trouble { A }",
             "pub(in crate::a) trait Outside {}",
             "pub type Seat<'a> = &'a u8;",
             "#[derive(Debug)]\npub(super) struct Wish<T>(T);",
+            "struct Desk;",
+            "pub struct Outcome {}",
+            "type Outcome<T> = Result<T, Error>;",
         ] {
             assert_eq!(count(bad), 1, "{bad}");
         }
     }
 
     #[test]
-    fn other_names_and_private_types_are_not() {
+    fn other_names_and_associated_types_are_not() {
         for good in [
-            "struct Desk;",
+            "impl Job for A {\n    type Outcome = B;\n}",
             "pub struct Desktop;",
             "pub struct ReadQueue { desk: u8 }",
             "pub fn seat(seat: Seat) {}",

@@ -1,6 +1,6 @@
 //! `iperf3` on both sides, which ends in time.
 
-use super::Outcome;
+use super::Result;
 use linecard_io::lab::{Host, Lab};
 use serde_json::Value;
 use std::fs;
@@ -40,7 +40,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(lab: &Lab, host: Host) -> Outcome<Self> {
+    pub(crate) fn start(lab: &Lab, host: Host) -> Result<Self> {
         let mut command = lab.command(host, "iperf3");
         command.args(["-s", "-1", "-B", &host.address().to_string()]);
         let server = Self { host, _process: Running::start(&mut command)? };
@@ -61,7 +61,7 @@ impl Server {
         direction: Direction,
         connections: u32,
         seconds: u64,
-    ) -> Outcome<Run> {
+    ) -> Result<Run> {
         let (address, number) = (self.host.address().to_string(), connections.to_string());
         let mut client = lab.command(Host::Peer, "iperf3");
         client.args(["-J", "-c", &address, "-P", &number, "-t", &seconds.to_string()]);
@@ -104,7 +104,7 @@ impl Running {
     }
 
     /// What it prints until it ends, which it has to within this time.
-    fn output(mut self, time: Duration) -> Outcome<Vec<u8>> {
+    fn output(mut self, time: Duration) -> Result<Vec<u8>> {
         let mut stdout = self.0.stdout.take().ok_or("`iperf3` has no output")?;
         let reader = thread::spawn(move || {
             let mut said = Vec::new();

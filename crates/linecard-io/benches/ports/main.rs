@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use table::Row;
 
 /// What fails here fails for a reason that is printed.
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// What is asked of `iperf3` on each way.
 const LOADS: [(Direction, u32); 4] =
@@ -63,7 +63,7 @@ impl Plan {
         rows.into_iter().flatten().collect()
     }
 
-    fn run(&self) -> Outcome<()> {
+    fn run(&self) -> Result<()> {
         let mut rows = self.rows();
         for round in 1..=self.rounds {
             for (way, rows) in self.ways.iter().zip(rows.chunks_mut(self.loads.len())) {

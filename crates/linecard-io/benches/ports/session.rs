@@ -1,6 +1,6 @@
 //! One way from the peer to a receiver, and what is measured on it.
 
-use super::Outcome;
+use super::Result;
 use super::iperf::{self, Direction};
 use super::machine::{self, Cpu, Device};
 use linecard_io::attach::{Attached, Merge, PortSpec, Prepared, Settings};
@@ -91,7 +91,7 @@ pub(crate) struct Sample {
 }
 
 impl Session {
-    pub(crate) fn start(way: Way) -> Outcome<Self> {
+    pub(crate) fn start(way: Way) -> Result<Self> {
         let lab = Lab::new(Cable::default())?;
         let attached = match way {
             Way::Kernel { gro } => {
@@ -103,7 +103,7 @@ impl Session {
         Ok(Self { lab, way, attached })
     }
 
-    pub(crate) fn measure(&self, load: (Direction, u32), seconds: u64) -> Outcome<Sample> {
+    pub(crate) fn measure(&self, load: (Direction, u32), seconds: u64) -> Result<Sample> {
         let (direction, connections) = load;
         let receiver = self.way.receiver();
         let server = iperf::Server::start(&self.lab, receiver)?;
@@ -131,8 +131,8 @@ impl Session {
         })
     }
 
-    fn look(&self) -> Outcome<Look> {
-        let device = |host, name| -> Outcome<Device> {
+    fn look(&self) -> Result<Look> {
+        let device = |host, name| -> Result<Device> {
             self.lab
                 .enter(host, || Device::read(name).map_err(|error| error.to_string()))?
                 .map_err(Into::into)
@@ -145,7 +145,7 @@ impl Session {
         })
     }
 
-    pub(crate) fn finish(self) -> Outcome<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         let Some(attached) = self.attached else { return Ok(()) };
         attached.stop();
         let (_, failures) = attached.finish();
@@ -161,7 +161,7 @@ struct Look {
     all: f64,
 }
 
-fn attach(lab: &Lab, way: Way, near: &str, offloads: bool) -> Outcome<Attached> {
+fn attach(lab: &Lab, way: Way, near: &str, offloads: bool) -> Result<Attached> {
     let (is_tap, is_large) = (near == "tap", near == LARGE);
     let name = if is_tap { NEAR_TAP } else { CABLE };
     let far: PortSpec = format!("tap:{DEVICE}").parse()?;

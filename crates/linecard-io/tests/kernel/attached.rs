@@ -36,14 +36,14 @@ const BURSTS: usize = 4;
 
 /// Lists of frames with what the kernel's GRO makes of them.
 #[derive(Debug)]
-struct Asked {
+struct Reference {
     cases: Vec<Case>,
     kernel: Vec<Vec<Merged>>,
 }
 
 /// All cases, each asked once for all tests.
-fn asked() -> Result<&'static Asked, String> {
-    static ASKED: OnceLock<Result<Asked, String>> = OnceLock::new();
+fn asked() -> Result<&'static Reference, String> {
+    static ASKED: OnceLock<Result<Reference, String>> = OnceLock::new();
     let ask = || {
         lab::inside(Receiver::Merging, 0, |lab| {
             let mut cases = cases::plain();
@@ -53,7 +53,7 @@ fn asked() -> Result<&'static Asked, String> {
             }));
             cases.extend((0..RANDOM).map(random::case));
             let kernel = cases.iter().map(|case| by_kernel(lab, &case.frames)).collect();
-            Asked { cases, kernel }
+            Reference { cases, kernel }
         })
     };
     ASKED.get_or_init(ask).as_ref().map_err(Clone::clone)
@@ -61,7 +61,7 @@ fn asked() -> Result<&'static Asked, String> {
 
 /// What came of all lists.
 #[derive(Debug, Default)]
-struct Outcome {
+struct Comparison {
     verdicts: Verdicts,
     expected: BTreeMap<&'static str, Expected>,
     /// Cases of which something went in segments.
@@ -70,8 +70,8 @@ struct Outcome {
     again: usize,
 }
 
-impl Outcome {
-    fn of(live: &mut Live, asked: &'static Asked) -> Self {
+impl Comparison {
+    fn of(live: &mut Live, asked: &'static Reference) -> Self {
         let rows = differences::by_case(DIFFERENCES).into_iter();
         let mut rows: BTreeMap<_, _> = rows.chain(differences::by_case(IN_TUNNELS)).collect();
         let mut outcome = Self::default();
@@ -130,7 +130,7 @@ fn compare(near: Near, what: &str) {
         Ok(asked) => asked,
         Err(why) => return skipped(what, &why),
     };
-    match live::attached(near, |live| Outcome::of(live, asked)) {
+    match live::attached(near, |live| Comparison::of(live, asked)) {
         Ok(outcome) => outcome.check(near),
         Err(why) => skipped(what, &why),
     }

@@ -5,7 +5,7 @@ use crate::sys::set_segment;
 use linecard_io::placement::Placement;
 use linecard_jitter::ledger::{Cause, Ledger, Spike};
 use linecard_jitter::linux::clock::{Wait, monotonic_ns};
-use linecard_jitter::linux::session::{Conditions, CoreAssignment, Outcome, TestNetwork};
+use linecard_jitter::linux::session::{Conditions, CoreAssignment, SessionOutcome, TestNetwork};
 use linecard_jitter::trace::{Names, SOFTIRQS, Stage};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -42,7 +42,7 @@ struct Score {
 type Windows = Vec<(u64, u64)>;
 
 fn score(
-    outcome: &Outcome,
+    outcome: &SessionOutcome,
     windows: &Windows,
     is_it: impl Fn(Cause, &Names) -> bool,
 ) -> Option<Score> {

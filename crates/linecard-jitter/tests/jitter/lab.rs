@@ -1,7 +1,7 @@
 //! One measurement at a time, and whether there can be any.
 
 use linecard_jitter::linux::session::{
-    Conditions, CoreAssignment, Outcome, Receive, TestNetwork, measure,
+    Conditions, CoreAssignment, Receive, SessionOutcome, TestNetwork, measure,
 };
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard};
@@ -40,7 +40,11 @@ pub(crate) fn calm() -> Conditions {
 }
 
 /// Measures; or nothing where this kernel cannot be traced.
-pub(crate) fn traced(place: &TestNetwork, conditions: &Conditions, test: &str) -> Option<Outcome> {
+pub(crate) fn traced(
+    place: &TestNetwork,
+    conditions: &Conditions,
+    test: &str,
+) -> Option<SessionOutcome> {
     let outcome = measure(place, conditions, &AtomicBool::new(false)).expect("a measurement");
     if let Err(why) = &outcome.trace {
         linecard_testkit::skip(test, why);

@@ -40,7 +40,7 @@ pub const MAX_MESSAGE: usize = 65_536 + 64;
 
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct AdapterResults {
     /// The frames on the wire, in their order, without CRC.
     pub frames: Vec<Vec<u8>>,
     /// Bytes of payload in them.
@@ -63,7 +63,7 @@ pub struct Outcome {
     pub last: Ps,
 }
 
-impl Outcome {
+impl AdapterResults {
     /// Payload rate from the start to the last bit, in bits per second.
     #[must_use]
     pub fn bps(&self) -> f64 {

@@ -3,7 +3,9 @@
 use super::device::{Descriptor, Fragment, fetch};
 use super::firmware::Message;
 use super::memory::Memories;
-use super::{AdapterError, Config, HEADER_SLOTS, Kind, MAX_MESSAGE, Outcome, PAYLOAD_BUFFERS};
+use super::{
+    AdapterError, AdapterResults, Config, HEADER_SLOTS, Kind, MAX_MESSAGE, PAYLOAD_BUFFERS,
+};
 use crate::{Clock, Events, Ps};
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
@@ -30,7 +32,7 @@ const PAYLOAD_BASE: usize = HEADER_SLOTS * MAX_HEADER_LEN;
 ///
 /// # Errors
 /// A parameter out of its range, a message that is not TCP over IPv4 or is too long.
-pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<Outcome, AdapterError> {
+pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<AdapterResults, AdapterError> {
     linecard_config::check(config)?;
     let mut parsed = Vec::with_capacity(messages.len());
     let mut host = Vec::new();
@@ -115,7 +117,7 @@ struct Simulation<'c> {
     /// Frames described to the device, and the buffers that become free after them.
     described: VecDeque<(Descriptor, Option<usize>)>,
     device_busy: bool,
-    outcome: Outcome,
+    outcome: AdapterResults,
 }
 
 impl<'c> Simulation<'c> {
@@ -150,7 +152,7 @@ impl<'c> Simulation<'c> {
             next_slot: 0,
             described: VecDeque::new(),
             device_busy: false,
-            outcome: Outcome::default(),
+            outcome: AdapterResults::default(),
         })
     }
 
@@ -313,7 +315,7 @@ impl<'c> Simulation<'c> {
         self.events.add(begins, Event::Fetched { buffer });
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> AdapterResults {
         self.outcome.host_bus_bytes = self.memories.host_bytes;
         self.outcome.embedded_bytes = self.memories.embedded_bytes;
         self.outcome.faults = self.memories.faults;

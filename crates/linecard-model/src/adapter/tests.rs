@@ -1,6 +1,6 @@
 //! Both adapters beside each other, and beside the crate's own segmentation.
 
-use super::{Adapter, AdapterError, Config, Host, Kind, Outcome, segments, simulate};
+use super::{Adapter, AdapterError, AdapterResults, Config, Host, Kind, segments, simulate};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use linecard::rng::Rng;
@@ -26,7 +26,7 @@ fn config(kind: Kind, mtu: usize) -> Config {
     Config { adapter, ..Config::default() }
 }
 
-fn run(kind: Kind, messages: &[Vec<u8>]) -> Outcome {
+fn run(kind: Kind, messages: &[Vec<u8>]) -> AdapterResults {
     simulate(&config(kind, 1_500), messages).expect("a run")
 }
 

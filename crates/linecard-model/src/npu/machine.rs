@@ -5,7 +5,7 @@ use super::config::Config;
 use super::dma::Requests;
 use super::frame::{self, Direction, Say};
 use super::host::{Receiver, Shared};
-use super::outcome::{Amount, Outcome};
+use super::outcome::{Amount, NpuResults};
 use super::stream::{Digest, Stream};
 use super::thread::{Output, Thread};
 use crate::{Events, Ps};
@@ -104,7 +104,7 @@ pub(super) struct Machine<'s> {
     /// Payload processed by threads since measuring began.
     measured_bytes: u64,
     output: Output,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: NpuResults,
 }
 
 impl Jobs {
@@ -184,7 +184,7 @@ impl<'s> Machine<'s> {
             left_to_finish: client.connections,
             measured_bytes: 0,
             output: Output::default(),
-            outcome: Outcome { duration: config.run.ends(), ..Outcome::default() },
+            outcome: NpuResults { duration: config.run.ends(), ..NpuResults::default() },
             config,
         };
         machine.homes = machine.senders.iter().map(|sender| machine.home(sender.port)).collect();
@@ -211,7 +211,7 @@ impl<'s> Machine<'s> {
     }
 
     /// Runs until the time is over, no event is left, or it is cancelled.
-    pub(super) fn run(mut self, progress: &Progress) -> Outcome {
+    pub(super) fn run(mut self, progress: &Progress) -> NpuResults {
         let mut ticker = Ticker::new(progress, self.config.run.ends().0 as usize);
         // Every event is scheduled later or follows from one that is, so time advances.
         while let Some((at, event)) = self.events.next() {
@@ -351,7 +351,7 @@ impl<'s> Machine<'s> {
         Some(self.ports[place].1)
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> NpuResults {
         let mut held = Amount::default();
         for thread in &self.threads {
             let waiting = thread.queue.iter().map(|packet| packet.payload_len() as u64);

@@ -60,7 +60,7 @@ pub use config::{
 };
 pub use dma::{Overload, Requests};
 pub use host::Figures as HostFigures;
-pub use outcome::{Amount, ClientFigures, DmaFigures, Drops, Outcome, expected_share};
+pub use outcome::{Amount, ClientFigures, DmaFigures, Drops, NpuResults, expected_share};
 
 use linecard::progress::Progress;
 use linecard_config::ConfigError;
@@ -70,7 +70,7 @@ use linecard_config::ConfigError;
 /// # Errors
 ///
 /// The first value that is out of range or does not fit the others.
-pub fn run(config: &Config) -> Result<Outcome, ConfigError> {
+pub fn run(config: &Config) -> Result<NpuResults, ConfigError> {
     run_with_progress(config, &Progress::new())
 }
 
@@ -80,7 +80,7 @@ pub fn run(config: &Config) -> Result<Outcome, ConfigError> {
 /// # Errors
 ///
 /// The first value that is out of range or does not fit the others.
-pub fn run_with_progress(config: &Config, progress: &Progress) -> Result<Outcome, ConfigError> {
+pub fn run_with_progress(config: &Config, progress: &Progress) -> Result<NpuResults, ConfigError> {
     linecard_config::check(config)?;
     Ok(machine::Machine::new(config).run(progress))
 }

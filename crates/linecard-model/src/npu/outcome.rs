@@ -99,7 +99,7 @@ pub struct DmaFigures {
 
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub struct NpuResults {
     /// How long it lasted.
     pub duration: Ps,
     /// Counters of the client.
@@ -114,7 +114,7 @@ pub struct Outcome {
     pub held: Amount,
     /// How many of the discarded packets were duplicates, and corrupt.
     pub duplicates: u64,
-    /// See [`Outcome::duplicates`].
+    /// See [`NpuResults::duplicates`].
     pub corrupt: u64,
     /// Counters of the host.
     pub host: host::Figures,
@@ -124,7 +124,7 @@ pub struct Outcome {
     pub active_acks: u64,
     /// Packets towards the client: sent, and dropped for want of room.
     pub answers: u64,
-    /// See [`Outcome::answers`].
+    /// See [`NpuResults::answers`].
     pub answers_dropped: u64,
     /// Messages of the timeout thread that made a thread let something go.
     pub timeouts: u64,
@@ -140,7 +140,7 @@ pub struct Outcome {
     pub digest: u64,
 }
 
-impl Outcome {
+impl NpuResults {
     /// Whether every packet and byte is accounted for: sent = delivered + dropped + held, and what
     /// the host got is what it took or refused.
     #[must_use]

@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 const PLATEAU: f64 = 13.0 * 1_460.0 * 8.0 / 32.0e-6;
 
 /// Runs it; nothing may be uncounted.
-fn ran(config: &Config) -> Outcome {
+fn ran(config: &Config) -> NpuResults {
     let outcome = run(config).expect("a config");
     assert!(outcome.is_conserved(), "{config:?}: {outcome:#?}");
     outcome
@@ -158,7 +158,7 @@ fn held_back(active_ack: ActiveAck, idle_floor_ns: u64) -> Config {
 #[test]
 fn without_active_ack_the_sender_waits_for_its_timer() {
     const NO_TIMER: u64 = 4_000 * MS;
-    let done_ms = |outcome: &Outcome| outcome.client.finished_at.map(|at| at.as_ns() / MS);
+    let done_ms = |outcome: &NpuResults| outcome.client.finished_at.map(|at| at.as_ns() / MS);
     let stalled = ran(&held_back(ActiveAck::Off, NO_TIMER));
     assert_eq!((stalled.client.finished, stalled.corrupt), (0, 0));
     assert!(stalled.client.timeouts >= 5, "{stalled:?}");

@@ -20,6 +20,6 @@ mod simulation;
 
 pub use bus::{Bus, PCI_HZ, Transfer};
 pub use config::{Adapter, Config, Costs, Load, Protocol, Run, Server};
-pub use outcome::{Frames, Outcome};
+pub use outcome::{Frames, PciResults};
 pub use overhead::{FRAME_OVERHEAD, WIRE_OVERHEAD, efficiency, file_frames};
 pub use simulation::{simulate, simulate_with_progress};

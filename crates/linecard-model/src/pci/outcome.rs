@@ -19,7 +19,7 @@ pub struct Frames {
 
 /// Measurements after the warm-up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct PciResults {
     /// How long was measured.
     pub duration: Ps,
     /// All frames, the warm-up included.
@@ -52,7 +52,7 @@ pub struct Outcome {
     pub busy: Vec<Ps>,
 }
 
-impl Outcome {
+impl PciResults {
     /// File data in Mbit/s.
     #[must_use]
     pub fn mbps(&self) -> f64 {

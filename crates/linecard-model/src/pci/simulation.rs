@@ -4,7 +4,7 @@ use super::bus::{Bus, arrival};
 use super::config::Config;
 use super::host::{Answer, Host, Task};
 use super::load::{Clients, Frame};
-use super::outcome::{Frames, Outcome};
+use super::outcome::{Frames, PciResults};
 use crate::{Events, Ps};
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
@@ -56,7 +56,7 @@ enum Event {
 ///
 /// # Errors
 /// A value out of its range.
-pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
+pub fn simulate(config: &Config) -> Result<PciResults, ConfigError> {
     simulate_with_progress(config, &Progress::new())
 }
 
@@ -68,7 +68,7 @@ pub fn simulate(config: &Config) -> Result<Outcome, ConfigError> {
 pub fn simulate_with_progress(
     config: &Config,
     progress: &Progress,
-) -> Result<Outcome, ConfigError> {
+) -> Result<PciResults, ConfigError> {
     linecard_config::check(config)?;
     let mut simulation = Simulation::new(config)?;
     simulation.begin();
@@ -92,7 +92,7 @@ struct Simulation<'c> {
     port_free: Ps,
     adapter: Adapter,
     host: Host,
-    outcome: Outcome,
+    outcome: PciResults,
 }
 
 struct Adapter {
@@ -300,7 +300,7 @@ impl<'c> Simulation<'c> {
         self.events.add(adapter.bus.clock().edge(adapter.free), Event::Requeued(buffers));
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> PciResults {
         self.outcome.frames.held =
             self.adapter.fifo.len() as u64 + self.adapter.moving + self.host.held();
         self.outcome
@@ -308,12 +308,12 @@ impl<'c> Simulation<'c> {
 }
 
 /// The outcome of a run without measurements.
-fn measured(config: &Config, frames: Frames) -> Outcome {
-    Outcome {
+fn measured(config: &Config, frames: Frames) -> PciResults {
+    PciResults {
         duration: config.run.duration.into(),
         frames,
         busy: vec![Ps::ZERO; usize::from(config.server.cpus)],
-        ..Outcome::default()
+        ..PciResults::default()
     }
 }
 
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    fn run(config: &Config) -> Outcome {
+    fn run(config: &Config) -> PciResults {
         let outcome = simulate(config).expect("a run");
         let Frames { received, delivered, dropped, held } = outcome.frames;
         assert_eq!(received, delivered + dropped + held, "{config:?}");

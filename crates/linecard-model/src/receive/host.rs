@@ -3,7 +3,7 @@
 use super::design::Design;
 use super::line::Packet;
 use super::map::{NODE_LEN, NODES};
-use super::packet::{Place, place};
+use super::packet::{Position, position};
 use crate::Ps;
 use crate::cell::Cell;
 use alloc::collections::VecDeque;
@@ -200,14 +200,14 @@ fn is_message(list: &[Moved]) -> bool {
     if first.cell.class == Class::Ssm {
         return rest.is_empty() && whole(first);
     }
-    let Some(mut before) = place(&first.packet.bytes) else { return false };
+    let Some(mut before) = position(&first.packet.bytes) else { return false };
     let begins = first.cell.class == Class::Bom && whole(first) && !before.is_last;
     begins && rest.iter().all(|moved| follows(&mut before, moved))
 }
 
 /// Whether a packet follows the one before; updates `before` to it.
-fn follows(before: &mut Place, moved: &Moved) -> bool {
-    let Some(place) = place(&moved.packet.bytes) else { return false };
+fn follows(before: &mut Position, moved: &Moved) -> bool {
+    let Some(place) = position(&moved.packet.bytes) else { return false };
     let class = if place.is_last { Class::Eom } else { Class::Com };
     let right = place.key == before.key
         && place.first == before.end

@@ -105,7 +105,7 @@ pub enum ReceiveError {
 
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ReceiveResults {
     /// Packets that arrived, and those lost before the core.
     pub line: LineCounters,
     /// Counters of the core.
@@ -138,7 +138,7 @@ pub struct Outcome {
     pub hash: u64,
 }
 
-impl Outcome {
+impl ReceiveResults {
     /// Whether every packet that arrived was delivered, counted as lost, or is held.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
@@ -172,7 +172,7 @@ pub struct Receive {
     design: Design,
     core: Core,
     unit: Unit,
-    outcome: Outcome,
+    outcome: ReceiveResults,
 }
 
 impl Receive {
@@ -186,7 +186,7 @@ impl Receive {
         Ok(Self {
             core: Core::new(firmware, config)?,
             unit: Unit::new(design),
-            outcome: Outcome { hash: BASIS, ..Outcome::default() },
+            outcome: ReceiveResults { hash: BASIS, ..ReceiveResults::default() },
             design: design.clone(),
         })
     }
@@ -199,7 +199,7 @@ impl Receive {
         self,
         packets: impl IntoIterator<Item = Arrival>,
         mut sink: impl FnMut(&Received),
-    ) -> Result<Outcome, ReceiveError> {
+    ) -> Result<ReceiveResults, ReceiveError> {
         self.receive(&mut packets.into_iter(), &mut sink)
     }
 
@@ -208,7 +208,7 @@ impl Receive {
         mut self,
         packets: &mut dyn Iterator<Item = Arrival>,
         sink: &mut dyn FnMut(&Received),
-    ) -> Result<Outcome, ReceiveError> {
+    ) -> Result<ReceiveResults, ReceiveError> {
         let mut line = Line::new(&self.design, packets);
         let (mut before, mut since) = ((0, 0, 0), 0);
         loop {

@@ -8,7 +8,7 @@ const ENDS: u16 = 0x0009;
 
 /// A packet's position in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) key: Key,
     /// Offset of its payload in the packet.
     pub(super) payload_at: usize,
@@ -42,7 +42,7 @@ pub(super) fn is_sound(bytes: &[u8]) -> bool {
 }
 
 /// The position of a sound packet, if it has one.
-pub(super) fn place(bytes: &[u8]) -> Option<Place> {
+pub(super) fn position(bytes: &[u8]) -> Option<Position> {
     let ip = header::at::<Ipv4>(bytes, 0);
     let word =
         |at: usize| bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
@@ -51,7 +51,7 @@ pub(super) fn place(bytes: &[u8]) -> Option<Place> {
         let field = ip.flags_fragment;
         let first = u32::from(field & IPV4_OFFSET) * 8;
         let id = ip.id.into();
-        return Some(Place {
+        return Some(Position {
             key: Key::Datagram([source, destination, ip.protocol.into(), id]),
             payload_at: Ipv4::LEN,
             first,
@@ -60,7 +60,7 @@ pub(super) fn place(bytes: &[u8]) -> Option<Place> {
         });
     }
     let payload_at = Ipv4::LEN + tcp_len(bytes);
-    (ip.protocol == 6).then(|| Place {
+    (ip.protocol == 6).then(|| Position {
         key: Key::Connection([source, destination, word(20)]),
         payload_at,
         first: word(24),

@@ -1,4 +1,6 @@
-use super::{Arrival, Design, Outcome, Receive, Received, Remedy, firmware, smallest_core_hz};
+use super::{
+    Arrival, Design, Receive, ReceiveResults, Received, Remedy, firmware, smallest_core_hz,
+};
 use crate::cell::Cell;
 use crate::rv32::Image;
 use crate::transmit::{BusPolicy, Message};
@@ -15,7 +17,7 @@ fn design(ratio: u64) -> Design {
     Design::published(clock(100_000_000), clock(100_000_000 * ratio))
 }
 
-fn run(design: &Design, image: &Image, packets: Vec<Arrival>) -> (Outcome, Vec<Received>) {
+fn run(design: &Design, image: &Image, packets: Vec<Arrival>) -> (ReceiveResults, Vec<Received>) {
     let mut all = Vec::new();
     let receive = Receive::new(design, image).expect("a design");
     let outcome = receive.run(packets, |received| all.push(received.clone())).expect("a run");

@@ -128,7 +128,7 @@ pub enum TransmitError {
 
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct TransmitResults {
     /// Packets sent that equal those of this project's offload.
     pub right: u64,
     /// Packets that differ, or were never sent.
@@ -157,7 +157,7 @@ pub struct Outcome {
     pub hash: u64,
 }
 
-impl Outcome {
+impl TransmitResults {
     /// The cells of a class.
     #[must_use]
     pub fn cells(&self, class: Class) -> &Cells {
@@ -197,7 +197,7 @@ pub struct Transmit {
     cores: Vec<(Core, Unit)>,
     line: Line,
     verifier: Verifier,
-    outcome: Outcome,
+    outcome: TransmitResults,
     /// Messages assigned.
     given: u64,
 }
@@ -216,7 +216,7 @@ impl Transmit {
             cores,
             line: Line::new(design),
             verifier: Verifier::new(design.mtu),
-            outcome: Outcome { hash: BASIS, ..Outcome::default() },
+            outcome: TransmitResults { hash: BASIS, ..TransmitResults::default() },
             given: 0,
             design: design.clone(),
         })
@@ -245,7 +245,7 @@ impl Transmit {
         &mut self,
         messages: impl IntoIterator<Item = Message>,
         mut sink: impl FnMut(&Sent),
-    ) -> Result<Outcome, TransmitError> {
+    ) -> Result<TransmitResults, TransmitError> {
         self.send(&mut messages.into_iter(), &mut sink)
     }
 
@@ -254,7 +254,7 @@ impl Transmit {
         &mut self,
         messages: &mut dyn Iterator<Item = Message>,
         sink: &mut dyn FnMut(&Sent),
-    ) -> Result<Outcome, TransmitError> {
+    ) -> Result<TransmitResults, TransmitError> {
         let mut has_more = true;
         while let Some(number) = self.next_core(has_more)? {
             match self.cores[number].1.pending {
@@ -332,7 +332,7 @@ impl Transmit {
         }
     }
 
-    fn end(&mut self) -> Result<Outcome, TransmitError> {
+    fn end(&mut self) -> Result<TransmitResults, TransmitError> {
         self.verifier.end();
         self.outcome.right = self.verifier.right;
         self.outcome.wrong = self.verifier.wrong;

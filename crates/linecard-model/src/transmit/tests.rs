@@ -1,6 +1,6 @@
 use super::{
-    BusPolicy, Cell, Design, HeaderPath, Kind, Message, MessageError, Outcome, Sent, Transmit,
-    TransmitError, UnitCounters, firmware,
+    BusPolicy, Cell, Design, HeaderPath, Kind, Message, MessageError, Sent, Transmit,
+    TransmitError, TransmitResults, UnitCounters, firmware,
 };
 use crate::rv32::Image;
 use crate::{Clock, Ps};
@@ -80,7 +80,7 @@ fn what_a_compiler_makes_of_it_costs_the_same_where_it_is_steady() {
     }
 }
 
-fn run(design: &Design, image: &Image, messages: Vec<Message>) -> Outcome {
+fn run(design: &Design, image: &Image, messages: Vec<Message>) -> TransmitResults {
     let outcome = Transmit::new(design, image).expect("a design").run(messages, |_| ());
     let outcome = outcome.expect("a run");
     assert_eq!(outcome.wrong, 0);

@@ -9,7 +9,7 @@
 
 mod sys;
 
-use linecard_transfer_net::lane::{At, Datagrams, Lane, Place, ReceiveBuffer, Udp};
+use linecard_transfer_net::lane::{At, Datagrams, Lane, LocalEnd, ReceiveBuffer, Udp};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -20,9 +20,9 @@ const SMALL_BYTES: usize = 1 << 22;
 /// Bytes of one large packet: as many whole datagrams as fit.
 const LARGE: usize = 60_000;
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-fn main() -> Outcome<()> {
+fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
     // Cargo adds --bench.
@@ -46,14 +46,14 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn of_lane(stride: usize, bytes: usize) -> Outcome<f64> {
-    let at = At { place: Place::Address(Ipv4Addr::LOCALHOST.into()), port: 0 };
+fn of_lane(stride: usize, bytes: usize) -> Result<f64> {
+    let at = At { local: LocalEnd::Address(Ipv4Addr::LOCALHOST.into()), port: 0 };
     let mut far = Udp::bind(&at)?;
     let mut near = Udp::connect(&at, far.local_addr()?)?;
     through(&mut near, &mut far, stride, bytes)
 }
 
-fn of_tcp(stride: usize, bytes: usize) -> Outcome<f64> {
+fn of_tcp(stride: usize, bytes: usize) -> Result<f64> {
     let spec: linecard_transfer_net::lane::Spec = "tcp:127.0.0.1".parse()?;
     let listener = spec.listen()?;
     let mut near = spec.connect(listener.local_addr()?)?;
@@ -65,7 +65,7 @@ fn of_tcp(stride: usize, bytes: usize) -> Outcome<f64> {
     through(near.as_mut(), &mut far, stride, bytes)
 }
 
-fn through(near: &mut dyn Lane, far: &mut dyn Lane, stride: usize, bytes: usize) -> Outcome<f64> {
+fn through(near: &mut dyn Lane, far: &mut dyn Lane, stride: usize, bytes: usize) -> Result<f64> {
     let large = vec![7; LARGE / stride * stride];
     let datagrams = Datagrams { bytes: &large, stride };
     let mut received = ReceiveBuffer::new();
@@ -79,7 +79,7 @@ fn through(near: &mut dyn Lane, far: &mut dyn Lane, stride: usize, bytes: usize)
     Ok(came as f64 * 8.0 / (processor_ns() - start))
 }
 
-fn of_plain(stride: usize, bytes: usize) -> Outcome<f64> {
+fn of_plain(stride: usize, bytes: usize) -> Result<f64> {
     let far = UdpSocket::bind("127.0.0.1:0")?;
     let near = UdpSocket::bind("127.0.0.1:0")?;
     near.connect(far.local_addr()?)?;

@@ -1,6 +1,6 @@
 //! Opening lanes: by address or by interface.
 
-use super::spec::{Place, Spec};
+use super::spec::{LocalEnd, Spec};
 use super::{Lane, LaneError, Tcp, Udp};
 use linecard_transfer::control::LaneKind;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -16,7 +16,7 @@ const BACKLOG: i32 = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct At {
     /// Address or interface.
-    pub place: Place,
+    pub local: LocalEnd,
     /// The port.
     pub port: u16,
 }
@@ -44,7 +44,7 @@ impl Spec {
     /// This host's end.
     #[must_use]
     pub fn at(&self) -> At {
-        At { place: self.place.clone(), port: self.port.unwrap_or(0) }
+        At { local: self.local.clone(), port: self.port.unwrap_or(0) }
     }
 
     /// Whether this host has the address or interface, and the port is free.
@@ -107,9 +107,9 @@ impl Listener {
     /// # Errors
     ///
     /// The error of the operating system.
-    pub fn address_for(&self, place: &Place, peer: IpAddr) -> io::Result<SocketAddr> {
+    pub fn address_for(&self, local: &LocalEnd, peer: IpAddr) -> io::Result<SocketAddr> {
         let bound = self.local_addr()?;
-        let Place::Interface(name) = place else { return Ok(bound) };
+        let LocalEnd::Interface(name) = local else { return Ok(bound) };
         let same = |address: &IpAddr| address.is_ipv4() == peer.is_ipv4();
         let own = super::sys::addresses(name).into_iter().find(same);
         Ok(own.map_or(bound, |own| SocketAddr::new(own, bound.port())))
@@ -145,11 +145,11 @@ impl Listener {
 impl At {
     /// A socket there that does not wait; for `peer`'s family, if there is one already.
     pub(super) fn socket(&self, kind: Type, peer: Option<SocketAddr>) -> Result<Socket, OpenError> {
-        let made = match (&self.place, peer) {
-            (Place::Address(ip), _) => self.bound(kind, *ip),
-            (Place::Interface(_), Some(peer)) => self.bound(kind, any(peer.is_ipv6())),
+        let made = match (&self.local, peer) {
+            (LocalEnd::Address(ip), _) => self.bound(kind, *ip),
+            (LocalEnd::Interface(_), Some(peer)) => self.bound(kind, any(peer.is_ipv6())),
             // Both families, where the host has both.
-            (Place::Interface(_), None) => {
+            (LocalEnd::Interface(_), None) => {
                 self.bound(kind, any(true)).or_else(|_| self.bound(kind, any(false)))
             }
         };
@@ -158,21 +158,21 @@ impl At {
 
     /// The remark for the user.
     pub(super) fn failed(&self, source: io::Error) -> OpenError {
-        let why = match (source.raw_os_error(), &self.place) {
-            (Some(libc::ENODEV), Place::Interface(name)) => {
+        let why = match (source.raw_os_error(), &self.local) {
+            (Some(libc::ENODEV), LocalEnd::Interface(name)) => {
                 format!("there is no interface `{name}`; `ip link` lists them")
             }
             (Some(libc::EADDRNOTAVAIL), _) => {
                 "this host has no such address; `ip address` lists them".into()
             }
             (Some(libc::EADDRINUSE), _) => format!("port {} is in use; take another", self.port),
-            (Some(libc::EPERM | libc::EACCES), Place::Interface(_)) => {
+            (Some(libc::EPERM | libc::EACCES), LocalEnd::Interface(_)) => {
                 "the kernel refuses to bind to the interface; give its address instead".into()
             }
             (Some(libc::ENETUNREACH | libc::EHOSTUNREACH), _) => {
                 "there is no route from here to the peer".into()
             }
-            (Some(libc::EAFNOSUPPORT | libc::EINVAL), Place::Address(_)) => {
+            (Some(libc::EAFNOSUPPORT | libc::EINVAL), LocalEnd::Address(_)) => {
                 format!("this end's address and the peer's are of different families ({source})")
             }
             _ => source.to_string(),
@@ -192,7 +192,7 @@ impl At {
         if ip.is_ipv6() {
             socket.set_only_v6(!ip.is_unspecified())?;
         }
-        if let Place::Interface(name) = &self.place {
+        if let LocalEnd::Interface(name) = &self.local {
             socket.bind_device(Some(name.as_bytes()))?;
         }
         socket.bind(&SocketAddr::new(ip, self.port).into())?;
@@ -202,7 +202,7 @@ impl At {
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.place)?;
+        write!(f, "{}", self.local)?;
         if self.port == 0 { Ok(()) } else { write!(f, ":{}", self.port) }
     }
 }

@@ -4,7 +4,7 @@
 //! table uses towards it: with two links between the same hosts, the address on that link. The sender in turn
 //! connects only to addresses that may be the receiver's ([`Peer::refuses`]).
 
-use super::spec::{Place, Spec};
+use super::spec::{LocalEnd, Spec};
 use super::{Lane, Udp, sys};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -47,9 +47,9 @@ impl Own {
     /// The address that a lane sends from, if it has one of the peer's family.
     pub(crate) fn source(&self, spec: &Spec, peer: IpAddr) -> Option<IpAddr> {
         let same = |ip: &IpAddr| ip.is_ipv4() == peer.is_ipv4();
-        match &spec.place {
-            Place::Address(ip) => Some(*ip).filter(same),
-            Place::Interface(name) => {
+        match &spec.local {
+            LocalEnd::Address(ip) => Some(*ip).filter(same),
+            LocalEnd::Interface(name) => {
                 self.0.iter().filter(|(own, _)| own == name).map(|(_, ip)| *ip).find(same)
             }
         }
@@ -57,9 +57,9 @@ impl Own {
 
     /// The longest datagram that the interface of this lane carries, if the lane is an address.
     pub(crate) fn interface_datagram(&self, spec: &Spec, peer: SocketAddr) -> Option<usize> {
-        let Place::Address(ip) = spec.place else { return None };
+        let LocalEnd::Address(ip) = spec.local else { return None };
         let name = self.interface(ip)?.to_owned();
-        let at = Spec { place: Place::Interface(name), port: None, ..spec.clone() }.at();
+        let at = Spec { local: LocalEnd::Interface(name), port: None, ..spec.clone() }.at();
         Udp::connect(&at, peer).ok().map(|lane| lane.max_datagram())
     }
 

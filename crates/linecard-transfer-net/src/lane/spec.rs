@@ -14,7 +14,7 @@ const RATE_BPS: std::ops::RangeInclusive<f64> = 1e3..=1e13;
 
 /// This host's end of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum LocalEnd {
     /// An address of this host.
     Address(IpAddr),
     /// All that the interface carries, and nothing else (`SO_BINDTODEVICE`).
@@ -26,12 +26,12 @@ pub enum Place {
 ///
 /// ```
 /// use linecard_transfer::control::LaneKind;
-/// use linecard_transfer_net::lane::{Place, Spec};
+/// use linecard_transfer_net::lane::{LocalEnd, Spec};
 /// let spec: Spec = "tcp:10.0.0.1:7000,rate=200M".parse()?;
 /// assert_eq!(spec.kind, LaneKind::Tcp);
 /// assert_eq!((spec.port, spec.rate_bps), (Some(7_000), Some(200_000_000)));
 /// let spec: Spec = "eth1,shared=uplink".parse()?;
-/// assert_eq!(spec.place, Place::Interface("eth1".into()));
+/// assert_eq!(spec.local, LocalEnd::Interface("eth1".into()));
 /// # Ok::<(), linecard_transfer_net::lane::SpecError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ pub struct Spec {
     /// Its transport; UDP if not said.
     pub kind: LaneKind,
     /// This host's end.
-    pub place: Place,
+    pub local: LocalEnd,
     /// This host's port; any free one if not said.
     pub port: Option<u16>,
     /// Its rate in bit/s, if it is known and not shared.
@@ -60,7 +60,7 @@ impl Spec {
     /// A lane at an address of this host, of which nothing else is known.
     #[must_use]
     pub const fn new(kind: LaneKind, address: IpAddr) -> Self {
-        Self { kind, place: Place::Address(address), port: None, rate_bps: None, shared: None }
+        Self { kind, local: LocalEnd::Address(address), port: None, rate_bps: None, shared: None }
     }
 }
 
@@ -74,14 +74,14 @@ impl FromStr for Spec {
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind, self.place)?;
+        write!(f, "{}:{}", self.kind, self.local)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
         self.rate_bps.map_or(Ok(()), |rate| write!(f, ",rate={rate}"))?;
         self.shared.as_ref().map_or(Ok(()), |group| write!(f, ",shared={group}"))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LocalEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
@@ -99,8 +99,8 @@ fn parse(given: &str) -> Result<Spec, String> {
         Some(("tcp", rest)) => (LaneKind::Tcp, rest),
         _ => (LaneKind::Udp, end),
     };
-    let (place, port) = place(end)?;
-    let mut spec = Spec { kind, place, port, rate_bps: None, shared: None };
+    let (local, port) = local(end)?;
+    let mut spec = Spec { kind, local, port, rate_bps: None, shared: None };
     for part in parts {
         match part.split_once('=') {
             Some(("rate", value)) if spec.rate_bps.is_none() => spec.rate_bps = Some(rate(value)?),
@@ -112,19 +112,19 @@ fn parse(given: &str) -> Result<Spec, String> {
     Ok(spec)
 }
 
-fn place(text: &str) -> Result<(Place, Option<u16>), String> {
+fn local(text: &str) -> Result<(LocalEnd, Option<u16>), String> {
     if let Some(interface) = text.strip_prefix("if:") {
         return named(interface);
     }
     if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok((Place::Address(address), None));
+        return Ok((LocalEnd::Address(address), None));
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok((Place::Address(address.ip()), Some(address.port())));
+        return Ok((LocalEnd::Address(address.ip()), Some(address.port())));
     }
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     if let Some(Ok(address)) = bracketed.map(str::parse::<IpAddr>) {
-        return Ok((Place::Address(address), None));
+        return Ok((LocalEnd::Address(address), None));
     }
     // An invalid address is an error, and is not taken for the name of an interface.
     let numeric = text.chars().all(|c| c.is_ascii_digit() || ".:[]".contains(c));
@@ -136,7 +136,7 @@ fn place(text: &str) -> Result<(Place, Option<u16>), String> {
     named(text)
 }
 
-fn named(text: &str) -> Result<(Place, Option<u16>), String> {
+fn named(text: &str) -> Result<(LocalEnd, Option<u16>), String> {
     let (name, port) = match text.split_once(':') {
         Some((name, port)) => (name, Some(number(port)?)),
         None => (text, None),
@@ -152,7 +152,7 @@ fn named(text: &str) -> Result<(Place, Option<u16>), String> {
             name.len()
         ));
     }
-    Ok((Place::Interface(name.into()), port))
+    Ok((LocalEnd::Interface(name.into()), port))
 }
 
 fn number(port: &str) -> Result<u16, String> {
@@ -191,13 +191,13 @@ mod tests {
 
     fn end(text: &str) -> (LaneKind, String, Option<u16>) {
         let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        (spec.kind, spec.place.to_string(), spec.port)
+        (spec.kind, spec.local.to_string(), spec.port)
     }
 
     #[test]
     fn addresses_and_interfaces_are_told_apart() {
         use LaneKind::{Tcp, Udp};
-        for (text, family, place, port) in [
+        for (text, family, local, port) in [
             ("10.0.0.1", Udp, "10.0.0.1", None),
             ("udp:10.0.0.1:7000", Udp, "10.0.0.1", Some(7_000)),
             ("tcp:fd00::1", Tcp, "[fd00::1]", None),
@@ -209,7 +209,7 @@ mod tests {
             ("tcp:if:wlan0", Tcp, "if:wlan0", None),
             ("if:udp", Udp, "if:udp", None),
         ] {
-            assert_eq!(end(text), (family, place.into(), port), "{text}");
+            assert_eq!(end(text), (family, local.into(), port), "{text}");
         }
     }
 

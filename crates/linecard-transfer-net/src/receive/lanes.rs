@@ -71,7 +71,7 @@ impl Lanes {
             let number = number as u16;
             let keys = control.lane(suite, connection, number)?;
             let listener = spec.listen()?;
-            lanes.addresses.push(listener.address_for(&spec.place, peer.ip())?);
+            lanes.addresses.push(listener.address_for(&spec.local, peer.ip())?);
             let (lane, listener): (Box<dyn Lane>, _) = match listener {
                 Listener::Udp(lane) => (Box::new(lane), None),
                 tcp @ Listener::Tcp(_) => {

@@ -5,7 +5,7 @@ use super::epoch::Epoch;
 use super::epoch_of;
 use super::sealing::SealError;
 use super::secret::LaneSecret;
-use super::window::{Place, Window};
+use super::window::{Freshness, Window};
 use core::fmt;
 use core::ops::Range;
 use linecard_transfer::control::Suite;
@@ -108,9 +108,9 @@ impl Opener {
             return Err(Refusal::Epoch(epoch));
         }
         match self.window.place(number) {
-            Place::New => {}
-            Place::Seen => return Err(Refusal::Replayed(number)),
-            Place::TooOld => return Err(Refusal::TooOld(number)),
+            Freshness::New => {}
+            Freshness::Seen => return Err(Refusal::Replayed(number)),
+            Freshness::TooOld => return Err(Refusal::TooOld(number)),
         }
         if self.counters.forged >= self.max_forged {
             return Err(Refusal::WornOut);

@@ -17,7 +17,7 @@ pub(super) struct Window {
 
 /// Classification of a packet number by a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Freshness {
     New,
     Seen,
     /// Too far back to know.
@@ -29,19 +29,19 @@ impl Window {
         Self { end: 0, seen: [0; WORDS] }
     }
 
-    pub(super) fn place(&self, number: u64) -> Place {
+    pub(super) fn place(&self, number: u64) -> Freshness {
         if number >= self.end {
-            Place::New
+            Freshness::New
         } else if self.end - number > WINDOW {
-            Place::TooOld
+            Freshness::TooOld
         } else if self.seen[word(number)] & bit(number) == 0 {
-            Place::New
+            Freshness::New
         } else {
-            Place::Seen
+            Freshness::Seen
         }
     }
 
-    /// Marks a number that is [`Place::New`], which has been found authentic.
+    /// Marks a number that is [`Freshness::New`], which has been found authentic.
     pub(super) fn mark(&mut self, number: u64) {
         if number >= self.end {
             // Words that the window moves on to; all of them when it jumps.
@@ -74,11 +74,11 @@ mod tests {
     struct Twin(BTreeSet<u64>);
 
     impl Twin {
-        fn place(&self, number: u64) -> Place {
+        fn place(&self, number: u64) -> Freshness {
             match self.0.last() {
-                Some(last) if last + 1 - number.min(last + 1) > WINDOW => Place::TooOld,
-                _ if self.0.contains(&number) => Place::Seen,
-                _ => Place::New,
+                Some(last) if last + 1 - number.min(last + 1) > WINDOW => Freshness::TooOld,
+                _ if self.0.contains(&number) => Freshness::Seen,
+                _ => Freshness::New,
             }
         }
     }
@@ -100,7 +100,7 @@ mod tests {
                     _ => (highest + 4).saturating_sub(rng.below(8)),
                 };
                 assert_eq!(window.place(number), twin.place(number), "{number} of {highest}");
-                if twin.place(number) == Place::New {
+                if twin.place(number) == Freshness::New {
                     window.mark(number);
                     twin.0.insert(number);
                     highest = highest.max(number);
@@ -114,14 +114,14 @@ mod tests {
         let mut window = Window::new();
         window.mark(0);
         window.mark(WINDOW);
-        assert_eq!(window.place(0), Place::TooOld);
-        assert_eq!(window.place(1), Place::New);
+        assert_eq!(window.place(0), Freshness::TooOld);
+        assert_eq!(window.place(1), Freshness::New);
         window.mark(1);
-        assert_eq!(window.place(1), Place::Seen);
-        assert_eq!(window.place(WINDOW), Place::Seen);
-        assert_eq!(window.place(u64::MAX - 1), Place::New);
+        assert_eq!(window.place(1), Freshness::Seen);
+        assert_eq!(window.place(WINDOW), Freshness::Seen);
+        assert_eq!(window.place(u64::MAX - 1), Freshness::New);
         window.mark(1 << 61);
-        assert_eq!(window.place((1 << 61) - 1), Place::New);
-        assert_eq!(window.place((1 << 61) - WINDOW), Place::TooOld);
+        assert_eq!(window.place((1 << 61) - 1), Freshness::New);
+        assert_eq!(window.place((1 << 61) - WINDOW), Freshness::TooOld);
     }
 }

@@ -6,7 +6,7 @@ use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, scheme_to_message};
 use crate::end::{Endpoint, SealedSocket, random};
-use crate::lane::{MAX_DATAGRAM_BYTES, Own, Peer, Place, Spec};
+use crate::lane::{LocalEnd, MAX_DATAGRAM_BYTES, Own, Peer, Spec};
 use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{SendSettings, Sender};
@@ -176,7 +176,7 @@ fn lane_settings(paths: &[Path], payload_bytes: u32) -> Vec<LaneSettings> {
     paths
         .iter()
         .map(|Path { spec, is_proven, .. }| {
-            let v6 = matches!(spec.place, Place::Address(IpAddr::V6(_)));
+            let v6 = matches!(spec.local, LocalEnd::Address(IpAddr::V6(_)));
             LaneSettings {
                 rate_bps: spec.rate_bps.unwrap_or(0),
                 framing_bytes: if v6 { FRAMING_V6 } else { FRAMING_V4 },

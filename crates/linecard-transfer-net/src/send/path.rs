@@ -74,7 +74,7 @@ impl Path {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.spec.kind, self.spec.place)
+        write!(f, "{}:{}", self.spec.kind, self.spec.local)
     }
 }
 

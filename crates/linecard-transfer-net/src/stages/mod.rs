@@ -6,10 +6,10 @@
 //! [`receive`](crate::receive::receive) do it. Only who calls what, and when, is the caller's business here.
 
 mod far;
+mod folder;
 mod near;
-mod place;
 
-pub use place::Place;
+pub use folder::Folder;
 
 use crate::file::{ChunkBytes, FileError};
 use crate::lane::{LaneError, OpenError};
@@ -154,7 +154,7 @@ pub struct Line {
     /// Rounds without any.
     idle: u32,
     /// Last: removed when nothing is open there any more.
-    place: Place,
+    folder: Folder,
 }
 
 impl Line {
@@ -165,11 +165,11 @@ impl Line {
     /// [`LineError`]: no lane over loopback, no room, chunks that cannot be cut so.
     pub fn new(settings: LineSettings) -> Result<Self, LineError> {
         // The file, and what is received of it, twice: one is put in the place of another.
-        let place = Place::with_room(3 * u64::from(FILE_CHUNKS) * settings.chunk_bytes.bytes())?;
-        let (near, far) = Near::new(place.path(), &settings)?;
+        let folder = Folder::with_room(3 * u64::from(FILE_CHUNKS) * settings.chunk_bytes.bytes())?;
+        let (near, far) = Near::new(folder.path(), &settings)?;
         // 0 would look like an expired deadline.
         let now = Instant::from_ns(1_000_000_000);
-        let mut line = Self { near, far, settings, now, at: 0, done: 0, idle: 0, place };
+        let mut line = Self { near, far, settings, now, at: 0, done: 0, idle: 0, folder };
         line.begin()?;
         Ok(line)
     }
@@ -251,14 +251,14 @@ impl Line {
         self.near.batch = batch;
     }
 
-    /// Has memory for a file that is received ready: [`Place::warm`]. Before stages are timed on another core,
+    /// Has memory for a file that is received ready: [`Folder::warm`]. Before stages are timed on another core,
     /// or after a while.
     ///
     /// # Errors
     ///
     /// The error of the operating system.
     pub fn warm(&self) -> io::Result<()> {
-        self.place.warm(u64::from(FILE_CHUNKS) * self.settings.chunk_bytes.bytes())
+        self.folder.warm(u64::from(FILE_CHUNKS) * self.settings.chunk_bytes.bytes())
     }
 
     /// Chunks written so far.

@@ -5,14 +5,14 @@ use super::far::Far;
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
 use crate::end::SealedSocket;
 use crate::file::{ChunkBytes, ChunkHash, Folder, Reader, Source as Files, Tree};
-use crate::lane::{At, Lane, Place as Where, ReceiveBuffer, Udp};
+use crate::lane::{At, Lane, LocalEnd, ReceiveBuffer, Udp};
 use crate::seal::{LaneSecret, Opener, Sealer};
 use linecard::rng::Rng;
 use linecard::time::Instant;
 use linecard_transfer::control::Mode;
 use linecard_transfer::control::Suite;
 use linecard_transfer::lane::LaneSettings;
-use linecard_transfer::send::{Body, SendEvent, SendSettings, Sender, Transmit};
+use linecard_transfer::send::{Content, SendEvent, SendSettings, Sender, Transmit};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use std::fs;
@@ -58,7 +58,7 @@ impl Near {
         let reader = files.reader(&object)?;
         // It is open: whatever ends this process, nothing of it stays.
         fs::remove_file(&from)?;
-        let at = || At { place: Where::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 0 };
+        let at = || At { local: LocalEnd::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 0 };
         let far_lane = Udp::bind(&at())?;
         // Waiting packets must fit there, or they are lost.
         if let Some(note) = far_lane.note() {
@@ -217,7 +217,7 @@ impl std::fmt::Debug for Near {
 
 /// The first of a group's repair packets: with it, all are made.
 const fn is_first_row(transmit: &Transmit) -> bool {
-    matches!(transmit.body, Body::Repair { row: 0, .. })
+    matches!(transmit.body, Content::Repair { row: 0, .. })
 }
 
 /// A lane with keys for both directions, as they are agreed on.

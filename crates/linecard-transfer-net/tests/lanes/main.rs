@@ -6,7 +6,7 @@ mod tcp;
 mod udp;
 
 use linecard::rng::Rng;
-use linecard_transfer_net::lane::{At, Datagrams, Lane, LaneError, Place, ReceiveBuffer};
+use linecard_transfer_net::lane::{At, Datagrams, Lane, LaneError, LocalEnd, ReceiveBuffer};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant as Clock};
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Any free port of the loopback interface.
 fn loopback() -> At {
-    At { place: Place::Address(Ipv4Addr::LOCALHOST.into()), port: 0 }
+    At { local: LocalEnd::Address(Ipv4Addr::LOCALHOST.into()), port: 0 }
 }
 
 /// `bytes` random bytes.

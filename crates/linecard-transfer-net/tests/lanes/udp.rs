@@ -2,7 +2,7 @@
 
 use super::{failure, loopback, random, take, take_all, through};
 use linecard_transfer_net::lane::{
-    At, Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, Place, ReceiveBuffer, Udp,
+    At, Datagrams, Lane, LaneError, LocalEnd, MAX_DATAGRAM_BYTES, ReceiveBuffer, Udp,
 };
 use std::net::{Ipv6Addr, UdpSocket};
 
@@ -92,8 +92,8 @@ fn a_peer_that_is_gone_is_a_dead_lane_and_may_come_back() {
     drop(far);
     let dead = failure(|| near.send(&Datagrams::one(b"anybody there?")));
     assert!(matches!(dead, LaneError::Dead(_)) && dead.may_recover(), "{dead}");
-    let Place::Address(ip) = loopback().place else { unreachable!() };
-    let mut far = Udp::bind(&At { place: Place::Address(ip), port: address.port() }).unwrap();
+    let LocalEnd::Address(ip) = loopback().local else { unreachable!() };
+    let mut far = Udp::bind(&At { local: LocalEnd::Address(ip), port: address.port() }).unwrap();
     // An error noted for the old peer may be reported once more.
     let _told = near.send(&Datagrams::one(b"again"));
     near.send(&Datagrams::one(b"again")).unwrap();
@@ -121,7 +121,7 @@ fn the_receiving_end_says_who_sends_and_answers_when_told_to() {
 
 #[test]
 fn ipv6_is_as_good() {
-    let at = At { place: Place::Address(Ipv6Addr::LOCALHOST.into()), port: 0 };
+    let at = At { local: LocalEnd::Address(Ipv6Addr::LOCALHOST.into()), port: 0 };
     let Ok(mut far) = Udp::bind(&at) else {
         linecard_testkit::skip("lanes over IPv6", "this host has no IPv6");
         return;

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// Name of the accepting end at the connecting one.
 const NAME: &str = "host:4100";
 
-type Outcome = Result<Control, ControlError>;
+type Meeting = Result<Control, ControlError>;
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(10)
@@ -39,7 +39,7 @@ fn listener() -> (TcpListener, SocketAddr) {
 }
 
 /// Lets two ends meet: what the connecting and the accepting end have of it.
-fn meet(connecting: &Access, accepting: &Access) -> (Outcome, Outcome) {
+fn meet(connecting: &Access, accepting: &Access) -> (Meeting, Meeting) {
     let (listener, address) = listener();
     thread::scope(|scope| {
         let accepted =

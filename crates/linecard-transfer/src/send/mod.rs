@@ -62,12 +62,12 @@ pub struct Transmit {
     /// Its header.
     pub header: Header,
     /// Its content.
-    pub body: Body,
+    pub body: Content,
 }
 
 /// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body {
+pub enum Content {
     /// Bytes of the chunk that the header names.
     Data {
         /// Their offset.
@@ -97,8 +97,9 @@ impl Transmit {
     /// Bytes of its datagram.
     #[must_use]
     pub const fn on_wire(&self) -> usize {
-        let (Body::Data { bytes, .. } | Body::Repair { bytes, .. } | Body::Probe { bytes, .. }) =
-            self.body;
+        let (Content::Data { bytes, .. }
+        | Content::Repair { bytes, .. }
+        | Content::Probe { bytes, .. }) = self.body;
         bytes as usize + OVERHEAD_BYTES
     }
 }
@@ -139,7 +140,7 @@ pub struct SendCounters {
 /// ```
 /// use linecard::time::Instant;
 /// use linecard_transfer::lane::LaneSettings;
-/// use linecard_transfer::send::{Body, SendSettings, Sender};
+/// use linecard_transfer::send::{Content, SendSettings, Sender};
 /// use linecard_transfer::wire::{Header, Kind, Probe};
 ///
 /// let mut sender = Sender::new(SendSettings::default(), &[LaneSettings::default()], 7);
@@ -147,7 +148,7 @@ pub struct SendCounters {
 /// let mut out = Vec::new();
 /// // A lane is used only after its other end has answered.
 /// sender.poll(0, Instant::ZERO, 8, &mut out);
-/// let Body::Probe { probe, .. } = out[0].body else { panic!() };
+/// let Content::Probe { probe, .. } = out[0].body else { panic!() };
 /// let answer = Probe { challenge: None, response: probe.challenge };
 /// let mut body = Vec::new();
 /// answer.write(&mut body, 0);
@@ -155,7 +156,7 @@ pub struct SendCounters {
 /// sender.receive(&header, &body, Instant::from_ns(100_000));
 /// out.clear();
 /// sender.poll(0, Instant::from_ns(100_000), 8, &mut out);
-/// assert_eq!(out[0].body, Body::Data { offset: 0, bytes: 1_000 });
+/// assert_eq!(out[0].body, Content::Data { offset: 0, bytes: 1_000 });
 /// ```
 #[derive(Debug)]
 pub struct Sender {
@@ -305,7 +306,7 @@ impl Sender {
         let bytes = if is_long { self.settings.payload_bytes } else { 0 };
         let bytes = bytes.max(Probe::BYTES as u32);
         let header = self.header(Kind::Probe, lane, packet_number);
-        out.push(Transmit { header, body: Body::Probe { probe, bytes } });
+        out.push(Transmit { header, body: Content::Probe { probe, bytes } });
     }
 
     fn header(&self, kind: Kind, lane: usize, packet_number: u64) -> Header {
@@ -322,9 +323,11 @@ impl Sender {
         self.clear = self.clear.max(now.plus_ns(sender.rtt().queued_ns()));
         let (kind, body) = match place {
             PacketRole::Data { index } => {
-                (Kind::Data, Body::Data { offset: layout.offset(index), bytes })
+                (Kind::Data, Content::Data { offset: layout.offset(index), bytes })
             }
-            PacketRole::Repair { group, row } => (Kind::Repair, Body::Repair { group, row, bytes }),
+            PacketRole::Repair { group, row } => {
+                (Kind::Repair, Content::Repair { group, row, bytes })
+            }
         };
         let header = self.header(kind, lane, number);
         Transmit { header: Header { chunk: id, index: place.to_index(), ..header }, body }

@@ -37,7 +37,7 @@ fn poll(sender: &mut Sender, lane: usize, now: Instant) -> Vec<Transmit> {
 /// Answers the probe that `lane` sends.
 fn answer(sender: &mut Sender, lane: usize, now: Instant) {
     let out = poll(sender, lane, now);
-    let Some(Body::Probe { probe, .. }) = out.first().map(|transmit| transmit.body) else {
+    let Some(Content::Probe { probe, .. }) = out.first().map(|transmit| transmit.body) else {
         panic!("lane {lane} does not probe");
     };
     give_probe(sender, lane, probe.challenge, now.plus_ns(MS));
@@ -233,11 +233,11 @@ fn an_address_that_has_not_answered_gets_few_short_probes_and_no_data() {
     let all: Vec<Transmit> = (0..30_000).flat_map(|ms| poll(&mut sender, 0, at(ms))).collect();
     let is_short = |transmit: &Transmit| transmit.on_wire() < 64;
     assert!(all.len() < 40 && all.iter().all(is_short), "{} {:?}", all.len(), all.first());
-    let Body::Probe { probe, .. } = all[0].body else { panic!("{:?}", all[0]) };
+    let Content::Probe { probe, .. } = all[0].body else { panic!("{:?}", all[0]) };
     // It answers: the next probe asks whether full packets pass, and data wait for that answer.
     give_probe(&mut sender, 0, probe.challenge, at(30_000));
     let out = poll(&mut sender, 0, at(30_001));
-    let [Transmit { body: Body::Probe { probe, bytes: 1_000 }, .. }] = out[..] else {
+    let [Transmit { body: Content::Probe { probe, bytes: 1_000 }, .. }] = out[..] else {
         panic!("{out:?}")
     };
     give_probe(&mut sender, 0, probe.challenge, at(30_002));
@@ -269,7 +269,7 @@ fn a_lane_that_waits_for_the_window_probes_seldom_though_each_probe_is_answered(
         let now = at(3).plus_ns(step * MS / 10);
         sender.tick(now);
         for transmit in poll(&mut sender, 0, now) {
-            let Body::Probe { probe, .. } = transmit.body else { panic!("{transmit:?}") };
+            let Content::Probe { probe, .. } = transmit.body else { panic!("{transmit:?}") };
             probes.push(now);
             give_probe(&mut sender, 0, probe.challenge, now.plus_ns(MS / 10));
             ack(&mut sender, 1, transmit.header.packet_number, now.plus_ns(MS / 10));

@@ -11,7 +11,7 @@ use crate::control::Mode;
 use crate::lane::{AckSettings, LaneCounters, LaneSettings};
 use crate::layout::LayoutError;
 use crate::receive::{Arrival, ReceiveCounters, ReceiveEvent, ReceiveSettings, Receiver};
-use crate::send::{Body, SendCounters, SendEvent, SendSettings, Sender, Transmit};
+use crate::send::{Content, SendCounters, SendEvent, SendSettings, Sender, Transmit};
 use crate::store::{Source, Store};
 use crate::wire::{Header, Kind, OVERHEAD_BYTES};
 use alloc::collections::BinaryHeap;
@@ -88,7 +88,7 @@ impl Default for Settings {
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Outcome {
+pub struct SimOutcome {
     /// When the last chunk was known to be complete.
     pub end: Instant,
     /// Bytes sent and received.
@@ -112,7 +112,7 @@ pub struct Outcome {
     pub broken: u64,
 }
 
-impl Outcome {
+impl SimOutcome {
     /// Bytes received per time, in bit/s.
     #[must_use]
     pub fn goodput_bps(&self) -> f64 {
@@ -177,7 +177,7 @@ struct Run {
     source: Option<Source>,
     store: Option<Store>,
     rng: Rng,
-    outcome: Outcome,
+    outcome: SimOutcome,
     last_taken: Option<Instant>,
     scratch: Vec<Transmit>,
 }
@@ -227,7 +227,7 @@ impl Ord for Entry {
 /// assert_eq!(outcome.bytes, 16 << 20);
 /// assert!(outcome.goodput_bps() > 17e9);
 /// ```
-pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
+pub fn run(settings: &Settings) -> Result<SimOutcome, RunError> {
     run_with_progress(settings, &Progress::new())
 }
 
@@ -236,7 +236,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, RunError> {
 /// # Errors
 ///
 /// As [`run`].
-pub fn run_with_progress(settings: &Settings, progress: &Progress) -> Result<Outcome, RunError> {
+pub fn run_with_progress(settings: &Settings, progress: &Progress) -> Result<SimOutcome, RunError> {
     let mut ticker = Ticker::new(progress, settings.chunks as usize);
     let mut run = Run::new(settings)?;
     run.offer()?;
@@ -293,9 +293,9 @@ impl Run {
                 Store::new(settings.chunk_bytes, settings.send.payload_bytes, settings.send.fec)
             }),
             rng: Rng::new(settings.seed),
-            outcome: Outcome {
+            outcome: SimOutcome {
                 arrivals_ns: alloc::vec![0; settings.chunks as usize],
-                ..Outcome::default()
+                ..SimOutcome::default()
             },
             last_taken: None,
             scratch: Vec::new(),
@@ -316,7 +316,7 @@ impl Run {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self) -> SimOutcome {
         self.outcome.send = self.sender.counters();
         self.outcome.receive = self.receiver.counters();
         self.outcome.lanes = self.sender.lane_counters().collect();
@@ -427,11 +427,11 @@ impl Run {
     fn depart(&mut self, lane: usize, transmit: Transmit, now: Instant) {
         let chunk = transmit.header.chunk;
         let bytes = match transmit.body {
-            Body::Data { bytes, .. } | Body::Repair { bytes, .. } => {
+            Content::Data { bytes, .. } | Content::Repair { bytes, .. } => {
                 self.begin(lane, chunk, now);
                 bytes
             }
-            Body::Probe { bytes, .. } => bytes,
+            Content::Probe { bytes, .. } => bytes,
         };
         let fate = self.there[lane].send(bytes + OVERHEAD_BYTES as u32, now, &mut self.rng);
         if fate.corrupt {
@@ -464,11 +464,11 @@ impl Run {
         let lane = usize::from(header.lane);
         let mut bytes = Vec::new();
         let length = match body {
-            Body::Probe { probe, bytes: padded } => {
+            Content::Probe { probe, bytes: padded } => {
                 probe.write(&mut bytes, padded as usize);
                 padded
             }
-            Body::Data { bytes, .. } | Body::Repair { bytes, .. } => bytes,
+            Content::Data { bytes, .. } | Content::Repair { bytes, .. } => bytes,
         };
         if let (Some(source), true) = (&mut self.source, header.kind != Kind::Probe) {
             source.fill(&transmit, &mut bytes);

@@ -1,7 +1,7 @@
 //! The workloads once more, few packets of each, for a counter of instructions: what it counts lies
 //! in two functions with names of their own. `scripts/count-instructions.sh` runs this.
 
-use super::measure::{Account, Bench, Clock, Place, Receive};
+use super::measure::{Account, Bench, CacheState, Clock, Receive};
 use super::receive::Coalesce;
 use super::send::{Form, LOADS, Load, Segmenter, Send, arena};
 use super::trace::Trace;
@@ -73,10 +73,10 @@ fn receive(clock: Clock, trace: &Trace, meta: Meta, config: Config) -> usize {
     let coalesce = Coalesce::new(trace.link, meta, config);
     let mut receiver = Counted { coalesce, warm: false };
     // The first round takes memory for lists, which is not counted.
-    bench.round(trace, &mut receiver, Place::Hot, Account::default());
+    bench.round(trace, &mut receiver, CacheState::Hot, Account::default());
     receiver.warm = true;
     counted(&mut || {
-        bench.round(trace, &mut receiver, Place::Hot, Account::default());
+        bench.round(trace, &mut receiver, CacheState::Hot, Account::default());
     });
     trace.len()
 }

@@ -1,6 +1,6 @@
 //! Cost of hostile single-packet flows for established flows, per packet.
 
-use super::measure::{Account, Bench, Clock, Place, Receive, Times};
+use super::measure::{Account, Bench, CacheState, Clock, Receive, Times};
 use super::receive::Coalesce;
 use super::trace::Trace;
 use super::{Slot, stride, traffic};
@@ -85,7 +85,8 @@ fn table(
 impl<'a> Subject<'a> {
     fn round(&mut self, bench: &mut Bench<'a>, counts: bool) {
         let receiver: &mut dyn Receive<'a> = &mut self.coalesce;
-        let (bursts, account) = bench.round(&self.trace, receiver, Place::Hot, Account::default());
+        let (bursts, account) =
+            bench.round(&self.trace, receiver, CacheState::Hot, Account::default());
         if counts {
             self.times.record(&bursts, self.trace.len());
             self.account = account;
@@ -94,7 +95,7 @@ impl<'a> Subject<'a> {
 
     fn hash(&mut self, bench: &mut Bench<'a>) -> u64 {
         let receiver: &mut dyn Receive<'a> = &mut self.coalesce;
-        let (_, account) = bench.round(&self.trace, receiver, Place::Hot, Account::hashing());
+        let (_, account) = bench.round(&self.trace, receiver, CacheState::Hot, Account::hashing());
         account.hash.unwrap_or_default()
     }
 }

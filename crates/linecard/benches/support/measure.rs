@@ -39,7 +39,7 @@ pub(crate) trait Receive<'a> {
 
 /// Where packets lie when they are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum CacheState {
     /// Each burst is written just before it is received: it lies in the second-level cache.
     Hot,
     /// In memory and in no cache, one behind the other: the hardware's prefetchers see them come.
@@ -48,7 +48,7 @@ pub(crate) enum Place {
     Scattered,
 }
 
-impl Place {
+impl CacheState {
     /// All places, in the order of the tables' columns.
     pub(crate) const ALL: [Self; 3] = [Self::Hot, Self::Cold, Self::Scattered];
 
@@ -130,7 +130,7 @@ impl Times {
 }
 
 /// Times of one thing at each place where it was timed.
-pub(crate) type Row = [Option<Times>; Place::ALL.len()];
+pub(crate) type Row = [Option<Times>; CacheState::ALL.len()];
 
 /// The heading over rows of [`show`].
 pub(crate) fn heading(title: &str) -> String {
@@ -180,12 +180,12 @@ impl<'a> Bench<'a> {
         &mut self,
         trace: &Trace,
         receiver: &mut dyn Receive<'a>,
-        place: Place,
+        place: CacheState,
         account: Account,
     ) -> (Vec<u64>, Account) {
         let (mut account, mut times) = (account, Vec::with_capacity(trace.len() / BURST + 1));
         self.order_slots(place);
-        let cold = place != Place::Hot;
+        let cold = place != CacheState::Hot;
         let chunk = if cold { self.free.len() } else { BURST };
         let mut first = 0;
         while first < trace.len() {
@@ -207,9 +207,9 @@ impl<'a> Bench<'a> {
     }
 
     /// Slots are used from the front, or shuffled, the same way in every round.
-    fn order_slots(&mut self, place: Place) {
+    fn order_slots(&mut self, place: CacheState) {
         self.free.sort_unstable_by_key(|slot| core::cmp::Reverse(slot.address()));
-        if place == Place::Scattered {
+        if place == CacheState::Scattered {
             let mut rng = Rng::new(5);
             for index in (1..self.free.len()).rev() {
                 self.free.swap(index, rng.below(index as u64 + 1) as usize);

@@ -17,7 +17,7 @@ pub(super) type FlowId = u32;
 
 /// Where a new flow goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Placement {
     Free(FlowId),
     /// The place of a flow that has to be evicted.
     Occupied(FlowId),
@@ -78,15 +78,15 @@ impl<T: Clone + Default> Flows<T> {
 
     /// A place for a flow that is not in the table: a free one, or else the place of the flow with
     /// the lowest `worth`.
-    pub(super) fn place<K: Ord>(&self, hash: u64, worth: impl Fn(FlowId, &T) -> K) -> Place {
+    pub(super) fn place<K: Ord>(&self, hash: u64, worth: impl Fn(FlowId, &T) -> K) -> Placement {
         let (bucket, _) = self.locate(hash);
         let first = bucket * WAYS;
         if let Some(way) = self.tags[bucket].iter().position(|tag| *tag == FREE) {
-            return Place::Free((first + way) as FlowId);
+            return Placement::Free((first + way) as FlowId);
         }
         let ids = (first..first + WAYS).map(|index| index as FlowId);
         let least = ids.min_by_key(|id| worth(*id, self.get(*id)));
-        Place::Occupied(least.unwrap_or(first as FlowId))
+        Placement::Occupied(least.unwrap_or(first as FlowId))
     }
 
     /// Stores a flow in the place returned by [`Flows::place`].
@@ -137,8 +137,8 @@ mod tests {
                 }
                 (None, false) => {
                     let id = match flows.place(hash, |_, state| *state) {
-                        Place::Free(id) => id,
-                        Place::Occupied(id) => {
+                        Placement::Free(id) => id,
+                        Placement::Occupied(id) => {
                             let gone = *flows.get(id);
                             twin.retain(|_, state| *state != gone);
                             id

@@ -6,7 +6,9 @@ use super::{
 };
 use linecard::stats::Histogram;
 use linecard_jitter::ledger::{Cause, Entry, Ledger, Spike};
-use linecard_jitter::linux::session::{Conditions, CoreAssignment, Outcome, Receive, TestNetwork};
+use linecard_jitter::linux::session::{
+    Conditions, CoreAssignment, Receive, SessionOutcome, TestNetwork,
+};
 use linecard_jitter::stats::quantile::Bounds;
 use linecard_jitter::stats::summary::Summary;
 use linecard_jitter::stream::{Arrival, Schedule};
@@ -15,7 +17,7 @@ use linecard_jitter::verdict::{Analysis, Gate, Series, Traced, remedy};
 use linecard_report::kept;
 
 /// The record of a stream.
-pub(in crate::jitter) fn of_outcome(place: &TestNetwork, outcome: &Outcome) -> Record {
+pub(in crate::jitter) fn of_outcome(place: &TestNetwork, outcome: &SessionOutcome) -> Record {
     let measured = &outcome.measured;
     let trace = outcome.trace.as_ref();
     let mut analysis = Analysis::of(measured, trace.ok());

@@ -3,7 +3,7 @@
 use super::super::account::{Conserved, limit, ratio};
 use super::{Config, ReceiveModel};
 use crate::Job;
-use linecard_model::receive::{Design, Outcome};
+use linecard_model::receive::{Design, ReceiveResults};
 use linecard_model::transmit::Cells;
 use linecard_report::{BitRate, Item, Nanoseconds, Share};
 use schemars::JsonSchema;
@@ -118,7 +118,7 @@ impl linecard_report::Outcome for ReceiveOutcome {
 }
 
 impl ReceiveOutcome {
-    pub(super) fn new(config: &Config, design: &Design, outcome: &Outcome) -> Self {
+    pub(super) fn new(config: &Config, design: &Design, outcome: &ReceiveResults) -> Self {
         let title = format!(
             "A core at {} MHz, DMA at {} MHz, bus of {} bits, {} CAM entries, MTU {}, firmware {}",
             design.core.hz() as f64 / 1e6,
@@ -146,8 +146,8 @@ impl ReceiveOutcome {
 }
 
 impl Account {
-    fn new(outcome: &Outcome) -> Self {
-        let Outcome { line, unit, .. } = outcome;
+    fn new(outcome: &ReceiveResults) -> Self {
+        let ReceiveResults { line, unit, .. } = outcome;
         Self {
             conserved: Conserved {
                 came: line.arrived,
@@ -180,7 +180,7 @@ fn class((name, cells): (&str, &Cells)) -> Option<Class> {
 }
 
 impl Rates {
-    fn new(design: &Design, outcome: &Outcome) -> Self {
+    fn new(design: &Design, outcome: &ReceiveResults) -> Self {
         let seconds = outcome.ended.as_secs_f64();
         let delivered = ratio(outcome.bytes as f64 * 8.0, seconds);
         Self {
@@ -192,14 +192,14 @@ impl Rates {
 }
 
 /// Packets that found room, and the overhead of the line.
-fn wire_bits(design: &Design, outcome: &Outcome) -> f64 {
+fn wire_bits(design: &Design, outcome: &ReceiveResults) -> f64 {
     let line = &outcome.line;
     let packets = line.arrived - line.refused - line.overflowed;
     (line.bytes + packets * design.wire_overhead_bytes) as f64 * 8.0
 }
 
 impl Busy {
-    fn new(design: &Design, outcome: &Outcome) -> Self {
+    fn new(design: &Design, outcome: &ReceiveResults) -> Self {
         let seconds = outcome.ended.as_secs_f64();
         let cycles = seconds * design.core.hz() as f64;
         let core = ratio((outcome.cycles.busy + outcome.cycles.bubbles) as f64, cycles);

@@ -6,7 +6,7 @@ use linecard_config::ConfigError;
 use linecard_report::{BitRate, ByteCount, Named, Nanoseconds};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::layout::LayoutError;
-use linecard_transfer::sim::Outcome;
+use linecard_transfer::sim::SimOutcome;
 use schemars::JsonSchema;
 
 /// The outcome of a run.
@@ -95,7 +95,7 @@ impl linecard_report::Outcome for TransferOutcome {
 }
 
 impl TransferOutcome {
-    pub(super) fn new(spec: &Spec, outcome: &Outcome) -> Result<Self, Error> {
+    pub(super) fn new(spec: &Spec, outcome: &SimOutcome) -> Result<Self, Error> {
         let latencies_ns = outcome.latencies_ns.clone();
         let of = |ns: Option<u64>| Nanoseconds(ns.unwrap_or(0) as f64);
         let lanes = outcome.lanes.iter().enumerate();
@@ -134,7 +134,7 @@ fn title(spec: &Spec) -> String {
 }
 
 impl Summary {
-    fn new(spec: &Spec, outcome: &Outcome) -> Result<Self, LayoutError> {
+    fn new(spec: &Spec, outcome: &SimOutcome) -> Result<Self, LayoutError> {
         let goodput_bps = outcome.goodput_bps();
         let bound_bps = spec.repair_bound_bps()?;
         Ok(Self {
@@ -149,7 +149,7 @@ impl Summary {
 }
 
 impl Packets {
-    fn new(outcome: &Outcome) -> Self {
+    fn new(outcome: &SimOutcome) -> Self {
         Self {
             sent: outcome.lanes.iter().map(|lane| lane.packets).sum(),
             lost: outcome.links.iter().map(|link| link.lost).sum(),

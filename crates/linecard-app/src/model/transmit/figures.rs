@@ -5,7 +5,7 @@ use crate::Context;
 use linecard::offload::segment::Class;
 use linecard_model::Ps;
 use linecard_model::rv32::Image;
-use linecard_model::transmit::{Cell, Design, Outcome, Sent, Transmit, TransmitError};
+use linecard_model::transmit::{Cell, Design, Sent, Transmit, TransmitError, TransmitResults};
 
 /// The classes in the order of the published tables.
 pub const CLASSES: [(Class, &str); 4] =
@@ -17,7 +17,7 @@ pub struct Figures {
     /// The system that ran.
     pub design: Design,
     /// Counters of the model.
-    pub outcome: Outcome,
+    pub outcome: TransmitResults,
     classes: [ClassFigures; 4],
 }
 

@@ -1,6 +1,6 @@
 //! Both ends, in a folder of their own.
 
-use crate::folder::{Folder, Outcome};
+use crate::folder::{CommandOutput, Folder};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -70,12 +70,17 @@ impl Ends {
     }
 
     /// Sends with the shared key.
-    pub(super) fn send(&self, what: &str, to: &Receiver, more: &[&str]) -> Outcome {
+    pub(super) fn send(&self, what: &str, to: &Receiver, more: &[&str]) -> CommandOutput {
         self.sender(what, to, more).output().unwrap().into()
     }
 
     /// Both, one after the other, as they end.
-    pub(super) fn both(&self, what: &str, send: &[&str], recv: &[&str]) -> (Outcome, Outcome) {
+    pub(super) fn both(
+        &self,
+        what: &str,
+        send: &[&str],
+        recv: &[&str],
+    ) -> (CommandOutput, CommandOutput) {
         let receiver = self.receiver(recv);
         let sent = self.send(what, &receiver, send);
         (sent, receiver.end())
@@ -142,7 +147,7 @@ impl Receiver {
     }
 
     /// Waits for its end. A sender that is gone before it has announced anything does not end it: it is stopped then.
-    pub(super) fn end_or_stop(mut self) -> Outcome {
+    pub(super) fn end_or_stop(mut self) -> CommandOutput {
         let (mut rest, mut text, mut is_stopped) =
             (self.rest.take().unwrap(), String::new(), false);
         while rest.read_line(&mut text).unwrap() > 0 {
@@ -153,11 +158,11 @@ impl Receiver {
         }
         self.rest = Some(rest);
         let outcome = self.end();
-        Outcome { stderr: text + &outcome.stderr, ..outcome }
+        CommandOutput { stderr: text + &outcome.stderr, ..outcome }
     }
 
     /// Waits for its end.
-    pub(super) fn end(mut self) -> Outcome {
+    pub(super) fn end(mut self) -> CommandOutput {
         let stderr = self.listen();
         let mut stdout = Vec::new();
         if let Some(mut out) = self.child.stdout.take() {
@@ -165,7 +170,7 @@ impl Receiver {
         }
         let status = ended(&mut self.child);
         let stdout = String::from_utf8_lossy(&stdout).into_owned();
-        Outcome { code: status, stdout, stderr: stderr.join().unwrap() }
+        CommandOutput { code: status, stdout, stderr: stderr.join().unwrap() }
     }
 }
 
@@ -188,7 +193,7 @@ impl Sender {
         self.0.as_ref().unwrap().id()
     }
 
-    pub(super) fn end(mut self) -> Outcome {
+    pub(super) fn end(mut self) -> CommandOutput {
         ended(self.0.as_mut().unwrap());
         self.0.take().unwrap().wait_with_output().unwrap().into()
     }

@@ -1,7 +1,7 @@
 //! Faults: said in one line at both ends, and nothing passed off as whole.
 
 use super::ends::{Ends, Receiver, Sender, says, signal};
-use crate::folder::{Folder, Outcome, one_line};
+use crate::folder::{CommandOutput, Folder, one_line};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -114,7 +114,7 @@ fn a_typo_in_a_lane_ends_the_sender_only() {
 fn a_typo_in_a_lane_of_the_receiver() {
     let ends = Ends::new();
     let recv = ["recv", "to", "--psk", "psk", "--listen", "127.0.0.1:0", "--lane", "192.0.2.77"];
-    let refused: Outcome = ends.command("receiver", &recv).output().unwrap().into();
+    let refused: CommandOutput = ends.command("receiver", &recv).output().unwrap().into();
     assert_eq!(refused.code, Some(6), "{refused:?}");
     one_line(&refused.stderr, &["lane at 192.0.2.77", "no such address"]);
 }
@@ -271,10 +271,10 @@ fn a_full_disk() {
         port=$(sed -n 's/.*listening at 127.0.0.1:\\([0-9]*\\).*/\\1/p' said); \
         \"$1\" send from.bin 127.0.0.1:$port --psk psk; sent=$?; \
         wait $recv; echo $sent $?; ls -A to; tail -n 1 said >&2";
-    let run = |flags: &str| -> Option<Outcome> {
+    let run = |flags: &str| -> Option<CommandOutput> {
         let mut command = Command::new("unshare");
         command.args([flags, "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_linecard")]);
-        command.current_dir(ends.folder.path(".")).output().map(Outcome::from).ok()
+        command.current_dir(ends.folder.path(".")).output().map(CommandOutput::from).ok()
     };
     let outcome = ["-m", "-rm"].into_iter().filter_map(run).find(|ran| ran.code == Some(0));
     let Some(outcome) = outcome else {

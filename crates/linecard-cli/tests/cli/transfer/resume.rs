@@ -1,7 +1,7 @@
 //! Whatever kills either end, and whenever: the next try goes on, and sends little again.
 
 use super::ends::{Ends, HEADER_BYTES, JOURNAL, Receiver, Sender, signal};
-use crate::folder::Outcome;
+use crate::folder::CommandOutput;
 use linecard::rng::Rng;
 use serde_json::Value;
 use std::fs;
@@ -33,7 +33,7 @@ fn start(ends: &Ends) -> (Receiver, Sender) {
     (receiver, sender)
 }
 
-fn account(outcome: &Outcome) -> Value {
+fn account(outcome: &CommandOutput) -> Value {
     serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"))
 }
 
@@ -99,7 +99,7 @@ fn killed_receiver(ends: &Ends) -> u32 {
     u32::from_be_bytes(record[..4].try_into().unwrap())
 }
 
-fn had_bytes(outcome: &Outcome) -> u64 {
+fn had_bytes(outcome: &CommandOutput) -> u64 {
     account(outcome)["transfer"]["had_bytes"].as_u64().unwrap_or(0)
 }
 

@@ -1,7 +1,7 @@
 //! Folders that are sent again: what is there is not sent, what cannot be is said, all others come.
 
 use super::ends::{Ends, Sender, noise, signal};
-use crate::folder::Outcome;
+use crate::folder::CommandOutput;
 use linecard_testkit::say;
 use serde_json::Value;
 use std::fs;
@@ -30,13 +30,13 @@ fn name(number: usize) -> String {
     format!("tree/d{}/f{number}", number / 10)
 }
 
-fn transfer(outcome: &Outcome) -> Value {
+fn transfer(outcome: &CommandOutput) -> Value {
     let account: Value =
         serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
     account["transfer"].clone()
 }
 
-fn number(outcome: &Outcome, key: &str) -> u64 {
+fn number(outcome: &CommandOutput, key: &str) -> u64 {
     transfer(outcome)[key].as_u64().unwrap_or(0)
 }
 
@@ -164,7 +164,7 @@ fn a_file_that_cannot_be_read_does_not_keep_the_others_back() {
         if is_root {
             std::os::unix::process::CommandExt::uid(&mut command, 65_534);
         }
-        let sent: Outcome = command.output().unwrap().into();
+        let sent: CommandOutput = command.output().unwrap().into();
         (sent, receiver.end())
     };
     let (sent, got) = run();
@@ -200,10 +200,10 @@ fn a_full_disk_within_a_folder() {
         mount -o remount,size=20m to || exit 98
         once "$1" 2
         for i in $(seq 0 59); do cmp tree/d$((i / 10))/f$i to/tree/d$((i / 10))/f$i || exit 97; done"#;
-    let run = |flags: &str| -> Option<Outcome> {
+    let run = |flags: &str| -> Option<CommandOutput> {
         let mut command = Command::new("unshare");
         command.args([flags, "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_linecard")]);
-        command.current_dir(ends.folder.path(".")).output().map(Outcome::from).ok()
+        command.current_dir(ends.folder.path(".")).output().map(CommandOutput::from).ok()
     };
     let outcome = ["-m", "-rm"].into_iter().filter_map(run).find(|ran| ran.code != Some(99));
     let Some(outcome) = outcome.filter(|outcome| outcome.code.is_some()) else {

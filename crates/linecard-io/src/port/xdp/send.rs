@@ -21,7 +21,7 @@ const ROUNDS: u32 = 2;
 const MAX_WAKES: u32 = 2048;
 
 /// The result of queueing a packet.
-enum Outcome {
+enum Queued {
     /// It is in the TX ring, or was dropped.
     Done,
     /// The ring has no room, or no frame is free.
@@ -75,16 +75,16 @@ impl XdpPort {
     fn queue_first<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, batch: &mut Batch<B>) -> bool {
         let Some(packet) = batch.iter_mut().next() else { return false };
         match self.queue_packet(packet) {
-            Outcome::NoRoom => return false,
-            Outcome::Done => drop(batch.pop()),
+            Queued::NoRoom => return false,
+            Queued::Done => drop(batch.pop()),
         }
         true
     }
 
-    fn queue_packet<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>) -> Outcome {
+    fn queue_packet<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, packet: &mut Packet<B>) -> Queued {
         if packet.link() != LinkType::Ethernet {
             self.counters.other_link += 1;
-            return Outcome::Done;
+            return Queued::Done;
         }
         if describe(packet, None).is_none() {
             return self.queue_segments(packet);
@@ -94,25 +94,25 @@ impl XdpPort {
             self.ask_mtu();
         }
         if !self.fits(len) {
-            return Outcome::Done;
+            return Queued::Done;
         }
         if self.socket.tx.room(1) == 0 {
-            return Outcome::NoRoom;
+            return Queued::NoRoom;
         }
         let lent = if packet.is_merged() { None } else { self.umem.lend(packet.bytes()) };
         if let Some(address) = lent {
             self.push(address, len, 0);
             self.counters.sent_in_place += 1;
         } else if !self.queue_copy(slices(packet), len) {
-            return Outcome::NoRoom;
+            return Queued::NoRoom;
         }
         self.counters.sent += 1;
         self.counters.sent_bytes += len as u64;
-        Outcome::Done
+        Queued::Done
     }
 
     /// Segments a packet and queues its segments, from where it stopped before.
-    fn queue_segments<B: AsRef<[u8]>>(&mut self, packet: &mut Packet<B>) -> Outcome {
+    fn queue_segments<B: AsRef<[u8]>>(&mut self, packet: &mut Packet<B>) -> Queued {
         let size = packet.meta.gso.map_or(usize::MAX, |gso| gso.size.into());
         if packet.layout().header_len() + packet.payload_len().min(size) > self.longest {
             self.ask_mtu();
@@ -124,12 +124,12 @@ impl XdpPort {
         match all {
             Ok(false) => {
                 self.before_cut = Some(before);
-                return Outcome::NoRoom;
+                return Queued::NoRoom;
             }
             Ok(true) => self.counters.count_cut(&before, frame_len(packet)),
             Err(_) => self.counters.unsendable += 1,
         }
-        Outcome::Done
+        Queued::Done
     }
 
     /// Writes the next segment into a free frame, and queues it.

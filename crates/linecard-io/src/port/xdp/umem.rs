@@ -107,7 +107,7 @@ impl Umem {
         let at = frame as usize * self.frame_len as usize + offset as usize;
         // SAFETY: inside the memory: frames below their number, offsets below a frame's length.
         let start = unsafe { self.memory.start().add(at) };
-        XdpBuffer(Place::Frame(Frame { umem: Rc::clone(self), start, len, frame }))
+        XdpBuffer(Storage::Frame(Frame { umem: Rc::clone(self), start, len, frame }))
     }
 
     /// Passes the frame that contains `bytes` to the kernel for sending: returns their address in
@@ -181,10 +181,10 @@ impl Frames {
 /// assert!(!own.is_frame());
 /// ```
 #[derive(Debug)]
-pub struct XdpBuffer(Place);
+pub struct XdpBuffer(Storage);
 
 #[derive(Debug)]
-enum Place {
+enum Storage {
     Frame(Frame),
     Own(Vec<u8>),
 }
@@ -200,24 +200,24 @@ impl XdpBuffer {
     /// Whether the bytes are in a frame of a port, which sends them without copying.
     #[must_use]
     pub fn is_frame(&self) -> bool {
-        matches!(self.0, Place::Frame(_))
+        matches!(self.0, Storage::Frame(_))
     }
 
     /// Shortens the buffer to the bytes in use; has no effect if `len` is larger.
     pub fn truncate(&mut self, len: usize) {
         match &mut self.0 {
             // A length that does not fit is larger.
-            Place::Frame(frame) => {
+            Storage::Frame(frame) => {
                 frame.len = frame.len.min(u32::try_from(len).unwrap_or(u32::MAX));
             }
-            Place::Own(bytes) => bytes.truncate(len),
+            Storage::Own(bytes) => bytes.truncate(len),
         }
     }
 }
 
 impl From<Vec<u8>> for XdpBuffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Place::Own(bytes))
+        Self(Storage::Own(bytes))
     }
 }
 
@@ -225,8 +225,8 @@ impl From<XdpBuffer> for Vec<u8> {
     /// Copies out of a frame, which is returned to its port; your own bytes are not copied.
     fn from(buffer: XdpBuffer) -> Self {
         match buffer.0 {
-            Place::Own(bytes) => bytes,
-            Place::Frame(_) => buffer.as_ref().to_vec(),
+            Storage::Own(bytes) => bytes,
+            Storage::Frame(_) => buffer.as_ref().to_vec(),
         }
     }
 }
@@ -237,10 +237,10 @@ impl AsRef<[u8]> for XdpBuffer {
         match &self.0 {
             // SAFETY: inside a frame that this buffer alone has, of memory that it keeps alive; the
             // kernel reads it at most.
-            Place::Frame(frame) => unsafe {
+            Storage::Frame(frame) => unsafe {
                 slice::from_raw_parts(frame.start.as_ptr(), frame.len as usize)
             },
-            Place::Own(bytes) => bytes,
+            Storage::Own(bytes) => bytes,
         }
     }
 }
@@ -250,10 +250,10 @@ impl AsMut<[u8]> for XdpBuffer {
     fn as_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             // SAFETY: as above, and borrowed exclusively.
-            Place::Frame(frame) => unsafe {
+            Storage::Frame(frame) => unsafe {
                 slice::from_raw_parts_mut(frame.start.as_ptr(), frame.len as usize)
             },
-            Place::Own(bytes) => bytes,
+            Storage::Own(bytes) => bytes,
         }
     }
 }

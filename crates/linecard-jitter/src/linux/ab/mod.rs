@@ -109,7 +109,7 @@ pub enum AbError<E: std::error::Error + 'static> {
 
 /// The effect of a toggle.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ToggleOutcome {
     /// The toggle.
     pub toggle: &'static Toggle,
     /// Effect of arm B on each figure.
@@ -136,7 +136,7 @@ pub struct Manipulation {
 #[derive(Debug)]
 pub struct Finished<E: std::error::Error + 'static> {
     /// Effect of each toggle.
-    pub outcomes: Result<Vec<Outcome>, AbError<E>>,
+    pub outcomes: Result<Vec<ToggleOutcome>, AbError<E>>,
     /// Restored settings; if one is not good, the exit code is 12.
     pub restorations: Vec<Restoration>,
 }
@@ -162,7 +162,7 @@ pub fn measure<E: std::error::Error + 'static>(
             .map_err(|source| AbError::Toggle { toggle: toggle.name, source })?;
         compare(switched, (design, &mut rng), &mut run)
     };
-    let outcomes: Result<Vec<Outcome>, AbError<E>> = toggles.iter().map(each).collect();
+    let outcomes: Result<Vec<ToggleOutcome>, AbError<E>> = toggles.iter().map(each).collect();
     let restorations = journal.roll_back()?;
     Ok(Finished { outcomes: outcomes.map(correct), restorations })
 }
@@ -187,7 +187,7 @@ fn compare<E: std::error::Error + 'static>(
     mut switched: Switched<'_>,
     (design, rng): (&Design, &mut Rng),
     mut run: impl FnMut(&Run<'_>) -> Result<Observation, E>,
-) -> Result<Outcome, AbError<E>> {
+) -> Result<ToggleOutcome, AbError<E>> {
     let toggle = switched.toggle;
     for index in 0..design.warm_up {
         let arm = if index % 2 == 0 { Arm::A } else { Arm::B };
@@ -210,12 +210,12 @@ fn compare<E: std::error::Error + 'static>(
     switched.end().map_err(|source| AbError::Journal { toggle: toggle.name, source })?;
     let effects =
         measured.iter().map(|blocks| Effect::of(blocks, design.confidence, rng)).collect();
-    Ok(Outcome { toggle, effects, p: None, manipulation })
+    Ok(ToggleOutcome { toggle, effects, p: None, manipulation })
 }
 
 /// Applies Holm's correction to the first figures of all toggles.
-fn correct(mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
-    let first = |outcome: &Outcome| Some(outcome.effects.first()?.as_ref().ok()?.p);
+fn correct(mut outcomes: Vec<ToggleOutcome>) -> Vec<ToggleOutcome> {
+    let first = |outcome: &ToggleOutcome| Some(outcome.effects.first()?.as_ref().ok()?.p);
     let raw: Vec<f64> = outcomes.iter().filter_map(first).collect();
     let mut adjusted = holm::adjusted(&raw).into_iter();
     for outcome in &mut outcomes {

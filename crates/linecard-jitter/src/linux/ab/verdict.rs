@@ -1,6 +1,6 @@
 //! The verdict of an outcome in words.
 
-use super::{Manipulation, Outcome};
+use super::{Manipulation, ToggleOutcome};
 use crate::stats::effect::{EffectError, smallest_p};
 
 /// Significance level.
@@ -8,7 +8,7 @@ const LEVEL: f64 = 0.05;
 
 /// The verdict in one sentence, without figures.
 #[must_use]
-pub fn verdict(outcome: &Outcome) -> String {
+pub fn verdict(outcome: &ToggleOutcome) -> String {
     let Manipulation { counts, disturbed, holds } = outcome.manipulation;
     if disturbed > 0 {
         return format!(

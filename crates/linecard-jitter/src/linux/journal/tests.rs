@@ -5,11 +5,11 @@ use std::fs;
 use tempfile::TempDir;
 
 /// A folder with settings and a place for journals.
-struct Place {
+struct Scratch {
     folder: TempDir,
 }
 
-impl Place {
+impl Scratch {
     fn new() -> Self {
         // Memory, as /run and /sys are: syncing is for free.
         let memory = Path::new("/dev/shm");
@@ -62,7 +62,7 @@ fn fates(restorations: &[Restoration]) -> Vec<String> {
 
 #[test]
 fn what_was_changed_is_put_back_last_first_and_the_folder_goes() {
-    let place = Place::with(3);
+    let place = Scratch::with(3);
     let mut journal = Journal::begin(&place.store()).unwrap();
     for index in [0, 1, 0] {
         let value = format!("{}7", journal.records);
@@ -82,7 +82,7 @@ fn what_was_changed_is_put_back_last_first_and_the_folder_goes() {
 
 #[test]
 fn dropping_a_journal_puts_back_also_in_a_panic() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     let journal = Journal::begin(&place.store()).unwrap();
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut journal = journal;
@@ -97,7 +97,7 @@ fn dropping_a_journal_puts_back_also_in_a_panic() {
 
 #[test]
 fn a_change_of_somebody_else_is_left_alone_and_said() {
-    let place = Place::with(2);
+    let place = Scratch::with(2);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.change(&place.setting(0), "1").unwrap();
     journal.change(&place.setting(1), "1").unwrap();
@@ -113,7 +113,7 @@ fn a_change_of_somebody_else_is_left_alone_and_said() {
 
 #[test]
 fn an_arm_is_put_back_and_changed_again_without_a_longer_journal() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     let mut journal = Journal::begin(&place.store()).unwrap();
     for _ in 0..10 {
         journal.change(&place.setting(0), "1").unwrap();
@@ -126,7 +126,7 @@ fn an_arm_is_put_back_and_changed_again_without_a_longer_journal() {
 
 #[test]
 fn a_living_process_keeps_its_settings_and_nobody_else_takes_them() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.change(&place.setting(0), "1").unwrap();
     assert!(place.store().recover().unwrap().is_empty());
@@ -140,7 +140,7 @@ fn a_living_process_keeps_its_settings_and_nobody_else_takes_them() {
 
 #[test]
 fn what_is_kept_stays_until_it_is_undone() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.change(&place.setting(0), "1").unwrap();
     journal.keep().unwrap();
@@ -159,7 +159,7 @@ fn what_is_kept_stays_until_it_is_undone() {
 /// An undoing while another process holds the setting comes too early, and loses nothing.
 #[test]
 fn what_is_kept_can_be_undone_after_another_has_ended() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.change(&place.setting(0), "1").unwrap();
     journal.keep().unwrap();
@@ -175,7 +175,7 @@ fn what_is_kept_can_be_undone_after_another_has_ended() {
 
 #[test]
 fn nothing_is_taken_from_an_earlier_boot() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.change(&place.setting(0), "1").unwrap();
     let text = fs::read_to_string(&journal.path).unwrap();
@@ -192,7 +192,7 @@ fn nothing_is_taken_from_an_earlier_boot() {
 #[test]
 fn unsafe_folders_are_refused() {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    let place = Place::new();
+    let place = Scratch::new();
     fs::create_dir(place.journals()).unwrap();
     fs::set_permissions(place.journals(), fs::Permissions::from_mode(0o755)).unwrap();
     assert!(matches!(Journal::begin(&place.store()), Err(JournalError::Folder { .. })));
@@ -206,7 +206,7 @@ fn unsafe_folders_are_refused() {
 
 #[test]
 fn what_cannot_be_put_back_stays_in_the_journal() {
-    let place = Place::with(2);
+    let place = Scratch::with(2);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.change(&place.setting(0), "1").unwrap();
     journal.change(&place.setting(1), "1").unwrap();
@@ -226,7 +226,7 @@ fn what_cannot_be_put_back_stays_in_the_journal() {
 
 #[test]
 fn damage_is_said_and_the_rest_is_put_back() {
-    let place = Place::with(2);
+    let place = Scratch::with(2);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.change(&place.setting(0), "1").unwrap();
     journal.change(&place.setting(1), "1").unwrap();
@@ -241,7 +241,7 @@ fn damage_is_said_and_the_rest_is_put_back() {
 
 #[test]
 fn a_journal_is_full_at_its_bound() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     let mut journal = Journal::begin(&place.store()).unwrap();
     journal.records = MAX_RECORDS;
     let error = journal.change(&place.setting(0), "1").unwrap_err();
@@ -258,7 +258,7 @@ fn a_crash_at_any_byte_leaves_nothing_changed() {
     let seed = 20_260_721;
     let mut rng = Rng::new(seed);
     for round in 0..6 {
-        let place = Place::with(SETTINGS);
+        let place = Scratch::with(SETTINGS);
         let originals = place.all(SETTINGS);
         let mut journal = Journal::begin(&place.store()).unwrap();
         // The journal's length, and what the settings read while it was that long.
@@ -299,7 +299,7 @@ fn a_crash_at_any_byte_leaves_nothing_changed() {
 
 #[test]
 fn a_crash_before_the_first_journal_leaves_no_folder() {
-    let place = Place::with(1);
+    let place = Scratch::with(1);
     drop(place.store().lock(true).unwrap());
     assert!(place.journals().exists());
     assert!(place.store().recover().unwrap().is_empty());
@@ -311,7 +311,7 @@ fn length(journal: &Journal) -> usize {
 }
 
 /// The state after a killed process.
-fn crash(place: &Place, journal: &[u8], texts: &[String]) {
+fn crash(place: &Scratch, journal: &[u8], texts: &[String]) {
     texts.iter().enumerate().for_each(|(index, text)| fs::write(place.path(index), text).unwrap());
     let store = place.store();
     let locked = store.lock(true).unwrap().unwrap();

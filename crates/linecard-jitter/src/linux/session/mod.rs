@@ -72,7 +72,7 @@ pub enum SessionError {
 
 /// The result of one measurement.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct SessionOutcome {
     /// Conditions of the measurement.
     pub conditions: Conditions,
     /// Times from both ends.
@@ -125,7 +125,7 @@ pub fn measure(
     place: &TestNetwork,
     conditions: &Conditions,
     stop: &AtomicBool,
-) -> Result<Outcome, SessionError> {
+) -> Result<SessionOutcome, SessionError> {
     place.prepare(conditions)?;
     if let Some(cycle) = conditions.deferral {
         tune(place, conditions, cycle, stop)?;
@@ -161,7 +161,7 @@ fn tune(
 }
 
 /// Mean time between polls, from the packets they delivered; `None` without a trace.
-fn cycle_ns(outcome: &Outcome) -> Option<f64> {
+fn cycle_ns(outcome: &SessionOutcome) -> Option<f64> {
     let trace = outcome.trace.as_ref().ok()?;
     let batch = Joined::of(trace, &outcome.measured).counts.mean_batch()?;
     Some(batch * outcome.conditions.period_ps as f64 / 1e3)
@@ -177,7 +177,7 @@ pub fn measure_as_it_is(
     place: &TestNetwork,
     conditions: &Conditions,
     stop: &AtomicBool,
-) -> Result<Outcome, SessionError> {
+) -> Result<SessionOutcome, SessionError> {
     // Without the right to keep cores awake, the measurement includes their sleep.
     let _awake = conditions.is_awake.then(NoSleep::hold).and_then(Result::ok);
     let sink = place.sink(conditions, sink_config(place, conditions))?;
@@ -272,7 +272,7 @@ impl Stage {
         departures: Departures,
         mut received: Received,
         tracing: Tracing,
-    ) -> Outcome {
+    ) -> SessionOutcome {
         let Tracing { tracer, counted, .. } = tracing;
         let absent = tracer.as_ref().map(|tracer| tracer.absent().to_vec()).unwrap_or_default();
         let means = tracer.as_ref().ok().map(Tracer::kind);
@@ -293,7 +293,7 @@ impl Stage {
         };
         let conditions = conditions.clone();
         let cost_ns = means.and_then(|means| cost(means, &conditions));
-        Outcome {
+        SessionOutcome {
             conditions,
             measured,
             departures,

@@ -1,6 +1,6 @@
 //! Converts settings to words of a line, and back.
 
-use super::{Form, Namespace, Place, Setting};
+use super::{Form, Namespace, Setting, Target};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ impl Setting {
     pub(in crate::linux) fn words(&self) -> Vec<String> {
         let path = |path: &Path| escape(path.as_os_str().as_bytes());
         let mut words = match &self.place {
-            Place::File { path: file, form } => {
+            Target::File { path: file, form } => {
                 let form = Form::ALL.iter().find(|(other, _)| other == form);
                 vec![
                     "file".to_owned(),
@@ -21,13 +21,13 @@ impl Setting {
                     path(file),
                 ]
             }
-            Place::Coalescing { interface } => {
+            Target::Coalescing { interface } => {
                 vec!["coalescing".to_owned(), escape(interface.as_bytes())]
             }
-            Place::Feature { interface, feature } => {
+            Target::Feature { interface, feature } => {
                 vec!["feature".to_owned(), escape(interface.as_bytes()), escape(feature.as_bytes())]
             }
-            Place::Thread { thread, started } => {
+            Target::Thread { thread, started } => {
                 vec!["thread".to_owned(), thread.to_string(), started.to_string()]
             }
         };
@@ -47,14 +47,14 @@ impl Setting {
         let place = match place {
             ["file", form, file] => {
                 let form = Form::ALL.iter().find(|(_, name)| name == form)?.0;
-                Place::File { path: path(file)?, form }
+                Target::File { path: path(file)?, form }
             }
-            ["coalescing", interface] => Place::Coalescing { interface: text(interface)? },
+            ["coalescing", interface] => Target::Coalescing { interface: text(interface)? },
             ["feature", interface, feature] => {
-                Place::Feature { interface: text(interface)?, feature: text(feature)? }
+                Target::Feature { interface: text(interface)?, feature: text(feature)? }
             }
             ["thread", thread, started] => {
-                Place::Thread { thread: thread.parse().ok()?, started: started.parse().ok()? }
+                Target::Thread { thread: thread.parse().ok()?, started: started.parse().ok()? }
             }
             _ => return None,
         };
@@ -120,7 +120,7 @@ mod tests {
             Setting::file("/sys/a b/\u{e4}", Form::Mask),
             Setting::coalescing("eth0"),
             Setting::feature("eth0", "rx-gro").within(Some(namespace)),
-            Setting::at(Place::Thread { thread: 3, started: 9 }),
+            Setting::at(Target::Thread { thread: 3, started: 9 }),
         ];
         for setting in settings {
             let words = setting.words();

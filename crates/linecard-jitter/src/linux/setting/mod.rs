@@ -64,7 +64,7 @@ impl fmt::Display for State {
 
 /// Location of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Target {
     File { path: PathBuf, form: Form },
     Coalescing { interface: String },
     Feature { interface: String, feature: String },
@@ -82,7 +82,7 @@ pub(super) enum Place {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    place: Place,
+    place: Target,
     namespace: Option<Namespace>,
 }
 
@@ -90,21 +90,21 @@ impl Setting {
     /// A file of `/proc` or `/sys`.
     #[must_use]
     pub fn file(path: impl Into<PathBuf>, form: Form) -> Self {
-        Self::at(Place::File { path: path.into(), form })
+        Self::at(Target::File { path: path.into(), form })
     }
 
     /// Interrupt coalescing of an interface. Values are written as `adaptive-rx=0 rx-usecs=0`, with
     /// the names that `ethtool -C` uses; parameters that are left out stay unchanged.
     #[must_use]
     pub fn coalescing(interface: impl Into<String>) -> Self {
-        Self::at(Place::Coalescing { interface: interface.into() })
+        Self::at(Target::Coalescing { interface: interface.into() })
     }
 
     /// A feature of an interface by its kernel name, such as `rx-gro`, `tx-tcp-segmentation` or
     /// `tx-generic-segmentation`: `on` or `off`.
     #[must_use]
     pub fn feature(interface: impl Into<String>, feature: impl Into<String>) -> Self {
-        Self::at(Place::Feature { interface: interface.into(), feature: feature.into() })
+        Self::at(Target::Feature { interface: interface.into(), feature: feature.into() })
     }
 
     /// CPU affinity, as `0-1,4`, of a thread of the kernel or another process, by its id.
@@ -113,10 +113,10 @@ impl Setting {
     ///
     /// There is no such thread.
     pub fn thread(thread: u32) -> Result<Self, SettingError> {
-        Ok(Self::at(Place::Thread { thread, started: thread::started(thread)? }))
+        Ok(Self::at(Target::Thread { thread, started: thread::started(thread)? }))
     }
 
-    fn at(place: Place) -> Self {
+    fn at(place: Target) -> Self {
         Self { place, namespace: None }
     }
 
@@ -130,9 +130,9 @@ impl Setting {
     /// namespace.
     pub(super) fn anchored(&self) -> Self {
         let is_of_network = match &self.place {
-            Place::File { path, .. } => OF_NETWORK.iter().any(|folder| path.starts_with(folder)),
-            Place::Coalescing { .. } | Place::Feature { .. } => true,
-            Place::Thread { .. } => false,
+            Target::File { path, .. } => OF_NETWORK.iter().any(|folder| path.starts_with(folder)),
+            Target::Coalescing { .. } | Target::Feature { .. } => true,
+            Target::Thread { .. } => false,
         };
         let own = || is_of_network.then(Namespace::own).flatten();
         Self { namespace: self.namespace.clone().or_else(own), ..self.clone() }
@@ -145,11 +145,11 @@ impl Setting {
     /// See [`SettingError`].
     pub fn read(&self) -> Result<State, SettingError> {
         self.inside(|| match &self.place {
-            Place::File { path, form: Form::Affinity } => self.open(path, "read", affinity::read),
-            Place::File { path, .. } => self.open(path, "read", read_file),
-            Place::Coalescing { interface } => device::coalescing(interface),
-            Place::Feature { interface, feature } => device::feature(interface, feature),
-            Place::Thread { thread, started } => thread::cpus_of(*thread, *started),
+            Target::File { path, form: Form::Affinity } => self.open(path, "read", affinity::read),
+            Target::File { path, .. } => self.open(path, "read", read_file),
+            Target::Coalescing { interface } => device::coalescing(interface),
+            Target::Feature { interface, feature } => device::feature(interface, feature),
+            Target::Thread { thread, started } => thread::cpus_of(*thread, *started),
         })
     }
 
@@ -167,10 +167,10 @@ impl Setting {
     pub(super) fn with(&self, now: &State, value: &str) -> Result<State, SettingError> {
         let text = now.text();
         let with = match &self.place {
-            Place::File { form, .. } => form.with(&text, value),
-            Place::Coalescing { .. } => device::with_numbers(&text, value),
-            Place::Feature { .. } => device::with_feature(value),
-            Place::Thread { .. } => cpus(value).map(|_| format!("{value}\n")),
+            Target::File { form, .. } => form.with(&text, value),
+            Target::Coalescing { .. } => device::with_numbers(&text, value),
+            Target::Feature { .. } => device::with_feature(value),
+            Target::Thread { .. } => cpus(value).map(|_| format!("{value}\n")),
         };
         let refused = || SettingError::Value {
             what: self.to_string(),
@@ -183,9 +183,9 @@ impl Setting {
     /// Whether two readings stand for the same value.
     pub(super) fn is_same(&self, left: &State, right: &State) -> bool {
         let form = match &self.place {
-            Place::File { form, .. } => *form,
-            Place::Thread { .. } => Form::List,
-            Place::Coalescing { .. } | Place::Feature { .. } => Form::Plain,
+            Target::File { form, .. } => *form,
+            Target::Thread { .. } => Form::List,
+            Target::Coalescing { .. } | Target::Feature { .. } => Form::Plain,
         };
         left == right || form.same(&left.text(), &right.text())
     }
@@ -193,27 +193,29 @@ impl Setting {
     /// Whether it is an interrupt's affinity: the set of CPUs can be written, and the kernel
     /// chooses the CPU it fires on.
     pub(super) fn is_affinity(&self) -> bool {
-        matches!(self.place, Place::File { form: Form::Affinity, .. })
+        matches!(self.place, Target::File { form: Form::Affinity, .. })
     }
 
     /// Writes what makes it read `state`.
     pub(super) fn put(&self, state: &State) -> Result<(), SettingError> {
         self.inside(|| match &self.place {
-            Place::File { path, form: Form::Affinity } => {
+            Target::File { path, form: Form::Affinity } => {
                 self.open(path, "write", |file| affinity::write(file, state))
             }
-            Place::File { path, form } => {
+            Target::File { path, form } => {
                 let text = state.text();
                 // Bytes that are not text are written as they are.
                 let written =
                     if *form == Form::Choice { form.written(&text).as_bytes() } else { &state.0 };
                 self.open(path, "write", |file| write_file(file, written))
             }
-            Place::Coalescing { interface } => device::set_coalescing(interface, &state.text()),
-            Place::Feature { interface, feature } => {
+            Target::Coalescing { interface } => device::set_coalescing(interface, &state.text()),
+            Target::Feature { interface, feature } => {
                 device::set_feature(interface, feature, &state.text())
             }
-            Place::Thread { thread, started } => thread::set_cpus(*thread, *started, &state.text()),
+            Target::Thread { thread, started } => {
+                thread::set_cpus(*thread, *started, &state.text())
+            }
         })
     }
 
@@ -258,10 +260,10 @@ impl Setting {
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::File { path, .. } => write!(f, "{}", path.display())?,
-            Place::Coalescing { interface } => write!(f, "coalescing of {interface}")?,
-            Place::Feature { interface, feature } => write!(f, "{feature} of {interface}")?,
-            Place::Thread { thread, .. } => write!(f, "CPUs of thread {thread}")?,
+            Target::File { path, .. } => write!(f, "{}", path.display())?,
+            Target::Coalescing { interface } => write!(f, "coalescing of {interface}")?,
+            Target::Feature { interface, feature } => write!(f, "{feature} of {interface}")?,
+            Target::Thread { thread, .. } => write!(f, "CPUs of thread {thread}")?,
         }
         match &self.namespace {
             Some(namespace) if !namespace.is_entered() => write!(f, " in {namespace}"),

@@ -55,7 +55,7 @@ fn columns<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
     at: usize,
 ) {
     for (four, rows) in rows.chunks_mut(ROWS_AT_ONCE).enumerate() {
-        let place = Place { row: four * ROWS_AT_ONCE, at };
+        let place = Position { row: four * ROWS_AT_ONCE, at };
         match rows.len() {
             1 => block::<V, LEN, COUNT, 1>(vectors, product, rows, place),
             2 => block::<V, LEN, COUNT, 2>(vectors, product, rows, place),
@@ -67,7 +67,7 @@ fn columns<V: Vectors<LEN>, const LEN: usize, const COUNT: usize>(
 
 /// Where a block begins.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     row: usize,
     at: usize,
 }
@@ -79,7 +79,7 @@ fn block<V: Vectors<LEN>, const LEN: usize, const COUNT: usize, const ROWS: usiz
     vectors: V,
     product: &Product<'_>,
     rows: &mut [&mut [u8]],
-    place: Place,
+    place: Position,
 ) {
     let mut sums = [[vectors.zero(); COUNT]; ROWS];
     if product.adds {

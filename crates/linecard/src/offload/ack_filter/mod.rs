@@ -34,7 +34,7 @@ pub use reason::{Pass, Passes, Release, Releases};
 
 use super::coalesce::{has_ip_options, may_belong_to_a_flow};
 use super::ends::Ends;
-use super::flows::{FlowId, Flows, Place};
+use super::flows::{FlowId, Flows, Placement};
 use super::lists::Lists;
 use super::tcp::{Segment, distance, vouch};
 use crate::packet::header::tcp_flags;
@@ -329,8 +329,8 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
             Some(held) => (true, held.since),
         };
         let id = match self.flows.place(hash, worth) {
-            Place::Free(id) => id,
-            Place::Occupied(id) => {
+            Placement::Free(id) => id,
+            Placement::Occupied(id) => {
                 self.release(id, Release::TableFull, out);
                 self.counters.flows_evicted += 1;
                 id

@@ -60,7 +60,7 @@ pub use counters::Counters;
 pub use reason::{Answer, Answers, Silence, Silences};
 pub use reply::Reply;
 
-use super::flows::{FlowId, Flows, Place};
+use super::flows::{FlowId, Flows, Placement};
 use super::tcp::{Options, Segment, distance, is_marked, vouch};
 use crate::packet::header::{self, Tcp, tcp_flags};
 use crate::packet::{ChecksumState, FlowHasher, LinkType, Packet};
@@ -251,12 +251,12 @@ impl ActiveAck {
         let hash = self.hash(&key);
         let place = match self.connections.find(hash) {
             // Another key has the same hash: that connection is evicted.
-            Some(id) => Place::Occupied(id),
+            Some(id) => Placement::Occupied(id),
             None => self.connections.place(hash, |_, connection| connection.used),
         };
         let id = match place {
-            Place::Free(id) => id,
-            Place::Occupied(id) => {
+            Placement::Free(id) => id,
+            Placement::Occupied(id) => {
                 self.counters.connections_evicted += 1;
                 id
             }

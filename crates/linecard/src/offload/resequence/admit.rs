@@ -4,7 +4,7 @@ use super::flow::Flow;
 use super::reason::{Pass, Release};
 use super::{Exit, Resequencer, Verdict};
 use crate::offload::coalesce::{has_ip_options, may_belong_to_a_flow};
-use crate::offload::flows::{FlowId, Place};
+use crate::offload::flows::{FlowId, Placement};
 use crate::offload::tcp::{Segment, distance, frame_len, vouch};
 use crate::packet::header::tcp_flags;
 use crate::packet::{LayerKind, Packet, same_ends};
@@ -283,8 +283,8 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
             Some(earliest) => (true, earliest.arrived),
         };
         let id = match self.flows.place(hash, worth) {
-            Place::Free(id) => id,
-            Place::Occupied(id) => {
+            Placement::Free(id) => id,
+            Placement::Occupied(id) => {
                 self.release_all(id, Release::TableFull, out);
                 self.counters.flows_evicted += 1;
                 id

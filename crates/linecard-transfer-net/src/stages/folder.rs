@@ -12,9 +12,9 @@ const PREFIX: &str = ".linecard-stages-";
 
 /// A folder of our own, which nobody else may read, removed in the end.
 #[derive(Debug)]
-pub struct Place(TempDir);
+pub struct Folder(TempDir);
 
-impl Place {
+impl Folder {
     /// A new one: in memory where that has room for `bytes`, else among temporary files. Folders of killed processes
     /// are removed.
     ///
@@ -94,12 +94,12 @@ mod tests {
         fs::create_dir(&other)?;
         sweep(base.path());
         assert!(!left.exists() && other.exists());
-        let place = Place::with_room(1)?;
-        let path = place.path().to_path_buf();
+        let folder = Folder::with_room(1)?;
+        let path = folder.path().to_path_buf();
         assert_eq!(fs::metadata(&path)?.mode() & 0o777, 0o700);
-        place.warm(3 << 20)?;
+        folder.warm(3 << 20)?;
         assert_eq!(fs::read_dir(&path)?.count(), 0);
-        drop(place);
+        drop(folder);
         assert!(!path.exists());
         Ok(())
     }
