@@ -110,6 +110,11 @@ def test_bottlenecks_are_relieved() -> None:
     assert len(linecard.bottlenecks(SCENARIOS / "model-lso.toml", steps=3)["steps"]) <= 3
 
 
+def test_the_former_name_of_bottlenecks_warns() -> None:
+    with pytest.warns(FutureWarning, match="is now called linecard.bottlenecks"):
+        assert linecard.ladder is linecard.bottlenecks
+
+
 def test_transfers_are_the_same_for_the_same_seed() -> None:
     small = {"lanes": 2, "chunks": 4, "chunk": "64K", "loss": 0.01}
     first = linecard.transfer(**small, seed=3)  # type: ignore[arg-type]
