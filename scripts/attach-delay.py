@@ -20,7 +20,8 @@ measured once a round, and medians over rounds are printed. Round trips in us, m
                 for each GB
 
 --columns chooses among them. TCP of both ends uses --congestion: BBR, the default of some machines, sends by timers,
-and measures these. --options gives a further way for each kind of port; `linecard` is taken from
+and measures these. --options gives a further way for each kind of port, with
+options of the port first, as ",generic --merge none"; `linecard` is taken from
 $LINECARD or target/release. --testpmd adds the chains that DPDK has for it: its checksum engine with and without GRO
 between its driver of a packet socket or of AF_XDP and its driver of TAP devices (Debian: dpdk-tests or dpdk, and the
 drivers librte-net-af-packet, -af-xdp, -tap), whose forwarding thread never sleeps.
@@ -202,9 +203,11 @@ class Way:
 
     def start_linecard(self) -> subprocess.Popen:
         ready, told = os.pipe()
-        command = [LINECARD, "attach", f"{self.near}:wire", "tap:lc0", f"--ready-fd={told}", "--interval=3600s"]
+        # Options of the port stand first, behind a comma.
+        port, _, options = self.options.partition(" ") if self.options.startswith(",") else ("", "", self.options)
+        command = [LINECARD, "attach", f"{self.near}:wire{port}", "tap:lc0", f"--ready-fd={told}", "--interval=3600s"]
         process = subprocess.Popen(
-            inside(HOST, *command, *shlex.split(self.options)),
+            inside(HOST, *command, *shlex.split(options)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=[told],

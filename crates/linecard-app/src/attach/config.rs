@@ -33,10 +33,11 @@ pub struct Config {
     /// the port on the side of the wire, as `xdp:eth0` (by AF_XDP) or `packet:eth0` (by a packet socket), which
     /// both take all that the interface receives, `tap:NAME`, `tun:NAME`, `vhost:SOCKET` (a virtual machine, by
     /// vhost-user) or `file:CAPTURE`, which is read. Options follow behind commas: offloads or no-offloads (whether the
-    /// kernel or the guest gives and takes large packets; by default only at FAR, and with every guest), copy (xdp),
-    /// promiscuous (packet), mirror (packet: the kernel gets all packets too), client (vhost: connects to the socket
-    /// instead of listening there), once (vhost: ends when the virtual machine leaves), queues=N (vhost: queue pairs,
-    /// one per worker by default), recorded (file: with the recorded intervals)
+    /// kernel or the guest gives and takes large packets; by default only at FAR, and with every guest), copy (xdp: never
+    /// zero-copy), generic (xdp: receives in the kernel's general path, not in the driver), promiscuous (packet), mirror
+    /// (packet: the kernel gets all packets too), client (vhost: connects to the socket instead of listening there), once
+    /// (vhost: ends when the virtual machine leaves), queues=N (vhost: queue pairs, one per worker by default), recorded
+    /// (file: with the recorded intervals)
     #[garde(custom(port))]
     #[schemars(extend("x-argument" = "NEAR"))]
     pub near: String,

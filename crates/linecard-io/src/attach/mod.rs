@@ -42,7 +42,6 @@ pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 
 use crate::engine::{self, Class, Engine, OnFull, Scheduling};
 use crate::port::vhost::{VhostConfig, VhostDevice};
-use crate::port::xdp::Attachment;
 use crate::port::{LocalPool, SharedPool, Takeover};
 use device::Devices;
 use gate::{Gate, Keeper, ThreadEvent};
@@ -366,7 +365,7 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
                 let (interface, workers) = (name.clone(), shares);
                 return Err(AttachError::Queues { interface, queues, workers });
             }
-            Some(Attachment::new(name)?)
+            Some(open::attach(spec, name)?)
         }
         _ => None,
     };

@@ -5,7 +5,7 @@ use super::gate::{Gate, ThreadEvent};
 use super::settings::{PortKind, PortSpec};
 use super::{AttachError, Side};
 use crate::port::vhost::{VhostConfig, VhostDevice, VhostPort};
-use crate::port::xdp::{self, Attachment, XdpBuffer, XdpPort};
+use crate::port::xdp::{self, Attachment, Mode, XdpBuffer, XdpError, XdpPort};
 use crate::port::{Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket};
 use crate::rights::Account;
 use crate::sys::ethtool;
@@ -110,7 +110,7 @@ impl Opening {
     {
         let attachment = match &self.attachment {
             Some(attachment) => attachment.clone(),
-            None => Attachment::new(name)?,
+            None => attach(&self.spec, name)?,
         };
         let config = xdp::Config {
             spare_frames: u32::try_from(self.buffers).unwrap_or(u32::MAX),
@@ -186,6 +186,11 @@ impl Opening {
         let said = format!("{}: {large}, virtio header {:?}", self.spec, tap.format());
         Ok((Box::new(tap), said))
     }
+}
+
+/// Attaches the program of an AF_XDP port to its interface.
+pub(super) fn attach(spec: &PortSpec, name: &str) -> Result<Attachment, XdpError> {
+    if spec.generic { Attachment::in_mode(name, Mode::Generic) } else { Attachment::new(name) }
 }
 
 /// Whether senders in this machine may be behind an interface: only they leave checksums open.

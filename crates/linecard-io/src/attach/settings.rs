@@ -53,6 +53,8 @@ pub struct PortSpec {
     pub offloads: Option<bool>,
     /// AF_XDP: use copy mode even where zero-copy is possible.
     pub copy: bool,
+    /// AF_XDP: receive in the kernel's general path even where the driver has one of its own.
+    pub generic: bool,
     /// Packet socket: receives frames for other MAC addresses too.
     pub promiscuous: bool,
     /// Packet socket: the kernel's own stack receives the packets too.
@@ -95,8 +97,8 @@ pub enum SpecError {
     Kind(String),
     /// No such option.
     #[error(
-        "port option `{0}`: choose offloads or no-offloads, copy (xdp), promiscuous or mirror \
-         (packet), client, once or queues=N with 1 to 64 (vhost), recorded (file)"
+        "port option `{0}`: choose offloads or no-offloads, copy or generic (xdp), promiscuous \
+         or mirror (packet), client, once or queues=N with 1 to 64 (vhost), recorded (file)"
     )]
     Option(String),
 }
@@ -109,6 +111,7 @@ impl PortSpec {
             kind,
             offloads: None,
             copy: false,
+            generic: false,
             promiscuous: false,
             mirror: false,
             recorded: false,
@@ -186,6 +189,7 @@ impl FromStr for PortSpec {
                 ("offloads", _) => spec.offloads = Some(true),
                 ("no-offloads", _) => spec.offloads = Some(false),
                 ("copy", PortKind::Xdp(_)) => spec.copy = true,
+                ("generic", PortKind::Xdp(_)) => spec.generic = true,
                 ("promiscuous", PortKind::Packet(_)) => spec.promiscuous = true,
                 ("mirror", PortKind::Packet(_)) => spec.mirror = true,
                 ("client", PortKind::Vhost(_)) => spec.client = true,
