@@ -1,8 +1,9 @@
 //! Packets that arrive together: a batch of packets, or frames that have not been wrapped in
 //! packets yet.
 
+use super::bypass::has_ip_options;
 use crate::packet::{
-    BATCH, ChecksumState, FlowHasher, Glance, Layout, LinkType, Meta, Packet, Piece,
+    BATCH, ChecksumState, FlowHasher, Form, Glance, Layout, LinkType, Meta, Packet, Piece,
 };
 use alloc::vec::{Drain, Vec};
 use core::ops::Range;
@@ -47,7 +48,7 @@ pub(super) trait Upcoming {
 
 /// Packets that the coalescer takes over.
 pub(super) trait Arrivals<B>: Upcoming<Chain = Vec<Piece<B>>> {
-    /// The hash of its flow; see [`FlowHasher::usual_flow_of`].
+    /// The hash of its flow, if it is visible.
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
 
     /// Removes the first.
@@ -88,7 +89,7 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
         let packet = self.0.as_slice().get(index)?;
-        hasher.usual_flow_of(packet.bytes(), packet.layout(), packet.meta.lane)
+        visible_flow_of(hasher, packet.bytes(), packet.layout(), packet.meta.lane)
     }
 
     #[inline(always)]
@@ -141,11 +142,8 @@ impl<B: AsRef<[u8]>> Upcoming for Frames<'_, B> {
 impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
-        let (bytes, lane) = (self.frames.as_slice().get(index)?.as_ref(), self.meta.lane);
-        let (layout, flow) = match hasher.glance(self.link, bytes, lane) {
-            Some(Glance { layout, hash, .. }) => (layout, Some(hash)),
-            None => parse_unusual(hasher, self.link, bytes, lane),
-        };
+        let bytes = self.frames.as_slice().get(index)?.as_ref();
+        let (layout, flow) = parse_frame(hasher, self.link, bytes, self.meta.lane);
         let left = self.len() - index;
         self.parsed[left % BATCH] = (left, layout);
         flow
@@ -164,15 +162,42 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     }
 }
 
+/// The layout of a frame and the hash of its flow, if it is visible.
+#[inline(always)]
+pub(super) fn parse_frame(
+    hasher: &mut FlowHasher,
+    link: LinkType,
+    bytes: &[u8],
+    lane: u32,
+) -> (Layout, Option<u64>) {
+    match hasher.glance(link, bytes, lane) {
+        Some(Glance { layout, hash, .. }) => (layout, Some(hash)),
+        None => parse_unusual(hasher, link, bytes, lane),
+    }
+}
+
 #[inline(never)]
-fn parse_unusual(
+pub(super) fn parse_unusual(
     hasher: &mut FlowHasher,
     link: LinkType,
     bytes: &[u8],
     lane: u32,
 ) -> (Layout, Option<u64>) {
     let layout = Layout::parse(link, bytes);
-    (layout, hasher.usual_flow_of(bytes, &layout, lane))
+    (layout, visible_flow_of(hasher, bytes, &layout, lane))
+}
+
+/// The hash of a packet's flow, if it is visible: the packet shows its ports, and may not be of another flow between
+/// its addresses.
+pub(super) fn visible_flow_of(
+    hasher: &mut FlowHasher,
+    bytes: &[u8],
+    layout: &Layout,
+    lane: u32,
+) -> Option<u64> {
+    let is_visible = matches!(layout.form(), Form::Datagram | Form::Padded);
+    let is_visible = is_visible && !has_ip_options(bytes, layout);
+    if is_visible { hasher.usual_flow_of(bytes, layout, lane) } else { None }
 }
 
 impl Source {

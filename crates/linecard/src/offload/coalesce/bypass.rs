@@ -1,5 +1,6 @@
 //! Handles a packet that cannot merge: it passes, after all data that it must not overtake.
 
+use super::arrivals::visible_flow_of;
 use super::candidate::Candidate;
 use super::ids::SlotId;
 use super::reason::{Flush, Refusal};
@@ -17,8 +18,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ) -> Verdict {
         let Some(packet) = self.held.take_landed() else { return Verdict::Passed(refusal) };
         let lane = packet.meta.lane;
-        match self.hasher.usual_flow_of(packet.bytes(), packet.layout(), lane) {
-            Some(hash) if !has_ip_options(packet.bytes(), packet.layout()) => {
+        match visible_flow_of(&mut self.hasher, packet.bytes(), packet.layout(), lane) {
+            Some(hash) => {
                 if let Some(slot) = self.table.find(hash).and_then(|flow| self.table.held(flow)) {
                     self.flush(slot, Flush::Bypass, out);
                 }

@@ -3,7 +3,7 @@
 
 use super::join::ends;
 use super::store::{Alone, Store};
-use crate::offload::coalesce::bypass::has_ip_options;
+use crate::offload::coalesce::arrivals::parse_unusual;
 use crate::offload::coalesce::candidate::END_FLAGS;
 use crate::packet::{FlowHasher, Form, Glance, Layout, LinkType, prefetch_line};
 use alloc::vec::Vec;
@@ -259,19 +259,6 @@ fn place_of(table: &[Flow], mask: usize, hash: u64) -> usize {
     }
 }
 
-/// The hash of a packet's flow, if it is visible: the packet shows its ports, and may not be of another flow between
-/// its addresses.
-pub(super) fn visible_flow_of(
-    hasher: &mut FlowHasher,
-    bytes: &[u8],
-    layout: &Layout,
-    lane: u32,
-) -> Option<u64> {
-    let is_visible = matches!(layout.form(), Form::Datagram | Form::Padded);
-    let is_visible = is_visible && !has_ip_options(bytes, layout);
-    if is_visible { hasher.usual_flow_of(bytes, layout, lane) } else { None }
-}
-
 /// A look at a frame.
 #[inline(always)]
 pub(super) fn look_at_frame(
@@ -289,29 +276,4 @@ pub(super) fn look_at_frame(
 #[inline(never)]
 fn look_at_unusual(hasher: &mut FlowHasher, link: LinkType, bytes: &[u8], lane: u32) -> Look {
     Look::parsed(bytes, parse_unusual(hasher, link, bytes, lane))
-}
-
-/// The layout of a frame and the hash of its flow, if it is visible.
-#[inline(always)]
-pub(super) fn parse_frame(
-    hasher: &mut FlowHasher,
-    link: LinkType,
-    bytes: &[u8],
-    lane: u32,
-) -> (Layout, Option<u64>) {
-    match hasher.glance(link, bytes, lane) {
-        Some(Glance { layout, hash, .. }) => (layout, Some(hash)),
-        None => parse_unusual(hasher, link, bytes, lane),
-    }
-}
-
-#[inline(never)]
-fn parse_unusual(
-    hasher: &mut FlowHasher,
-    link: LinkType,
-    bytes: &[u8],
-    lane: u32,
-) -> (Layout, Option<u64>) {
-    let layout = Layout::parse(link, bytes);
-    (layout, visible_flow_of(hasher, bytes, &layout, lane))
 }

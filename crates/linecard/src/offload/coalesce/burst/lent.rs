@@ -1,11 +1,11 @@
 //! The frames of a burst in memory that the caller lends.
 
-use super::flows::{Look, look_at_frame, parse_frame};
+use super::flows::{Look, look_at_frame};
 use super::store::{AllAlone, Alone, Chain, Further, Store};
 use super::{BurstCounters, Merged};
 use crate::offload::coalesce::Exit;
 use crate::offload::coalesce::aggregate::Aggregate;
-use crate::offload::coalesce::arrivals::{Source, Trust};
+use crate::offload::coalesce::arrivals::{Source, Trust, parse_frame};
 use crate::offload::coalesce::candidate::ChecksumKind;
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::offload::virtio::{Frame, Header, Identifications};

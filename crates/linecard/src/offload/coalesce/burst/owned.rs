@@ -1,9 +1,9 @@
 //! The packets of a burst that the coalescer owns: packets, or frames that share their metadata.
 
-use super::flows::{Look, look_at_frame, parse_frame, visible_flow_of};
+use super::flows::{Look, look_at_frame};
 use super::store::{AllAlone, Alone, Chain, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
-use crate::offload::coalesce::arrivals::{Source, Trust};
+use crate::offload::coalesce::arrivals::{Source, Trust, parse_frame, visible_flow_of};
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::offload::coalesce::{Coalescer, Counters, Exit};
 use crate::packet::{FlowHasher, Layout, LinkType, Meta, Packet, Piece};
