@@ -60,8 +60,12 @@ fn traces() -> Vec<(Trace, Config)> {
         (traffic::web(PACKETS), let_go.clone()),
         (traffic::spread("many flows, let go", 8_000, 4_096, 4), let_go.clone()),
         (traffic::hostile((50, PACKETS), PACKETS), let_go),
-        (traffic::hostile((50, PACKETS), PACKETS).renamed("50 % hostile, held"), held),
-        // Less than a hundred thousand, and as far apart.
+        (traffic::imix(PACKETS).renamed("IMIX, held"), held.clone()),
+        (traffic::web(PACKETS).renamed("web, held"), held.clone()),
+        (traffic::hostile((50, PACKETS), PACKETS).renamed("50 % hostile, held"), held.clone()),
+        (traffic::hostile((100, PACKETS), PACKETS).renamed("each alone, held"), held),
+        // Less than a hundred thousand and a million, and as far apart.
+        (traffic::spread("16 of many flows", 2_000, 16, 4), many.clone()),
         (traffic::spread("many flows", 8_000, 4_096, 4), many),
     ]
 }
