@@ -48,6 +48,7 @@ fn config(draw: &mut Draw<'_>, mode: u8) -> Config {
         flush_at_batch_end: choice & 2 != 0,
         // Packets that come one by one leave as they came.
         restore_order: mode & 1 != 0,
+        verify_alone: mode & 32 != 0,
         hold_budget: Duration::from_nanos(budgets[usize::from(choice >> 2 & 3)]),
         idle_floor: Duration::from_nanos(if choice & 16 != 0 { 0 } else { 20_000 }),
         max_segments: [1_024, 1, 2, 17][usize::from(choice >> 5 & 3)],

@@ -109,7 +109,7 @@
 /* It holds the pseudo header's sum, and hardware completes it. Segments have the same. */
 #define LINECARD_CHECKSUM_PARTIAL 2
 
-/* The packet was never held; `reason` is why it passed. */
+/* The packet cannot merge; `reason` is why it passed. */
 #define LINECARD_EXIT_PASSED 0
 
 /* The packet was held, alone or with others; `reason` is why it was flushed. */
@@ -275,7 +275,7 @@ typedef struct linecard_counters {
     uint64_t packets_out;
     /* Bytes of frames sent. */
     uint64_t bytes_out;
-    /* Packets never held. */
+    /* Packets that passed because they cannot merge. */
     uint64_t passed;
     /* Packets merged into another. */
     uint64_t merged;

@@ -22,7 +22,7 @@ pub const LINECARD_CHECKSUM_VALID: u8 = 1;
 /// It holds the pseudo header's sum, and hardware completes it. Segments have the same.
 pub const LINECARD_CHECKSUM_PARTIAL: u8 = 2;
 
-/// The packet was never held; `reason` is why it passed.
+/// The packet cannot merge; `reason` is why it passed.
 pub const LINECARD_EXIT_PASSED: u8 = 0;
 /// The packet was held, alone or with others; `reason` is why it was flushed.
 pub const LINECARD_EXIT_FLUSHED: u8 = 1;
@@ -184,7 +184,7 @@ pub struct Counters {
     pub packets_out: u64,
     /// Bytes of frames sent.
     pub bytes_out: u64,
-    /// Packets never held.
+    /// Packets that passed because they cannot merge.
     pub passed: u64,
     /// Packets merged into another.
     pub merged: u64,
@@ -418,6 +418,7 @@ impl Config {
                 0 => ChecksumPolicy::Verify,
                 _ => ChecksumPolicy::Trust,
             },
+            verify_alone: false,
             creation: if self.on_syn == 0 { Creation::OnData } else { Creation::OnSyn },
             hold_budget: Duration::from_nanos(self.hold_budget_ns),
             idle_floor: Duration::from_nanos(self.idle_floor_ns),

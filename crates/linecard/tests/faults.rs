@@ -97,7 +97,7 @@ fn fault_02_a_checksum_wrongly_vouched_for_fails_in_the_merged_packet() {
     let outs = coalesce(config, &frames).outs();
     assert_eq!(outs[0].packets, [0, 1, 2]);
     let verified = coalesce(
-        Config::default(),
+        Config { verify_alone: true, ..Config::default() },
         &[Frame { raw: Some(outs[0].frame.clone()), ..Frame::default() }],
     );
     assert_eq!(verified.out[0].1, Exit::Passed(Refusal::Checksum));

@@ -120,7 +120,7 @@ fn fault_02_no_checksum_inside_hides_no_wrong_one_outside() {
         .collect();
     let mut all = arrivals(&frames);
     all.iter_mut().for_each(|arrival| arrival.meta.checksum = ChecksumState::Partial);
-    let mut real = Real::new(Config::default());
+    let mut real = Real::new(Config { verify_alone: true, ..Config::default() });
     all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
     real.stop();
     check_round_trip(&real, &all);
@@ -524,7 +524,7 @@ fn fault_14_outer_checksums_that_are_not_canonical_are_not_merged() {
         be16(&bytes, gre.expect("GRE") + 4) == 0xFFFF
     });
     assert!(found);
-    let real = coalesce(Config::default(), &frames);
+    let real = coalesce(Config { verify_alone: true, ..Config::default() }, &frames);
     check_round_trip(&real, &arrivals(&frames));
     assert_eq!(real.coalescer.counters().refused.of(Refusal::UnusualChecksum), 3);
 }

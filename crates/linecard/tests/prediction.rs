@@ -1,10 +1,9 @@
 //! Packets that are predicted merge just as they do the long way: with any bit of any header
 //! changed, whether they come one by one, in a batch or as frames.
 
-use linecard::offload::coalesce::{Config, Counters, Input};
+use linecard::offload::coalesce::{Config, Counters, Exit, Flush, Input, Refusal};
 use linecard::packet::{Batch, ChecksumState, LayerKind, LinkType, Meta, Packet};
 use linecard::time::Instant;
-use linecard_testkit::packets::coalescer::Out;
 use linecard_testkit::packets::fragments::seal;
 use linecard_testkit::packets::frame::{Field, Frame, PSH, UDP, add16, put16, sum16};
 use linecard_testkit::packets::plain;
@@ -24,7 +23,7 @@ enum Way {
     AsFrames,
 }
 
-fn coalesce(frames: &[Vec<u8>], (link, meta): (LinkType, Meta), way: Way) -> (Vec<Out>, Counters) {
+fn coalesce(frames: &[Vec<u8>], (link, meta): (LinkType, Meta), way: Way) -> Real {
     let mut real = Real::new(Config { max_tunnels: 3, ..Config::default() });
     let now = Instant::ZERO;
     let arrival = |bytes: &Vec<u8>| Arrival { link, bytes: bytes.clone(), meta, now };
@@ -50,15 +49,19 @@ fn coalesce(frames: &[Vec<u8>], (link, meta): (LinkType, Meta), way: Way) -> (Ve
         }
     }
     real.stop();
-    (real.outs(), real.coalescer.counters().clone())
+    real
 }
 
 /// All ways come to the same; gives the packets that left.
 fn same_all_ways(frames: &[Vec<u8>], link: LinkType, checksum: ChecksumState) -> usize {
     let meta = Meta { checksum, ..Meta::default() };
-    let (outs, counters) = coalesce(frames, (link, meta), Way::OneByOne);
+    let result = |way| {
+        let real = coalesce(frames, (link, meta), way);
+        (real.outs(), real.coalescer.counters().clone())
+    };
+    let (outs, counters) = result(Way::OneByOne);
     for way in [Way::InABatch, Way::InAList, Way::AsFrames] {
-        let (others, other) = coalesce(frames, (link, meta), way);
+        let (others, other) = result(way);
         assert_eq!(others, outs, "{way:?}");
         let numbers = |counters: &Counters| {
             let Counters { packets_in, bytes_in, packets_out, bytes_out, passed, merged, .. } =
@@ -213,6 +216,38 @@ fn nobody_vouches_for_others() {
         real.stop();
         let outs: Vec<_> = real.outs().into_iter().map(|out| out.packets).collect();
         assert_eq!(outs, [vec![0, 1], vec![2], vec![3]], "{len}");
+    }
+}
+
+/// Promise (Offloads): Nothing is verified that does not merge: with data held as in bursts, a packet that stays
+/// alone leaves as it came, and a wrong checksum is found when another packet is to join (`verify_alone` looks at once).
+#[test]
+fn what_does_not_merge_is_not_verified() {
+    use Refusal::{Checksum, SequenceGap};
+    let good = |index| Frame::bulk(index, 100);
+    let bad = |index| Frame { field: Field::Bad, ..good(index) };
+    let (left, passed) = (Exit::Flushed(Flush::Stop), Exit::Passed(Checksum));
+    let (displaced, bypass) = (Exit::Flushed(Flush::Displaced), Exit::Flushed(Flush::Bypass));
+    for (frames, exits, refused) in [
+        (vec![bad(0)], vec![left], [0, 0]),
+        (vec![bad(0), good(2)], vec![displaced, left], [0, 1]),
+        (vec![good(0), bad(2)], vec![displaced, left], [0, 1]),
+        (vec![bad(0), good(1), good(2)], vec![passed, left], [1, 0]),
+        (vec![bad(0), bad(1), bad(2)], vec![passed, passed, left], [2, 0]),
+        (vec![good(0), bad(1), good(2)], vec![bypass, passed, left], [1, 0]),
+    ] {
+        let frames: Vec<_> = frames.iter().map(Frame::bytes).collect();
+        for way in [Way::OneByOne, Way::InABatch, Way::InAList, Way::AsFrames] {
+            let real = coalesce(&frames, (LinkType::Ethernet, Meta::default()), way);
+            assert_eq!(
+                real.out.iter().map(|(_, exit)| *exit).collect::<Vec<_>>(),
+                exits,
+                "{way:?}"
+            );
+            let counted =
+                [Checksum, SequenceGap].map(|of| real.coalescer.counters().refused.of(of));
+            assert_eq!(counted, refused, "{way:?}");
+        }
     }
 }
 

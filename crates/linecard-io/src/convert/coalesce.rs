@@ -78,7 +78,8 @@ fn convert(
     let mut input = Input::new(input)?;
     let writer = Writer::new(output, format, input.reader.source().sizes_will_change())?;
     let mut job = Job {
-        coalescer: Coalescer::new(config),
+        // The account says of each packet why it does not merge.
+        coalescer: Coalescer::new(Config { verify_alone: true, ..config }),
         order: Order::default(),
         writer,
         format,

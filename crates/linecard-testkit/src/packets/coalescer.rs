@@ -32,7 +32,8 @@ struct Held {
     frame: Vec<u8>,
     view: View,
     meta: Meta,
-    kind: Kind,
+    /// None if its checksums keep it from merging, which is found when another packet is to join it.
+    kind: Option<Kind>,
 }
 
 #[derive(Debug)]
@@ -98,17 +99,18 @@ impl Twin {
         let near = later.take_while(|(_, number)| **number <= left[0] + WINDOW);
         for (place, number) in near.take_while(|(_, number)| is_visible(**number)) {
             let Arrival { link, bytes, meta, .. } = &arrivals[*number];
-            let (view, continues) =
+            let (view, is_next) =
                 (plain::view(*link, bytes), show(*number) == Some((key.clone(), Some(expected))));
-            if !continues || bytes.len() > first.frame.len() || !alike(first, bytes, &view) {
+            if !is_next || bytes.len() > first.frame.len() || !alike(first, bytes, &view) {
                 continue;
             }
-            if let Some(kind) = candidate(bytes, &view, *meta, &self.config) {
-                let (number, frame, meta) = (*number, bytes.clone(), *meta);
-                let next = Held { number, frame, view, meta, kind };
-                if joins(held, &next, &self.config).is_ok() {
-                    return place;
-                }
+            let kind = Some(bytes).filter(|bytes| shows(bytes, &view, *meta, &self.config));
+            let kind = kind.and_then(|bytes| candidate(bytes, &view, *meta, &self.config));
+            let (number, frame, meta) = (*number, bytes.clone(), *meta);
+            let next = Held { number, frame, view, meta, kind };
+            let examined = kind.is_some() && first.kind.is_some();
+            if examined && continues(held, &next) && joins(held, &next, &self.config).is_ok() {
+                return place;
             }
         }
         0
@@ -141,13 +143,19 @@ impl Twin {
         self.advance(now);
         let view = plain::view(link, frame);
         let key = plain::flow_key(frame, &view, meta.lane);
-        let kind = candidate(frame, &view, meta, &self.config);
-        match (key, kind) {
-            (Some(key), Some(kind)) => {
+        let shows = shows(frame, &view, meta, &self.config);
+        let kind = if shows { candidate(frame, &view, meta, &self.config) } else { None };
+        let at_once = self.config.verify_alone || self.config.creation == Creation::OnSyn;
+        let holds = shows && (kind.is_some() || !at_once);
+        match key.filter(|_| holds) {
+            Some(key) => {
                 let frame = frame.to_vec();
                 self.hold(key, Held { number, frame, view, meta, kind });
             }
-            (key, _) => self.pass(number, frame, &view, meta, key),
+            None => {
+                let key = plain::flow_key(frame, &view, meta.lane);
+                self.pass(number, frame, &view, meta, key);
+            }
         }
     }
 
@@ -215,12 +223,24 @@ impl Twin {
         let flags = if next.view.is_tcp() { tcp_flags(&next.frame, &next.view) } else { 0 };
         let ended = flags & (PSH | FIN | URG | RST | SYN) != 0;
         let mut short = false;
-        if !self.flows[at].held.is_empty() {
-            match joins(&self.flows[at].held, &next, &self.config) {
-                Ok(()) => {
-                    short = next.view.payload_len() < self.flows[at].held[0].view.payload_len();
-                }
-                Err(reason) => self.let_go(at, reason),
+        if !self.flows[at].held.is_empty() && !continues(&self.flows[at].held, &next) {
+            self.let_go(at, Flush::Displaced);
+        }
+        // Checksums are looked at only of packets that continue each other.
+        if self.flows[at].held.first().is_some_and(|first| first.kind.is_none()) {
+            let Held { number, frame, meta, .. } = self.flows[at].held.remove(0);
+            self.out.push(Out { packets: vec![number], frame, gso: meta.gso, flush: None });
+        }
+        if let Some(first) = self.flows[at].held.first() {
+            if next.kind.is_none() {
+                let Held { number, frame, view, meta, .. } = next;
+                let key = self.flows[at].key.clone();
+                return self.pass(number, &frame, &view, meta, Some(key));
+            }
+            short = next.view.payload_len() < first.view.payload_len();
+            if let Err(reason) = joins(&self.flows[at].held, &next, &self.config) {
+                short = false;
+                self.let_go(at, reason);
             }
         }
         let flow = &mut self.flows[at];
@@ -325,27 +345,27 @@ fn outer_sums_valid(frame: &[u8], view: &View) -> bool {
     outer_sums(frame, view, end).iter().all(|(at, _, pseudo)| valid(*at, *pseudo))
 }
 
-/// Whether a packet may merge with others at all, and what its checksum field holds.
+/// Whether a packet may merge with others at all, as far as it shows without its checksums.
+fn shows(frame: &[u8], view: &View, meta: Meta, config: &Config) -> bool {
+    // Only what segmenting gives back may lie behind: zeros up to 60 bytes.
+    let behind = frame.get(view.end..).unwrap_or_default();
+    let padding = frame.len() == 60 && behind.iter().all(|byte| *byte == 0);
+    view.form == Form::Datagram
+        && meta.mark != Meta::NEVER
+        && meta.gso.is_none()
+        && view.payload <= 320
+        && view.payload_len() > 0
+        && view.networks().count() <= config.max_tunnels + 1
+        && view.all(LayerKind::Ipv4).all(|ip| frame[ip] == 0x45)
+        && (behind.is_empty() || padding)
+}
+
+/// Whether the checksums of such a packet let it merge, and what its checksum field holds.
 fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<Kind> {
-    if view.form != Form::Datagram
-        || meta.mark == Meta::NEVER
-        || meta.gso.is_some()
-        || view.payload > 320
-        || view.payload_len() == 0
-        || view.networks().count() > config.max_tunnels + 1
-    {
-        return None;
-    }
     // Checksums of headers are right, and such as a sender computes.
     let usual = |field: usize| be16(frame, field) != 0xFFFF;
     let ip_usual = view.all(LayerKind::Ipv4).all(|ip| intact(frame, ip) && usual(ip + 10));
     if !ip_usual || !view.all(LayerKind::Gre).all(|gre| usual(gre + 4)) {
-        return None;
-    }
-    // Only what segmenting gives back may lie behind: zeros up to 60 bytes.
-    let behind = &frame[view.end..];
-    let padding = frame.len() == 60 && behind.iter().all(|byte| *byte == 0);
-    if !behind.is_empty() && !padding {
         return None;
     }
     let read = meta.checksum != ChecksumState::Valid && config.checksum == ChecksumPolicy::Verify;
@@ -371,17 +391,29 @@ fn candidate(frame: &[u8], view: &View, meta: Meta, config: &Config) -> Option<K
     (!view.is_tcp() || field != 0xFFFF).then_some(Kind::Full)
 }
 
-/// Whether two packets of one flow of TCP have the same headers, but for what segmenting derives.
+/// Whether a packet is the next one by its headers, sequence number and length.
+fn continues(held: &[Held], next: &Held) -> bool {
+    let first = &held[0];
+    let total: usize = held.iter().map(|packet| packet.view.payload_len()).sum();
+    let sequence = |packet: &Held| be32(&packet.frame, packet.view.transport + 4);
+    alike(first, &next.frame, &next.view)
+        && next.view.payload_len() <= first.view.payload_len()
+        && first.meta.mark == next.meta.mark
+        && (!first.view.is_tcp() || sequence(next) == sequence(first).wrapping_add(total as u32))
+}
+
+/// Whether two packets of one flow have the same headers, but for what segmenting derives.
 fn alike(first: &Held, b: &[u8], view: &View) -> bool {
-    let (a, at) = (&first.frame, first.view.transport);
+    let (a, transport) = (&first.frame, first.view.transport);
     let network = |(kind, at): &(LayerKind, usize)| match kind {
+        // TOS, DF, TTL.
         LayerKind::Ipv4 => a[at + 1] == b[at + 1] && a[at + 6..at + 9] == b[at + 6..at + 9],
         LayerKind::Ipv6 => a[*at..at + 4] == b[*at..at + 4] && a[at + 7] == b[at + 7],
         _ => true,
     };
     (&first.view.layers, first.view.payload) == (&view.layers, view.payload)
         && first.view.layers.iter().all(network)
-        && same_tcp(a, b, at..view.payload)
+        && (!view.is_tcp() || same_tcp(a, b, transport..view.payload))
 }
 
 /// The flag word outside FIN and PSH, acknowledgment, window, urgent pointer, options.
@@ -393,31 +425,16 @@ fn same_tcp(a: &[u8], b: &[u8], header: Range<usize>) -> bool {
         && a[at + 18..header.end] == b[at + 18..header.end]
 }
 
-/// Whether `next` merges into what is held; if not, why the held data is flushed.
+/// Whether `next`, which continues what is held, merges into it; if not, why the held data is flushed.
 fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let first = &held[0];
-    let (a, b) = (&first.frame, &next.frame);
-    let size = first.view.payload_len();
     let total: usize = held.iter().map(|packet| packet.view.payload_len()).sum();
     let len = next.view.payload_len();
-    let same_offsets =
-        (&first.view.layers, first.view.payload) == (&next.view.layers, next.view.payload);
-    if !same_offsets || !same_layers(held, next) || len > size {
-        return Err(Flush::Displaced);
-    }
-    let at = first.view.transport;
-    if first.view.is_tcp() {
-        let equal = same_tcp(a, b, at..first.view.payload);
-        let expected = (u64::from(be32(a, at + 4)) + total as u64) % (1 << 32);
-        if !equal || u64::from(be32(b, at + 4)) != expected {
-            return Err(Flush::Displaced);
-        }
-    }
     let padded = |packet: &Held| packet.frame.len() > packet.view.end;
     let bare = |packet: &Held| packet.frame.len() < 60;
     let all = || held.iter().chain([next]);
     let mixed = all().any(padded) && all().any(bare);
-    if mixed || first.meta.mark != next.meta.mark || first.kind != next.kind {
+    if mixed || first.kind != next.kind || !numbers_follow(held, next) {
         return Err(Flush::Displaced);
     }
     let outermost = first.view.layers[0].1;
@@ -425,7 +442,7 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let packets = if first.view.is_tcp() { config.max_segments } else { config.max_datagrams };
     // Beyond 65,535 the length field of IP is 0 (BIG TCP); that of UDP cannot be, nor that of IP
     // in a tunnel or before extension headers.
-    let extended = first.view.v6 && at - first.view.layers[0].1 > 40;
+    let extended = first.view.v6 && first.view.transport - outermost > 40;
     let plain_tcp = first.view.is_tcp() && first.view.layers.len() == 2 && !extended;
     let longest = if plain_tcp { 512 << 10 } else { 65_535 };
     if whole_len > config.max_bytes.min(longest) || held.len() >= usize::from(packets) {
@@ -434,22 +451,13 @@ fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     Ok(())
 }
 
-/// Every IP header has equal TTL, TOS and DF, and its identification stands still or counts; every
-/// UDP header has a checksum, or none has.
-fn same_layers(held: &[Held], next: &Held) -> bool {
+/// The identification of every IP header stands still or counts; every UDP header has a checksum, or none has.
+fn numbers_follow(held: &[Held], next: &Held) -> bool {
     let (a, b) = (&held[0].frame, &next.frame);
-    held[0].view.layers.iter().all(|(kind, at)| {
-        let at = *at;
-        match kind {
-            LayerKind::Ipv4 => {
-                a[at + 1] == b[at + 1]
-                    && a[at + 6..at + 9] == b[at + 6..at + 9]
-                    && id_follows(held, next, at)
-            }
-            LayerKind::Ipv6 => a[at..at + 4] == b[at..at + 4] && a[at + 7] == b[at + 7],
-            LayerKind::Udp => (be16(a, at + 6) == 0) == (be16(b, at + 6) == 0),
-            LayerKind::Tcp | LayerKind::Gre | LayerKind::Pppoe => true,
-        }
+    held[0].view.layers.iter().all(|(kind, at)| match kind {
+        LayerKind::Ipv4 => id_follows(held, next, *at),
+        LayerKind::Udp => (be16(a, at + 6) == 0) == (be16(b, at + 6) == 0),
+        _ => true,
     })
 }
 
@@ -477,8 +485,8 @@ fn merged(held: &[Held]) -> (Vec<u8>, Option<Gso>) {
         let word = be16(&frame, view.transport + 12);
         put16(&mut frame, view.transport + 12, word | ends);
     }
-    let how =
-        if first.kind == Kind::Partial { ChecksumState::Partial } else { ChecksumState::Unknown };
+    let is_partial = first.kind == Some(Kind::Partial);
+    let how = if is_partial { ChecksumState::Partial } else { ChecksumState::Unknown };
     complete(&mut frame, view, how);
     let fixed = |ip: usize| first.frame[ip + 4..ip + 6] == held[1].frame[ip + 4..ip + 6];
     let gso = Gso {

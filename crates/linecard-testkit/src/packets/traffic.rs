@@ -140,6 +140,7 @@ fn config(rng: &mut Rng) -> Config {
     }
     config.flush_at_batch_end = rng.chance(0.3);
     config.restore_order = rng.chance(0.7);
+    config.verify_alone = config.secret.is_multiple_of(3);
     config
 }
 

@@ -213,7 +213,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Prefetches what merging another packet into this one touches.
     #[inline]
     pub(crate) fn prefetch_to_grow(&self) {
-        prefetch(self.header(), Cache::L1);
+        prefetch_header(self.bytes());
         prefetch_behind(&self.chain);
     }
 

@@ -2,23 +2,16 @@
 
 use super::candidate::{Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, MIN_FRAME, Padding};
 use super::config::{ChecksumPolicy, Config};
-use super::ids::FlowId;
 use super::reason::{Flush, Refusal};
 use crate::offload::virtio::Device;
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, Tcp, Udp, be16_at, protocol, tcp_flags};
 use crate::packet::{ChecksumState, Layer, LayerKind, Layout, Meta, Packet, is_tunnel, pseudo_sum};
-use crate::time::{Instant, ns};
 use core::hint::select_unpredictable;
 
 /// Held packets of one flow that will leave as one packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Aggregate {
-    pub(super) flow: FlowId,
-    /// Its index among those opened in this batch, plus 1; see [`super::fresh`].
-    pub(super) fresh: u16,
-    /// Whether it is listed by its addresses.
-    pub(super) listed: bool,
     /// Offset of the ports if the next packet can be predicted; else 0.
     pub(super) ports: u16,
     /// Headers that have a checksum over payload.
@@ -35,11 +28,6 @@ pub(super) struct Aggregate {
     /// Of the first packet's innermost IPv4 header; see [`ipv4_fields`].
     pub(super) ipv4_fields: u16,
     pub(super) grown: Grown,
-    pub(super) opened: Instant,
-    /// When its hold budget is used up.
-    pub(super) spent: Instant,
-    /// The deadline that its timer is set to; never if it is not set, because the budget ends before.
-    pub(super) armed: Instant,
     /// Bytes of frames held.
     pub(super) bytes: usize,
     /// Sums of the derived fields of the headers around the innermost transport; see [`Grown`].
@@ -137,13 +125,21 @@ pub(super) struct Step {
 }
 
 impl Aggregate {
-    /// Starts an aggregate with one packet.
+    /// Starts an aggregate with a packet, unless it may not merge.
+    pub(super) fn examine<B: AsRef<[u8]>>(
+        packet: &Packet<B>,
+        config: &Config,
+    ) -> Result<Self, Refusal> {
+        let candidate = Candidate::examine(packet, config, &[])?;
+        Ok(Self::open(packet, &candidate, config))
+    }
+
+    /// Starts an aggregate with a packet that has been examined.
     #[inline]
     pub(super) fn open<B: AsRef<[u8]>>(
-        (flow, packet): (FlowId, &Packet<B>),
+        packet: &Packet<B>,
         candidate: &Candidate,
         config: &Config,
-        now: Instant,
     ) -> Self {
         let (layout, bytes) = (packet.layout(), packet.bytes());
         let tcp = candidate.kind == LayerKind::Tcp;
@@ -160,9 +156,6 @@ impl Aggregate {
             fields: [fields, 0],
         };
         Self {
-            flow,
-            fresh: 0,
-            listed: false,
             ports: ports(candidate, packet),
             summed: candidate.derived.summed,
             checksum: candidate.checksum,
@@ -176,9 +169,6 @@ impl Aggregate {
                 _ => 0,
             }),
             grown,
-            opened: now,
-            spent: now.plus_ns(ns(config.hold_budget)),
-            armed: Instant::NEVER,
             bytes: bytes.len(),
             outer: outer.map(|sum| [sum, 0]),
         }
@@ -217,9 +207,6 @@ impl Aggregate {
         let mut ids = [0; MAX_NESTED];
         ids[0] = id;
         Some(Self {
-            flow: 0,
-            fresh: 0,
-            listed: false,
             ports: transport.offset,
             summed: 1,
             checksum: ChecksumKind::Full,
@@ -230,9 +217,6 @@ impl Aggregate {
             mark: meta.mark,
             ipv4_fields: fields,
             grown: Grown { may_fix, ids, ..grown },
-            opened: Instant::ZERO,
-            spent: Instant::ZERO,
-            armed: Instant::NEVER,
             bytes: bytes.len(),
             outer: [[0; 2]; MAX_NESTED - 1],
         })

@@ -49,7 +49,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Ahead {
         let mut ahead = Ahead { known: [Known::default(); BATCH] };
         let count = arrivals.len().min(BATCH);
+        let mut before = None;
         for (index, known) in ahead.known[..count].iter_mut().enumerate() {
+            let ports = arrivals.bytes(index).and_then(|bytes| self.recent.ports_of(bytes));
+            if ports == core::mem::replace(&mut before, ports) {
+                // It usually continues the one before, which takes no hash.
+                continue;
+            }
             known.hash = arrivals.flow(index, &mut self.hasher);
             known.hash.iter().for_each(|hash| self.table.prefetch(*hash));
         }

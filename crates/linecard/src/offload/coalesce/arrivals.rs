@@ -51,6 +51,9 @@ pub(super) trait Arrivals<B>: Upcoming<Chain = Vec<Piece<B>>> {
     /// The hash of its flow, if it is visible.
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
 
+    /// The first, to be looked at; none if it is a merged one.
+    fn view(&mut self) -> Option<Packet<&[u8]>>;
+
     /// Removes the first.
     fn take(&mut self) -> Option<Packet<B>>;
 }
@@ -80,8 +83,12 @@ impl<B: AsRef<[u8]>> Upcoming for Packets<'_, B> {
 
     #[inline(always)]
     fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
-        let taken = self.0.by_ref().take(count);
-        chain.extend(taken.map(|packet| packet.into_piece_of(bytes.clone())));
+        let piece = |packet: Packet<B>| packet.into_piece_of(bytes.clone());
+        if count == 1 {
+            self.0.next().into_iter().for_each(|packet| chain.push(piece(packet)));
+            return;
+        }
+        chain.extend(self.0.by_ref().take(count).map(piece));
     }
 }
 
@@ -90,6 +97,11 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
         let packet = self.0.as_slice().get(index)?;
         visible_flow_of(hasher, packet.bytes(), packet.layout(), packet.meta.lane)
+    }
+
+    fn view(&mut self) -> Option<Packet<&[u8]>> {
+        let packet = self.0.as_slice().first().filter(|packet| !packet.is_merged())?;
+        Some(Packet::with_layout(packet.bytes(), packet.link(), *packet.layout(), packet.meta))
     }
 
     #[inline(always)]
@@ -133,9 +145,13 @@ impl<B: AsRef<[u8]>> Upcoming for Frames<'_, B> {
 
     #[inline(always)]
     fn take_pieces(&mut self, count: usize, bytes: Range<usize>, chain: &mut Vec<Piece<B>>) {
-        let taken = self.frames.by_ref().take(count);
         let timestamp = self.meta.timestamp;
-        chain.extend(taken.map(|frame| Piece::of(frame, bytes.clone(), timestamp)));
+        let piece = |frame: B| Piece::of(frame, bytes.clone(), timestamp);
+        if count == 1 {
+            self.frames.next().into_iter().for_each(|frame| chain.push(piece(frame)));
+            return;
+        }
+        chain.extend(self.frames.by_ref().take(count).map(piece));
     }
 }
 
@@ -147,6 +163,15 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
         let left = self.len() - index;
         self.parsed[left % BATCH] = (left, layout);
         flow
+    }
+
+    fn view(&mut self) -> Option<Packet<&[u8]>> {
+        let (left, bytes) = (self.len(), self.frames.as_slice().first()?.as_ref());
+        let place = &mut self.parsed[left % BATCH];
+        if place.0 != left {
+            *place = (left, Layout::parse(self.link, bytes));
+        }
+        Some(Packet::with_layout(bytes, self.link, place.1, self.meta))
     }
 
     #[inline(always)]

@@ -9,29 +9,30 @@ use crate::packet::header::{self, Ipv4, Tcp, protocol, tcp_flags};
 use crate::packet::{Form, Layer, LayerKind, Layout, Packet, same_ends};
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Passes the packet that has landed, after all data that it must not overtake.
+    /// Passes the packet that has landed, after all data that it must not overtake. Its flow may be known.
     #[inline(never)]
     pub(super) fn bypass<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         refusal: Refusal,
+        hash: Option<u64>,
         out: &mut F,
     ) -> Verdict {
-        let Some(packet) = self.held.take_landed() else { return Verdict::Passed(refusal) };
-        let lane = packet.meta.lane;
-        match visible_flow_of(&mut self.hasher, packet.bytes(), packet.layout(), lane) {
+        match hash.or_else(|| self.flow_of_landed()) {
             Some(hash) => {
                 if let Some(slot) = self.table.find(hash).and_then(|flow| self.table.held(flow)) {
                     self.flush(slot, Flush::Bypass, out);
                 }
-                if Candidate::controls(&packet, &self.config) {
-                    self.follow_connection(&packet, hash, out);
-                }
+                self.follow_connection(hash, out);
             }
-            _ if may_belong_to_a_flow(packet.layout().protocol()) => self.flush_ends(&packet, out),
-            _ => {}
+            None => self.flush_ends(out),
         }
-        self.held.land(packet);
         self.pass(refusal, out)
+    }
+
+    /// The hash of the flow of the packet that has landed, if it is visible.
+    pub(super) fn flow_of_landed(&mut self) -> Option<u64> {
+        let packet = self.held.landed()?;
+        visible_flow_of(&mut self.hasher, packet.bytes(), packet.layout(), packet.meta.lane)
     }
 
     /// Passes the packet that has landed.
@@ -40,30 +41,44 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         refusal: Refusal,
         out: &mut F,
     ) -> Verdict {
-        let Some(packet) = self.held.take_landed() else { return Verdict::Passed(refusal) };
+        if let Some(packet) = self.held.take_landed() {
+            self.send_refused(packet, refusal, out);
+        }
+        Verdict::Passed(refusal)
+    }
+
+    pub(super) fn send_refused<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        packet: Packet<B>,
+        refusal: Refusal,
+        out: &mut F,
+    ) {
         self.counters.refused.count(refusal);
         self.counters.sent(packet.bytes().len());
         self.counters.passed += 1;
         out(packet, Exit::Passed(refusal));
-        Verdict::Passed(refusal)
     }
 
-    /// Flushes all held data between the addresses of `packet`, whose ports are not visible or
+    /// Flushes all held data between the addresses of the packet that has landed, whose ports are not visible or
     /// whose headers differ from those of its flow.
-    fn flush_ends<F: FnMut(Packet<B>, Exit)>(&mut self, packet: &Packet<B>, out: &mut F) {
-        self.settle();
-        self.list_ends();
-        while let Some(slot) = self.ends.find(&self.hasher, packet, |slot| {
-            self.held.get(slot).packet.as_ref().is_some_and(|held| same_ends(held, packet))
-        }) {
-            self.flush(slot, Flush::Bypass, out);
+    fn flush_ends<F: FnMut(Packet<B>, Exit)>(&mut self, out: &mut F) {
+        let Some(packet) = self.held.take_landed() else { return };
+        if may_belong_to_a_flow(packet.layout().protocol()) {
+            self.settle();
+            self.list_ends();
+            while let Some(slot) = self.ends.find(&self.hasher, &packet, |slot| {
+                self.held.get(slot).packet.as_ref().is_some_and(|held| same_ends(held, &packet))
+            }) {
+                self.flush(slot, Flush::Bypass, out);
+            }
         }
+        self.held.land(packet);
     }
 
     /// Lists by address what has been opened since this was done last: most data is flushed before
     /// any packet asks for it.
     fn list_ends(&mut self) {
-        let is_listed = |slot: SlotId| self.held.get(slot).aggregate.listed;
+        let is_listed = |slot: SlotId| self.held.get(slot).entry.listed;
         let mut next = None;
         for slot in self.ages.members_backwards(0).take_while(|slot| !is_listed(*slot)) {
             next = Some(slot);
@@ -72,20 +87,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             let held = self.held.get_mut(slot);
             if let Some(packet) = &held.packet {
                 self.ends.enter(&self.hasher, packet, slot);
-                held.aggregate.listed = true;
+                held.entry.listed = true;
             }
             next = self.ages.next(slot);
         }
     }
 
     /// Creates a flow at SYN and removes it at FIN or RST, if flows are created at SYN.
-    fn follow_connection<F: FnMut(Packet<B>, Exit)>(
-        &mut self,
-        packet: &Packet<B>,
-        hash: u64,
-        out: &mut F,
-    ) {
-        let Some(flags) = tcp_flags_of(packet) else { return };
+    fn follow_connection<F: FnMut(Packet<B>, Exit)>(&mut self, hash: u64, out: &mut F) {
+        let controls = |packet: &&Packet<B>| Candidate::controls(packet, &self.config);
+        let flags = self.held.landed().filter(controls).and_then(tcp_flags_of);
+        let Some(flags) = flags else { return };
         match (flags & tcp_flags::SYN != 0, self.table.find(hash)) {
             (true, None) => {
                 self.create(hash, out);

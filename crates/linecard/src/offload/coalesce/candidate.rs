@@ -1,5 +1,6 @@
 //! Decides whether a single packet may be merged at all.
 
+use super::bypass::has_ip_options;
 use super::config::{ChecksumPolicy, Config, Creation};
 use super::reason::Refusal;
 use crate::offload::exceeded_length;
@@ -76,6 +77,32 @@ pub(super) const END_FLAGS: u16 =
     tcp_flags::PSH | tcp_flags::FIN | tcp_flags::URG | tcp_flags::RST | tcp_flags::SYN;
 
 impl Candidate {
+    /// Refuses a packet that shows without its checksums that it cannot be merged.
+    #[inline]
+    pub(super) fn look<B: AsRef<[u8]>>(packet: &Packet<B>, config: &Config) -> Result<(), Refusal> {
+        let (layout, bytes) = (packet.layout(), packet.bytes());
+        let is_plain =
+            packet.meta.mark != Meta::NEVER && !packet.is_merged() && packet.meta.gso.is_none();
+        let is_whole = layout.end() == bytes.len()
+            && bytes.len() <= config.max_held_bytes.min(usize::from(u16::MAX));
+        // Most packets.
+        if layout.usual_layers().is_some() && is_plain && is_whole && layout.payload_len() > 0 {
+            return Ok(());
+        }
+        transport_of(layout)?;
+        if !is_plain {
+            return Err(Refusal::Unmergeable);
+        }
+        check_limits(layout, bytes, config)?;
+        if has_ip_options(bytes, layout) {
+            return Err(Refusal::IpOptions);
+        }
+        if layout.payload().is_empty() {
+            return Err(Refusal::NoPayload);
+        }
+        examine_padding(bytes, layout.end()).map(|_| ())
+    }
+
     /// Examines a packet; its payload is read only to verify its checksum, while the cache lines of
     /// `ahead`, a later packet, are prefetched.
     #[inline(always)]
@@ -220,6 +247,15 @@ impl Derived {
         }
         Ok(u64::from(ip.total_len) + u64::from(ip.id) + u64::from(ip.checksum))
     }
+}
+
+/// Whether no packet may be merged after one with this layout.
+#[inline(always)]
+pub(super) fn ends(bytes: &[u8], layout: &Layout) -> bool {
+    layout.transport().is_some_and(|layer| {
+        layer.kind == LayerKind::Tcp
+            && header::at::<Tcp>(bytes, layer.at()).offset_flags & END_FLAGS != 0
+    })
 }
 
 /// An unusual checksum is valid.

@@ -6,9 +6,9 @@ use core::time::Duration;
 /// How transport checksums are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChecksumPolicy {
-    /// Every checksum is computed; packets that fail pass unchanged. Packets whose checksum the
-    /// port has verified ([`ChecksumState::Valid`](crate::packet::ChecksumState::Valid)) are not
-    /// read.
+    /// The checksums of packets that are to merge are computed; those that fail pass unchanged. Packets
+    /// that stay alone are not verified, unless [`Config::verify_alone`] asks for it. Packets whose checksum
+    /// the port has verified ([`ChecksumState::Valid`](crate::packet::ChecksumState::Valid)) are not read.
     #[default]
     Verify,
     /// No payload is read: hardware has verified it, or the capture was taken at the sender before
@@ -35,6 +35,11 @@ pub enum Creation {
 pub struct Config {
     /// How transport checksums are verified. Default: verify.
     pub checksum: ChecksumPolicy,
+    /// Whether held packets are examined when they come, so that one with a wrong checksum passes at once, and is
+    /// counted, even if it stays alone; always so where flows are created at their SYN, never in batches of which
+    /// nothing is held. For captures, whose reasons are to be told. Default: no: a packet is held as it came, and
+    /// examined when another one is to join it.
+    pub verify_alone: bool,
     /// When flows are created. Default: at their first data.
     pub creation: Creation,
     /// The longest time for which a packet is held. Default: 1 ms, about the time in which a flow
@@ -127,6 +132,7 @@ impl Config {
     pub fn holding() -> Self {
         Self {
             checksum: ChecksumPolicy::Verify,
+            verify_alone: false,
             creation: Creation::OnData,
             hold_budget: Duration::from_millis(1),
             idle_floor: Duration::from_micros(20),

@@ -55,11 +55,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             let Some(slot) = self.fresh.get(place) else { break };
             let Some(slot) = slot else { continue };
             let idle = self.idle_at(slot);
-            let aggregate = &mut self.held.get_mut(slot).aggregate;
-            aggregate.fresh = 0;
+            let entry = &mut self.held.get_mut(slot).entry;
+            entry.fresh = 0;
             self.ages.insert(0, slot);
-            if idle < aggregate.spent {
-                aggregate.armed = idle;
+            if idle < entry.spent {
+                entry.armed = idle;
                 self.wheel.arm(slot, idle);
             }
         }
@@ -73,7 +73,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         for place in 0.. {
             let Some(slot) = self.fresh.get(place) else { break };
             let Some(slot) = slot else { continue };
-            if self.table.is_quiet(self.held.get(slot).aggregate.flow, soon_ns) {
+            if self.table.is_quiet(self.held.get(slot).entry.flow, soon_ns) {
                 self.flush(slot, super::Flush::BatchEnd, out);
             }
         }

@@ -7,13 +7,40 @@ use super::aggregate::Grown;
 use super::candidate::Derived;
 use super::reason::Refusal;
 use crate::packet::header::{self, IPV6_CLASS, Ipv4, Ipv6, PPPOE_LENGTH, Tcp, tcp_flags};
-use crate::packet::{Layer, LayerKind, Packet};
+use crate::packet::{FlowHasher, Layer, LayerKind, Packet};
 
 type Rule = Result<(), Refusal>;
 
 /// `Ok` if `condition` holds, else the refusal.
 fn require(condition: bool, refusal: Refusal) -> Rule {
     if condition { Ok(()) } else { Err(refusal) }
+}
+
+/// What prevents a packet from joining the data that its flow holds, as far as a look at it and the first packet shows:
+/// neither has to be verified then. `sequence` is the one expected.
+#[inline]
+pub(super) fn obstacle<A: AsRef<[u8]>, B: AsRef<[u8]>>(
+    hasher: &mut FlowHasher,
+    (first, sequence): (&Packet<A>, Option<u32>),
+    next: &Packet<B>,
+) -> Option<Refusal> {
+    let (layout, bytes) = (next.layout(), next.bytes());
+    let alike = first.layout().same_headers(layout) && first.meta.lane == next.meta.lane;
+    let shape = hasher.shape(first.layout()).filter(|_| alike);
+    if !shape.is_some_and(|shape| shape.mergeable(first.bytes(), bytes)) {
+        return Some(difference(first, next).unwrap_or(Refusal::Envelope));
+    }
+    if let (Some(expected), Some(tcp)) = (sequence, layout.transport()) {
+        match header::at::<Tcp>(bytes, tcp.at()).sequence.wrapping_sub(expected) {
+            0 => {}
+            1..0x8000_0000 => return Some(Refusal::SequenceGap),
+            _ => return Some(Refusal::SequenceOld),
+        }
+    }
+    if layout.payload_len() > first.layout().payload_len() {
+        return Some(Refusal::Longer);
+    }
+    (first.meta.mark != next.meta.mark).then_some(Refusal::Mark)
 }
 
 /// Why two packets' headers do not merge; none if all fields that must be equal are.

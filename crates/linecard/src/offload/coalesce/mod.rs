@@ -6,6 +6,9 @@
 //! checksums of the segments. The rules are those of Linux's GRO, made stricter where GRO is not
 //! reversible. Sources: Li, Chen, Su (connection table, timers, creation at SYN).
 //!
+//! Nothing is verified that does not merge: a packet is held as it came, and its checksums are looked at when another
+//! one is to join it. So one that stays alone leaves as it came, a wrong checksum included.
+//!
 //! No packet overtakes held data of its flow, and nothing is held beyond its budget. Memory is
 //! allocated at construction, except for the lists of merged packets, which are reused when they
 //! are given back, and for batches of which nothing is held, where it grows with the largest; see
@@ -31,6 +34,7 @@ mod recent;
 mod release;
 mod slab;
 mod steady;
+mod successor;
 mod table;
 mod whole;
 
@@ -77,7 +81,7 @@ pub enum Verdict {
 /// Why a packet leaves the coalescer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It cannot merge, and was never held.
+    /// It cannot merge. It was not held, unless its checksums were found wrong when another packet was to join it.
     Passed(Refusal),
     /// It was held, alone or merged with others; or it is part of a batch of which nothing is held, and
     /// was merged, or not examined because it met no packet that it could join.
@@ -204,7 +208,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// held data.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        let oldest = self.ages.first(0).map(|slot| self.held.get(slot).aggregate.spent);
+        let oldest = self.ages.first(0).map(|slot| self.held.get(slot).entry.spent);
         let idle = self.wheel.next_deadline();
         oldest.into_iter().chain(idle).min()
     }
@@ -310,12 +314,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             // Most packets continue the current data, or data opened a little earlier. For the
             // others, the data of their flow is looked up; a packet that does not simply continue
             // it takes the slow path.
-            self.follow(arrivals, out);
-            if ahead.is_none() && self.turn_to_recent(arrivals) && self.follow(arrivals, out) > 0 {
-                continue;
-            }
             let known = ahead.as_ref().map(|ahead| ahead.of(count - arrivals.len()));
             let mut known = known.unwrap_or_default();
+            let has_other_ports = known.hash.is_some();
+            if has_other_ports {
+                self.current = None;
+            } else if self.follow(arrivals, out) > 0
+                || ahead.is_none()
+                    && self.turn_to_recent(arrivals)
+                    && self.follow(arrivals, out) > 0
+            {
+                continue;
+            }
             known.hash = known.hash.or_else(|| arrivals.flow(0, &mut self.hasher));
             if self.turn_to(&mut known) && self.follow(arrivals, out) > 0 {
                 continue;
@@ -366,9 +376,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.counters.received(packet.bytes().len());
         self.held.land(packet);
         let landed = self.held.landed().ok_or(Refusal::Malformed);
-        match landed.and_then(|packet| Candidate::examine(packet, &self.config, later)) {
-            Err(refusal) => self.bypass(refusal, out),
-            Ok(candidate) => self.admit(&candidate, known, out),
+        // A packet whose checksum is wrong makes no flow where SYNs do.
+        let at_once = self.config.verify_alone || self.config.creation == Creation::OnSyn;
+        let seen = landed.and_then(|packet| {
+            if at_once {
+                Candidate::examine(packet, &self.config, later).map(Some)
+            } else {
+                Candidate::look(packet, &self.config).map(|()| None)
+            }
+        });
+        match seen {
+            Err(refusal) => self.bypass(refusal, known.hash, out),
+            Ok(candidate) => self.admit(candidate, (known, later), out),
         }
     }
 

@@ -14,10 +14,11 @@ use super::arrivals::{Arrivals, Source, Trust, Upcoming};
 use super::candidate::{MIN_FRAME, Padding};
 use super::config::ChecksumPolicy;
 use super::ids::SlotId;
+use super::slab::Held;
 use super::{Coalescer, Exit, Flush, steady};
 use crate::packet::checksum::Sum;
 use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp, be16_at};
-use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Shape, is_scattered};
+use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Shape, is_scattered, is_tunnel};
 use core::hint::select_unpredictable;
 
 /// What is expected of the next packet, except for the fields that change within the run.
@@ -101,16 +102,27 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> usize {
         let (Some(slot), true) = (self.current, self.patient) else { return 0 };
-        let held = self.held.get(slot);
-        let (aggregate, Some(first)) = (&held.aggregate, &held.packet) else { return 0 };
-        let may_be_next = |next| aggregate.may_continue(first.bytes(), next);
-        if !arrivals.bytes(0).is_some_and(may_be_next) {
+        let Held { entry, packet, .. } = self.held.get(slot);
+        let is_next = arrivals.bytes(0).is_some_and(|next| entry.successor.may_be(next));
+        if packet.is_none() || !is_next {
             return 0;
         }
-        let taken = if arrivals.bytes(1).is_some_and(may_be_next) {
+        let alone = !entry.examined;
+        let is_alike = alone && self.is_plainly_next(slot, arrivals);
+        let examined = match (alone, is_alike) {
+            (false, _) => true,
+            (_, true) => self.examine_alone(slot, out),
+            _ => self.examine_before(slot, arrivals, out),
+        };
+        let Held { aggregate, packet: Some(first), .. } = self.held.get(slot) else { return 0 };
+        if !examined || aggregate.ports == 0 {
+            return 0;
+        }
+        let may_follow = |next| aggregate.may_continue(first.bytes(), next);
+        let taken = if arrivals.bytes(1).is_some_and(may_follow) {
             self.join_all(slot, arrivals)
         } else {
-            self.join_one(slot, arrivals)
+            self.join_one(slot, (arrivals, is_alike))
         };
         if taken.packets == 0 {
             return 0;
@@ -119,8 +131,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.held_bytes += taken.bytes;
         self.counters.packets_in += taken.packets as u64;
         self.counters.bytes_in += taken.bytes as u64;
-        let aggregate = &self.held.get(slot).aggregate;
-        let (flow, flags) = (aggregate.flow, aggregate.grown.last_flags);
+        let Held { entry, aggregate, .. } = self.held.get_mut(slot);
+        entry.successor.expect(aggregate.grown.next_sequence);
+        let (flow, flags) = (entry.flow, aggregate.grown.last_flags);
         self.table.arrived_together(flow, self.now, taken.packets);
         match taken.ended {
             Some(reason) => self.flush(slot, reason, out),
@@ -128,6 +141,25 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
         self.release_at_end(flow, flags);
         taken.packets
+    }
+
+    /// Whether the packet held at `slot` has usual headers, and the next one has the same, and the lengths that they
+    /// say; it is known to be the next one by ports, sequence number and length.
+    #[inline(always)]
+    fn is_plainly_next<A: Arrivals<B>>(&mut self, slot: SlotId, arrivals: &A) -> bool {
+        let Some(first) = &self.held.get(slot).packet else { return false };
+        let (layout, next) = (first.layout(), arrivals.bytes(0).unwrap_or_default());
+        let Some((network, transport)) = layout.usual_layers() else { return false };
+        let len = first.bytes().len();
+        if layout.end() != len || next.len() < MIN_FRAME.min(len) {
+            // Padding may matter.
+            return false;
+        }
+        let shape = self.hasher.shape(layout);
+        arrivals.trust(0, &Head::of(first, true).source).is_some()
+            && shape.is_some_and(|shape| shape.mergeable(first.bytes(), next))
+            && network_len(next, network) == next.len() - network.at()
+            && (transport.kind == LayerKind::Tcp || is_whole_datagram(&next[transport.at()..]))
     }
 
     /// How much more may be held.
@@ -175,9 +207,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         taken
     }
 
-    /// Merges one packet if it continues the data held at `slot`.
+    /// Merges one packet if it continues the data held at `slot`; it may be known that it has the same headers.
     #[inline(always)]
-    fn join_one<A: Arrivals<B>>(&mut self, slot: SlotId, arrivals: &mut A) -> Taken {
+    fn join_one<A: Arrivals<B>>(
+        &mut self,
+        slot: SlotId,
+        (arrivals, is_alike): (&mut A, bool),
+    ) -> Taken {
         let limits = self.limits();
         let held = self.held.get_mut(slot);
         let (aggregate, Some(first)) = (&mut held.aggregate, &mut held.packet) else {
@@ -186,8 +222,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let Some(shape) = self.hasher.shape(first.layout()) else { return Taken::default() };
         let verifies = self.config.checksum == ChecksumPolicy::Verify;
         let expected = Expected::after(Head::of(first, verifies), aggregate, shape, &*arrivals);
-        let (next, header_len) =
-            (expected.read(arrivals, &mut aggregate.grown), expected.header_len);
+        let header_len = expected.header_len;
+        let next = if is_alike || expected.is_alike(arrivals) {
+            expected.read_alike(arrivals, &mut aggregate.grown)
+        } else {
+            None
+        };
         let none = Taken::default();
         let fits =
             |next: &(Next, usize)| limits.leave_room(next, (aggregate, &aggregate.grown), &none);
@@ -298,7 +338,7 @@ impl<'a> Expected<'a> {
         let (bytes, trust) = (arrivals.bytes(0)?, arrivals.trust(0, &self.source)?);
         let goes_on = match self.shape.plain() {
             Some((network, _)) => self.network_goes_on(network, bytes, grown),
-            None => self.layers_go_on(bytes, grown),
+            None => layers_go_on((self.bytes, self.layout), bytes, grown),
         };
         let next = self.transport(bytes, grown).filter(|_| goes_on)?;
         let intact = trust == Trust::Vouched || self.is_intact(bytes, arrivals.bytes(2));
@@ -315,41 +355,8 @@ impl<'a> Expected<'a> {
                 let ip = header::at::<Ipv4>(bytes, network.at());
                 is_next_ipv4(&ip, len, self.ipv4_fields) && grown.predicts_id(0, ip.id)
             }
-            _ => {
-                let ip = header::at::<Ipv6>(bytes, network.at());
-                Ipv6::LEN + usize::from(ip.payload_len) == len
-            }
+            _ => network_len(bytes, network) == len,
         }
-    }
-
-    /// The same for all headers around the transport of a tunnelled packet.
-    #[inline(never)]
-    fn layers_go_on(&self, bytes: &[u8], grown: &mut Grown) -> bool {
-        let mut ids = 0;
-        self.layout.layers().rev().skip(1).all(|layer| {
-            let len = bytes.len() - layer.at();
-            match layer.kind {
-                LayerKind::Ipv4 => {
-                    let first = header::at::<Ipv4>(self.bytes, layer.at());
-                    let ip = header::at::<Ipv4>(bytes, layer.at());
-                    ids += 1;
-                    is_next_ipv4(&ip, len, ipv4_fields(&first)) && grown.predicts_id(ids - 1, ip.id)
-                }
-                LayerKind::Ipv6 => {
-                    let ip = header::at::<Ipv6>(bytes, layer.at());
-                    Ipv6::LEN + usize::from(ip.payload_len) == len
-                }
-                LayerKind::Pppoe => {
-                    PPPOE_LEN + usize::from(be16_at(bytes, layer.at() + PPPOE_LENGTH)) == len
-                }
-                LayerKind::Udp => {
-                    let udp = header::at::<Udp>(bytes, layer.at());
-                    usize::from(udp.length) == len && udp.checksum == 0
-                }
-                // Its checksum would be a second one.
-                LayerKind::Gre | LayerKind::Tcp => false,
-            }
-        })
     }
 
     /// What the transport header adds, if the payload continues the data and the checksum has a
@@ -378,6 +385,50 @@ impl<'a> Expected<'a> {
             _ => Sum::of(covered),
         };
         sum.add(self.pseudo).add(Sum::from_fields(covered.len() as u64)).is_valid()
+    }
+}
+
+/// Whether the lengths and identifications of all headers around the transport of a tunnelled packet are the next
+/// ones, and the headers as intact as the first.
+#[inline(never)]
+fn layers_go_on((first, layout): (&[u8], &Layout), bytes: &[u8], grown: &mut Grown) -> bool {
+    let mut ids = 0;
+    layout.layers().rev().skip(1).all(|layer| {
+        let len = bytes.len() - layer.at();
+        match layer.kind {
+            LayerKind::Ipv4 => {
+                let first = header::at::<Ipv4>(first, layer.at());
+                let ip = header::at::<Ipv4>(bytes, layer.at());
+                ids += 1;
+                is_next_ipv4(&ip, len, ipv4_fields(&first)) && grown.predicts_id(ids - 1, ip.id)
+            }
+            LayerKind::Ipv6 => network_len(bytes, layer) == len,
+            LayerKind::Pppoe => {
+                PPPOE_LEN + usize::from(be16_at(bytes, layer.at() + PPPOE_LENGTH)) == len
+            }
+            LayerKind::Udp => {
+                let udp = header::at::<Udp>(bytes, layer.at());
+                usize::from(udp.length) == len && udp.checksum == 0
+            }
+            // Its checksum would be a second one.
+            LayerKind::Gre | LayerKind::Tcp => false,
+        }
+    })
+}
+
+/// Whether a UDP datagram has this length, and cannot turn out to be a tunnel's packet.
+#[inline(always)]
+fn is_whole_datagram(bytes: &[u8]) -> bool {
+    let udp = header::at::<Udp>(bytes, 0);
+    usize::from(udp.length) == bytes.len() && !is_tunnel(udp.destination)
+}
+
+/// The length of an IP packet as its header has it.
+#[inline(always)]
+fn network_len(bytes: &[u8], network: Layer) -> usize {
+    match network.kind {
+        LayerKind::Ipv4 => header::at::<Ipv4>(bytes, network.at()).total_len.into(),
+        _ => Ipv6::LEN + usize::from(header::at::<Ipv6>(bytes, network.at()).payload_len),
     }
 }
 

@@ -41,9 +41,15 @@ impl Recent {
 
     #[inline(always)]
     fn place(&self, bytes: &[u8]) -> Option<usize> {
-        let ports = u32::from_ne_bytes(*bytes.get(self.ports..)?.first_chunk()?);
         // Fibonacci hashing: the upper bits depend on all bits.
-        Some((ports.wrapping_mul(0x9E37_79B9) >> (u32::BITS - PLACES.ilog2())) as usize)
+        let hash = self.ports_of(bytes)?.wrapping_mul(0x9E37_79B9);
+        Some((hash >> (u32::BITS - PLACES.ilog2())) as usize)
+    }
+
+    /// What lies where most packets have their ports.
+    #[inline(always)]
+    pub(super) fn ports_of(&self, bytes: &[u8]) -> Option<u32> {
+        Some(u32::from_ne_bytes(*bytes.get(self.ports..)?.first_chunk()?))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Flushing held data: its deadline has passed, its room is needed, or the caller asks for it.
 
-use super::aggregate::Aggregate;
 use super::ids::SlotId;
-use super::reason::Flush;
+use super::reason::{Flush, Refusal};
+use super::slab::{Entry, Held};
 use super::{Coalescer, Exit};
 use crate::packet::Packet;
 use crate::time::Instant;
@@ -18,7 +18,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 self.arm(slot, deadline);
                 continue;
             }
-            let spent = self.now >= self.held.get(slot).aggregate.spent;
+            let spent = self.now >= self.held.get(slot).entry.spent;
             self.flush(slot, if spent { Flush::Budget } else { Flush::Idle }, out);
         }
     }
@@ -26,7 +26,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// The data whose deadline is the first of those that have passed: that of its timer, or the end of the hold
     /// budget, which comes in the order of opening, so that no timer is needed for it.
     fn due(&mut self) -> Option<SlotId> {
-        let spent = |slot: &SlotId| self.held.get(*slot).aggregate.spent;
+        let spent = |slot: &SlotId| self.held.get(*slot).entry.spent;
         let oldest = self.ages.first(0).filter(|slot| spent(slot) <= self.now);
         let idle = self.wheel.due(self.now);
         match (oldest, idle) {
@@ -40,12 +40,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Sets the timer of held data, unless the hold budget ends before.
     #[inline]
     fn arm(&mut self, slot: SlotId, deadline: Instant) {
-        let aggregate = &mut self.held.get_mut(slot).aggregate;
-        if deadline < aggregate.spent {
-            aggregate.armed = deadline;
+        let entry = &mut self.held.get_mut(slot).entry;
+        if deadline < entry.spent {
+            entry.armed = deadline;
             self.wheel.arm(slot, deadline);
-        } else if aggregate.armed != Instant::NEVER {
-            aggregate.armed = Instant::NEVER;
+        } else if entry.armed != Instant::NEVER {
+            entry.armed = Instant::NEVER;
             self.wheel.disarm(slot);
         }
     }
@@ -70,25 +70,25 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// When held data is due: its flow is idle, or the budget is used up, whichever comes first.
     #[inline(always)]
     pub(super) fn deadline(&self, slot: SlotId) -> Instant {
-        self.held.get(slot).aggregate.spent.min(self.idle_at(slot))
+        self.held.get(slot).entry.spent.min(self.idle_at(slot))
     }
 
     /// When the flow of held data is idle.
     #[inline(always)]
     pub(super) fn idle_at(&self, slot: SlotId) -> Instant {
-        self.table.idle_at(self.held.get(slot).aggregate.flow, self.floor_ns)
+        self.table.idle_at(self.held.get(slot).entry.flow, self.floor_ns)
     }
 
     /// Sets the timer after an arrival if the deadline has moved closer. If it has moved away, that
     /// is noticed when the timer fires.
     #[inline(always)]
     pub(super) fn hasten(&mut self, slot: SlotId) {
-        let aggregate = &self.held.get(slot).aggregate;
-        if aggregate.fresh != 0 {
+        let entry = &self.held.get(slot).entry;
+        if entry.fresh != 0 {
             return;
         }
         let idle = self.idle_at(slot);
-        if idle < aggregate.armed.min(aggregate.spent) {
+        if idle < entry.armed.min(entry.spent) {
             self.arm(slot, idle);
         }
     }
@@ -101,7 +101,44 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         reason: Flush,
         out: &mut F,
     ) {
-        let Aggregate { fresh, armed, listed, .. } = self.held.get(slot).aggregate;
+        self.unlist(slot);
+        let Held { entry, packet, aggregate } = self.held.get_mut(slot);
+        let Some(packet) = packet else { return };
+        let mut len = packet.bytes().len();
+        let (mut packets, mut bytes) = (1, len);
+        if entry.examined && aggregate.grown.count > 1 {
+            aggregate.patch(packet);
+            (packets, bytes) = (aggregate.grown.count, aggregate.bytes);
+            len += aggregate.behind_first();
+        }
+        self.table.set_held(entry.flow, None);
+        self.held_packets -= usize::from(packets);
+        self.held_bytes -= bytes;
+        let held_ns = self.now.ns_since(entry.opened);
+        self.counters.flushed(reason, packets, held_ns);
+        self.counters.sent(len);
+        self.held.take(slot).into_iter().for_each(|packet| out(packet, Exit::Flushed(reason)));
+    }
+
+    /// Passes the packet held at `slot`, which turned out not to merge when another one was to join it.
+    pub(super) fn pass_held<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        slot: SlotId,
+        refusal: Refusal,
+        out: &mut F,
+    ) {
+        self.unlist(slot);
+        self.table.set_held(self.held.get(slot).entry.flow, None);
+        let Some(packet) = self.held.take(slot) else { return };
+        self.held_packets -= 1;
+        self.held_bytes -= packet.bytes().len();
+        self.send_refused(packet, refusal, out);
+    }
+
+    /// Takes data that leaves out of all lists.
+    #[inline(always)]
+    fn unlist(&mut self, slot: SlotId) {
+        let Entry { fresh, armed, listed, .. } = self.held.get(slot).entry;
         match fresh {
             0 => {
                 self.ages.remove(slot);
@@ -117,18 +154,5 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         if self.current == Some(slot) {
             self.current = None;
         }
-        let held = self.held.get_mut(slot);
-        let (aggregate, Some(packet)) = (&held.aggregate, &mut held.packet) else { return };
-        if aggregate.grown.count > 1 {
-            aggregate.patch(packet);
-        }
-        let len = packet.bytes().len() + aggregate.behind_first();
-        self.table.set_held(aggregate.flow, None);
-        self.held_packets -= usize::from(aggregate.grown.count);
-        self.held_bytes -= aggregate.bytes;
-        let held_ns = self.now.ns_since(aggregate.opened);
-        self.counters.flushed(reason, aggregate.grown.count, held_ns);
-        self.counters.sent(len);
-        self.held.take(slot).into_iter().for_each(|packet| out(packet, Exit::Flushed(reason)));
     }
 }

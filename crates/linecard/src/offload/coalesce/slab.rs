@@ -1,20 +1,69 @@
-//! Memory of fixed size for held data: merged packets under construction.
+//! Memory of fixed size for held data: packets, and what is merged into them.
 //!
-//! Every packet is first stored ("lands") in a free place and examined there. The first packet of a
+//! Every packet is first stored ("lands") in a free place and looked at there. The first packet of a
 //! merged one stays there and is not moved until it leaves.
 
 use super::aggregate::Aggregate;
-use super::ids::SlotId;
+use super::ids::{FlowId, SlotId};
+use super::successor::Successor;
 use crate::packet::Packet;
+use crate::time::Instant;
 use alloc::vec::Vec;
 
-/// A merged packet under construction, in as few cache lines as possible.
+/// Held data. Of a packet that stays alone, only the first part and the packet are written.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Held<B> {
+    pub(super) entry: Entry,
     /// The first packet; those merged into it are its chain.
     pub(super) packet: Option<Packet<B>>,
+    /// Valid if the packet has been examined.
     pub(super) aggregate: Aggregate,
+}
+
+/// When and where data is held, and what may join it: a cache line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) flow: FlowId,
+    /// Its index among those opened in this batch, plus 1; see [`super::fresh`].
+    pub(super) fresh: u16,
+    /// Whether it is listed by its addresses.
+    pub(super) listed: bool,
+    /// Whether its first packet has been examined, its checksums verified.
+    pub(super) examined: bool,
+    pub(super) successor: Successor,
+    pub(super) opened: Instant,
+    /// When its hold budget is used up.
+    pub(super) spent: Instant,
+    /// The deadline that its timer is set to; never if it is not set, because the budget ends before.
+    pub(super) armed: Instant,
+}
+
+const _: () = assert!(size_of::<Entry>() <= 64);
+
+impl Entry {
+    /// Of a packet that has not been examined.
+    #[inline(always)]
+    pub(super) fn new<B: AsRef<[u8]>>(
+        (flow, packet): (FlowId, &Packet<B>),
+        opened: Instant,
+        spent: Instant,
+    ) -> Self {
+        let successor = Successor::of((packet.layout(), packet.bytes()));
+        let (fresh, listed, examined, armed) = (0, false, false, Instant::NEVER);
+        Self { flow, fresh, listed, examined, successor, opened, spent, armed }
+    }
+
+    const UNUSED: Self = Self {
+        flow: 0,
+        fresh: 0,
+        listed: false,
+        examined: false,
+        successor: Successor::NONE,
+        opened: Instant::ZERO,
+        spent: Instant::ZERO,
+        armed: Instant::NEVER,
+    };
 }
 
 /// As many places for merged packets as given at construction, and one to land on.
@@ -29,7 +78,8 @@ pub(super) struct Slab<B> {
 impl<B> Slab<B> {
     pub(super) fn new(places: usize) -> Self {
         let last = u32::try_from(places).unwrap_or(u32::MAX - 1);
-        let empty = |_| Held { packet: None, aggregate: Aggregate::default() };
+        let empty =
+            |_| Held { entry: Entry::UNUSED, packet: None, aggregate: Aggregate::default() };
         Self {
             slots: (0..=last).map(empty).collect(),
             free: (0..last).rev().collect(),

@@ -84,6 +84,12 @@ impl Table {
     #[inline(always)]
     pub(super) fn find(&self, hash: u64) -> Option<FlowId> {
         let (bucket, tag) = self.locate(hash);
+        self.first_with(bucket, tag)
+    }
+
+    /// The first place in a bucket that has this tag.
+    #[inline(always)]
+    fn first_with(&self, bucket: usize, tag: u32) -> Option<FlowId> {
         let tags = &self.buckets[bucket].tags;
         // All tags at once, a byte for each.
         let hits = u64::from_le_bytes(tags.map(|other| u8::from(other == tag)));
@@ -128,16 +134,20 @@ impl Table {
     /// idle longest; else that of the flow that has held data longest, according to `opened`.
     pub(super) fn place(&self, hash: u64, opened: impl Fn(SlotId) -> Instant) -> Place {
         let (bucket, _) = self.locate(hash);
-        let first = bucket * WAYS;
-        if let Some(way) = self.buckets[bucket].tags.iter().position(|tag| *tag == 0) {
-            return Place::Free((first + way) as FlowId);
+        if let Some(free) = self.first_with(bucket, 0) {
+            return Place::Free(free);
         }
-        let age = |index: &usize| {
-            let (clock, held) = (&self.clocks[*index], self.held(*index as FlowId));
-            let since = held.map_or(clock.last_arrival, &opened);
-            (held.is_some(), clock.era == self.era, since)
+        let first = bucket * WAYS;
+        // One number for each, so that they are compared without a branch.
+        let rank = |(clock, held): (&Clock, &SlotId)| {
+            let is_held = *held != NOTHING;
+            let since = if is_held { opened(*held) } else { clock.last_arrival };
+            let order = u128::from(is_held) << 1 | u128::from(clock.era == self.era);
+            order << u64::BITS | u128::from(since.as_ns())
         };
-        let oldest = (first..first + WAYS).min_by_key(age).unwrap_or(first) as FlowId;
+        let clocks = &self.clocks[first..first + WAYS];
+        let ranks = clocks.iter().zip(&self.buckets[bucket].held).map(rank);
+        let oldest = ranks.zip(first as FlowId..).min().map_or(first as FlowId, |(_, id)| id);
         Place::Occupied(oldest, self.held(oldest))
     }
 

@@ -2,15 +2,15 @@
 
 use super::flows::{Flows, Member, Standing};
 use super::join::{Burst, Joining, Open, has_data};
-use super::notes::{Note, State, start_of};
+use super::notes::{Note, State};
 use super::store::{Alone, Later, Links, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::candidate::Candidate;
 use crate::offload::coalesce::predict::{Expected, Head};
 use crate::offload::coalesce::reason::Flush;
+use crate::offload::coalesce::successor::start_of;
 use crate::packet::header::{self, Tcp};
 use crate::packet::{LayerKind, Layout, Shape};
-use crate::time::Instant;
 use core::hint::select_unpredictable;
 
 /// A packet that is missing is looked for among so many.
@@ -157,16 +157,7 @@ impl<S: Store> Joining<'_, S> {
             return;
         };
         debug_assert_eq!(
-            Candidate::examine(&self.store.view(first, layout), self.config, &[])
-                .map(|found| {
-                    let packet = self.store.view(first, layout);
-                    Aggregate::open((0, &packet), &found, self.config, Instant::ZERO)
-                })
-                // Nothing is held here: the end of a hold budget means nothing.
-                .map(|mut general| {
-                    general.spent = aggregate.spent;
-                    general
-                }),
+            Aggregate::examine(&self.store.view(first, layout), self.config),
             Ok(aggregate)
         );
         let mut open = Open { aggregate, last: first as u32 };

@@ -1,10 +1,9 @@
 //! Which packets of a burst are of one flow: found at once, and only if some packet does not simply
 //! continue the ones before it.
 
-use super::join::ends;
 use super::store::{Alone, Store};
 use crate::offload::coalesce::arrivals::parse_unusual;
-use crate::offload::coalesce::candidate::END_FLAGS;
+use crate::offload::coalesce::candidate::{END_FLAGS, ends};
 use crate::packet::{FlowHasher, Form, Glance, Layout, LinkType, prefetch_line};
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;

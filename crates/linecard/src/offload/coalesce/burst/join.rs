@@ -8,14 +8,13 @@ use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::Source;
 use crate::offload::coalesce::bypass::{has_ip_options, may_belong_to_a_flow};
-use crate::offload::coalesce::candidate::{Candidate, END_FLAGS, transport_of};
+use crate::offload::coalesce::candidate::{Candidate, transport_of};
 use crate::offload::coalesce::config::{ChecksumPolicy, Config};
 use crate::offload::coalesce::predict::{Head, Limits};
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::offload::coalesce::{Exit, merge};
 use crate::packet::header::{self, Tcp};
-use crate::packet::{FlowHasher, Form, LayerKind, Layout, Packet, prefetch_line, same_ends};
-use crate::time::Instant;
+use crate::packet::{FlowHasher, Form, LayerKind, Layout, prefetch_line, same_ends};
 use alloc::vec::Vec;
 
 /// Notes that a packet without visible ports is compared with; with more of them, all packets noted
@@ -113,9 +112,8 @@ impl<S: Store> Joining<'_, S> {
     fn examine_noted(&mut self, note: u32) -> Option<u32> {
         let Note { layout, first, .. } = *self.burst.notes.get(note);
         let packet = self.store.view(first as usize, layout);
-        match Candidate::examine(&packet, self.config, &[]) {
-            Ok(candidate) => {
-                let aggregate = self.aggregate(&packet, &candidate);
+        match Aggregate::examine(&packet, self.config) {
+            Ok(aggregate) => {
                 let open = self.burst.add_open(aggregate, first);
                 self.burst.notes.get_mut(note).state = State::Open(open);
                 Some(open)
@@ -126,11 +124,6 @@ impl<S: Store> Joining<'_, S> {
                 None
             }
         }
-    }
-
-    /// An aggregate that begins with an examined packet.
-    pub(super) fn aggregate(&self, packet: &Packet<&[u8]>, candidate: &Candidate) -> Aggregate {
-        Aggregate::open((0, packet), candidate, self.config, Instant::ZERO)
     }
 
     /// A packet whose flow is not visible: it leaves after all packets between its addresses.
@@ -219,7 +212,7 @@ impl<S: Store> Joining<'_, S> {
             }
             Err(refusal) => {
                 // It has been examined already.
-                let aggregate = self.aggregate(&packet, &candidate);
+                let aggregate = Aggregate::open(&packet, &candidate, self.config);
                 self.store.refuse(refusal);
                 self.leave(note, flush_of(refusal));
                 if candidate.ends() {
@@ -291,13 +284,4 @@ impl Burst {
 #[inline(always)]
 pub(super) fn has_data(layout: &Layout) -> bool {
     layout.form() == Form::Datagram && !layout.payload().is_empty()
-}
-
-/// Whether no packet may be merged after this one.
-#[inline(always)]
-pub(super) fn ends(bytes: &[u8], layout: &Layout) -> bool {
-    layout.transport().is_some_and(|layer| {
-        layer.kind == LayerKind::Tcp
-            && header::at::<Tcp>(bytes, layer.at()).offset_flags & END_FLAGS != 0
-    })
 }

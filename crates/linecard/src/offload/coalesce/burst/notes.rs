@@ -1,6 +1,7 @@
 //! Notes of the packets of a burst that later ones may join.
 
-use crate::packet::{LayerKind, Layout};
+use crate::offload::coalesce::successor::Successor;
+use crate::packet::Layout;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -13,32 +14,14 @@ pub(super) struct Note {
     pub(super) layout: Layout,
     pub(super) first: u32,
     pub(super) state: State,
-    /// Ports of the next packet, and its sequence number; of UDP, the ports only.
-    expected: u64,
-    /// Bytes of the next frame at least: it has the same headers and data.
-    least: u32,
-    /// Bytes of the next frame at most, beyond the least: it is not longer than this one.
-    slack: u32,
-    /// Offset of the transport header.
-    transport: u16,
-    is_tcp: bool,
+    successor: Successor,
 }
 
 impl Note {
     /// A note of the packet `first`, whose ports are visible.
     #[inline(always)]
     pub(super) fn new((layout, bytes): (Layout, &[u8]), first: u32) -> Self {
-        let transport = layout.transport();
-        let at = transport.map_or(0, |layer| layer.offset);
-        let is_tcp = transport.is_some_and(|layer| layer.kind == LayerKind::Tcp);
-        let start = start_of(bytes, at.into()).unwrap_or_default();
-        let least = layout.header_len() as u32 + 1;
-        let slack = (bytes.len() as u32).saturating_sub(least);
-        let state = State::Alone;
-        let mut note =
-            Self { layout, first, state, expected: start, least, slack, transport: at, is_tcp };
-        note.expect((start as u32).wrapping_add(layout.payload().len() as u32));
-        note
+        Self { layout, first, state: State::Alone, successor: Successor::of((&layout, bytes)) }
     }
 
     pub(super) fn with(self, state: State) -> Self {
@@ -48,35 +31,21 @@ impl Note {
     /// Expects this sequence number next.
     #[inline(always)]
     pub(super) fn expect(&mut self, sequence: u32) {
-        self.expected = self.expected >> 32 << 32 | u64::from(sequence);
+        self.successor.expect(sequence);
     }
 
     /// The sequence number expected next; none of UDP.
     #[inline(always)]
     pub(super) fn next_sequence(&self) -> Option<u32> {
-        self.is_tcp.then_some(self.expected as u32)
+        self.successor.sequence()
     }
 
     /// Whether the packet is still here, and one with these bytes may continue it, as far as ports, sequence
     /// number and length tell.
     #[inline(always)]
     pub(super) fn may_continue(&self, next: &[u8]) -> bool {
-        let fits = next.len().wrapping_sub(self.least as usize) <= self.slack as usize;
-        fits && self.is_followed_by(next) && self.state != State::Gone
+        self.successor.may_be(next) && self.state != State::Gone
     }
-
-    /// Whether one with these bytes has the ports and the sequence number expected.
-    #[inline(always)]
-    pub(super) fn is_followed_by(&self, next: &[u8]) -> bool {
-        let Some(start) = start_of(next, self.transport.into()) else { return false };
-        (start ^ self.expected) >> if self.is_tcp { 0 } else { 32 } == 0
-    }
-}
-
-/// The ports, and what follows them.
-#[inline(always)]
-pub(super) fn start_of(bytes: &[u8], transport: usize) -> Option<u64> {
-    bytes.get(transport..)?.first_chunk().map(|start| u64::from_be_bytes(*start))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Bursts of few flows, of which each comes in runs: as long as that lasts, no table of flows is needed.
 
-use super::join::{Joining, Open, UNLIMITED, ends, has_data};
+use super::join::{Joining, Open, UNLIMITED, has_data};
 use super::notes::{FEW, Note, State};
 use super::store::{Alone, Later, Store};
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::Upcoming;
+use crate::offload::coalesce::candidate::ends;
 use crate::offload::coalesce::predict::Expected;
 use crate::offload::coalesce::steady;
 use crate::packet::{Form, Layout};

@@ -1,0 +1,69 @@
+//! What ports, sequence number and length of a packet show: whether it may be the next one of its flow.
+
+use crate::packet::{LayerKind, Layout};
+
+/// The next packet that may join a first one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Successor {
+    /// Its ports, and its sequence number; of UDP, the ports only.
+    start: u64,
+    /// Bytes of its frame at least: it has the same headers and data.
+    least: u32,
+    /// Bytes of its frame at most, beyond the least: it is not longer than the first one.
+    slack: u32,
+    /// Offset of the transport header.
+    transport: u16,
+    is_tcp: bool,
+}
+
+impl Successor {
+    pub(super) const NONE: Self =
+        Self { start: 0, least: 0, slack: 0, transport: 0, is_tcp: false };
+
+    /// Of a packet whose ports are visible.
+    #[inline(always)]
+    pub(super) fn of((layout, bytes): (&Layout, &[u8])) -> Self {
+        let transport = layout.transport();
+        let at = transport.map_or(0, |layer| layer.offset);
+        let is_tcp = transport.is_some_and(|layer| layer.kind == LayerKind::Tcp);
+        let start = start_of(bytes, at.into()).unwrap_or_default();
+        let least = layout.header_len() as u32 + 1;
+        let slack = (bytes.len() as u32).saturating_sub(least);
+        let mut successor = Self { start, least, slack, transport: at, is_tcp };
+        successor.expect((start as u32).wrapping_add(layout.payload().len() as u32));
+        successor
+    }
+
+    /// Its sequence number is this one.
+    #[inline(always)]
+    pub(super) fn expect(&mut self, sequence: u32) {
+        self.start = self.start >> 32 << 32 | u64::from(sequence);
+    }
+
+    /// Its sequence number; none of UDP.
+    #[inline(always)]
+    pub(super) fn sequence(&self) -> Option<u32> {
+        self.is_tcp.then_some(self.start as u32)
+    }
+
+    /// Offset of the ports.
+    #[inline(always)]
+    pub(super) fn ports(&self) -> usize {
+        self.transport.into()
+    }
+
+    /// Whether a packet with these bytes may be it.
+    #[inline(always)]
+    pub(super) fn may_be(&self, next: &[u8]) -> bool {
+        let fits = next.len().wrapping_sub(self.least as usize) <= self.slack as usize;
+        let ignored = if self.is_tcp { 0 } else { 32 };
+        fits && start_of(next, self.transport.into())
+            .is_some_and(|start| (start ^ self.start) >> ignored == 0)
+    }
+}
+
+/// The ports, and what follows them.
+#[inline(always)]
+pub(super) fn start_of(bytes: &[u8], transport: usize) -> Option<u64> {
+    bytes.get(transport..)?.first_chunk().map(|start| u64::from_be_bytes(*start))
+}
