@@ -60,9 +60,11 @@ pub fn coalesce<R: Read, W: Write>(
     mut input: R,
     mut output: W,
     format: Format,
-    config: Config,
+    mut config: Config,
     observer: &mut dyn Observer,
 ) -> Result<(W, CoalesceStats), CaptureError> {
+    // The statistics say of each packet why it does not merge.
+    config.verify_alone = true;
     let account = convert(&mut input, &mut output, format, config, observer)?;
     Ok((output, account))
 }
@@ -78,8 +80,7 @@ fn convert(
     let mut input = Input::new(input)?;
     let writer = Writer::new(output, format, input.reader.source().sizes_will_change())?;
     let mut job = Job {
-        // The account says of each packet why it does not merge.
-        coalescer: Coalescer::new(Config { verify_alone: true, ..config }),
+        coalescer: Coalescer::new(config),
         order: Order::default(),
         writer,
         format,
