@@ -2,7 +2,7 @@
 
 use super::Coalescer;
 use super::arrivals::Arrivals;
-use super::ids::FlowId;
+use super::ids::{FlowId, SlotId};
 use crate::packet::{BATCH, Packet, is_scattered, prefetch_header, prefetch_value};
 
 /// With more flows than this, a batch's table entries are prefetched before it is processed.
@@ -12,8 +12,9 @@ const FEW_FLOWS: usize = 512;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known {
     pub(super) hash: Option<u64>,
-    /// The flow's place at that time.
+    /// The flow's place at that time, and the place of what it held.
     pub(super) flow: Option<FlowId>,
+    pub(super) held: Option<SlotId>,
 }
 
 /// What is known of the flows of a batch's packets.
@@ -59,14 +60,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             known.hash = arrivals.flow(index, &mut self.hasher);
             known.hash.iter().for_each(|hash| self.table.prefetch(*hash));
         }
-        let mut held = [None; BATCH];
-        for (known, held) in ahead.known[..count].iter_mut().zip(&mut held) {
+        for known in &mut ahead.known[..count] {
             known.flow = known.hash.and_then(|hash| self.table.find(hash));
-            *held = known.flow.and_then(|flow| self.table.held(flow));
-            held.iter().for_each(|slot| prefetch_value(self.held.get(*slot)));
+            known.held = known.flow.and_then(|flow| self.table.held(flow));
+            known.held.iter().for_each(|slot| prefetch_value(self.held.get(*slot)));
         }
-        for slot in held[..count].iter().flatten() {
-            self.held.get(*slot).packet.iter().for_each(Packet::prefetch_to_grow);
+        for slot in ahead.known[..count].iter().filter_map(|known| known.held) {
+            self.held.get(slot).packet.iter().for_each(Packet::prefetch_to_grow);
         }
         ahead
     }

@@ -316,10 +316,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             // it takes the slow path.
             let known = ahead.as_ref().map(|ahead| ahead.of(count - arrivals.len()));
             let mut known = known.unwrap_or_default();
-            let has_other_ports = known.hash.is_some();
-            if has_other_ports {
-                self.current = None;
-            } else if self.follow(arrivals, out) > 0
+            // If its ports are not those of the one before, its flow is known, and what that held: a guess, which is
+            // verified as any other.
+            if known.hash.is_some() {
+                self.current = known.held;
+            }
+            if self.follow(arrivals, out) > 0
                 || ahead.is_none()
                     && self.turn_to_recent(arrivals)
                     && self.follow(arrivals, out) > 0

@@ -1,6 +1,6 @@
 //! What ports, sequence number and length of a packet show: whether it may be the next one of its flow.
 
-use crate::packet::{LayerKind, Layout};
+use crate::packet::Layout;
 
 /// The next packet that may join a first one.
 #[derive(Debug, Clone, Copy)]
@@ -23,14 +23,12 @@ impl Successor {
     /// Of a packet whose ports are visible.
     #[inline(always)]
     pub(super) fn of((layout, bytes): (&Layout, &[u8])) -> Self {
-        let transport = layout.transport();
-        let at = transport.map_or(0, |layer| layer.offset);
-        let is_tcp = transport.is_some_and(|layer| layer.kind == LayerKind::Tcp);
-        let start = start_of(bytes, at.into()).unwrap_or_default();
+        let (at, is_tcp) = layout.ports();
+        let start = start_of(bytes, at).unwrap_or_default();
         let least = layout.header_len() as u32 + 1;
         let slack = (bytes.len() as u32).saturating_sub(least);
-        let mut successor = Self { start, least, slack, transport: at, is_tcp };
-        successor.expect((start as u32).wrapping_add(layout.payload().len() as u32));
+        let mut successor = Self { start, least, slack, transport: at as u16, is_tcp };
+        successor.expect((start as u32).wrapping_add(layout.payload_len()));
         successor
     }
 
