@@ -3,13 +3,15 @@
 use crate::codes::all_exit_codes;
 use crate::page::PageArguments;
 use crate::{account, interrupt, say, signals};
-use clap::{Args, ValueEnum};
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::{Arg, Args, Command, ValueEnum};
 use linecard_app::Context;
-use linecard_app::Error;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
-use linecard_app::reproduce::{Reproduced, check, reproduce};
+use linecard_app::reproduce::{Reproduced, check, reproduce, reproduce_file};
+use linecard_app::{Error, Failure};
 use serde_json::json;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +19,10 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(after_long_help = all_exit_codes())]
 pub(crate) struct ReproduceArguments {
-    /// The publication to reproduce.
-    #[arg(value_name = "NAME", required_unless_present = "all")]
-    pub(crate) name: Option<Reproduction>,
-    /// Reproduce all, one after the other, with models only: half a minute.
+    /// The publication to reproduce, or a file (.toml) of your own with published values, jobs and figures.
+    #[arg(value_name = "NAME", required_unless_present = "all", value_parser = SubjectParser)]
+    pub(crate) name: Option<Subject>,
+    /// Reproduce all, one after the other, with models only: a minute.
     #[arg(long, conflicts_with_all = ["name", "scenario"])]
     pub(crate) all: bool,
     /// Scenario to use instead of the one that comes with the command.
@@ -37,6 +39,42 @@ pub(crate) struct ReproduceArguments {
     pub(crate) json: bool,
     #[command(flatten)]
     page: PageArguments,
+}
+
+/// The subject of a reproduction.
+#[derive(Debug, Clone)]
+pub(crate) enum Subject {
+    /// A publication that comes with the command.
+    Known(Reproduction),
+    /// A file of one's own.
+    File(PathBuf),
+}
+
+/// A name that is known, or that of a TOML file.
+#[derive(Debug, Clone)]
+struct SubjectParser;
+
+impl TypedValueParser for SubjectParser {
+    type Value = Subject;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Subject, clap::Error> {
+        let path = Path::new(value);
+        if path.extension().is_some_and(|ending| ending == "toml") {
+            return Ok(Subject::File(path.to_owned()));
+        }
+        let known = EnumValueParser::<Reproduction>::new();
+        known.parse_ref(command, argument, value).map(Subject::Known)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let known = Reproduction::value_variants().iter();
+        Some(Box::new(known.filter_map(ValueEnum::to_possible_value)))
+    }
 }
 
 /// Publications that can be reproduced.
@@ -91,7 +129,8 @@ impl Reproduction {
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     // Live experiments end at a signal by themselves, with what they have found.
-    let has_experiments = !arguments.modelled && arguments.name == Some(Reproduction::LinuxJitter);
+    let is_jitter = matches!(arguments.name, Some(Subject::Known(Reproduction::LinuxJitter)));
+    let has_experiments = !arguments.modelled && is_jitter;
     let progress = if has_experiments {
         signals::progress()?
     } else {
@@ -105,11 +144,27 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     if let Some(folder) = &arguments.figures {
         fs::create_dir_all(folder)?;
     }
-    let Some(name) = arguments.name.filter(|_| !arguments.all).map(Reproduction::name) else {
-        let found = all(arguments.json, &context)?;
-        save_figures(arguments.figures.as_deref(), &found)?;
-        let title = "The papers, reproduced";
-        return page.write(|| linecard_app::reproduce::page(title, &found), check(&found));
+    let name = match &arguments.name {
+        Some(Subject::Known(name)) if !arguments.all => name.name(),
+        Some(Subject::File(path)) if own.is_some() => {
+            let what = format!("{}: has jobs of its own: leave out --scenario", path.display());
+            return Err(Failure::Usage.with(what));
+        }
+        subject => {
+            let (found, title) = match subject {
+                Some(Subject::File(path)) => {
+                    let found = reproduce_file(path, &context)?;
+                    found.iter().try_for_each(|one| show(one, arguments.json))?;
+                    (found, format!("{}, reproduced", path.display()))
+                }
+                _ => (all(arguments.json, &context)?, "The papers, reproduced".to_owned()),
+            };
+            if arguments.json {
+                print_json(&found)?;
+            }
+            save_figures(arguments.figures.as_deref(), &found)?;
+            return page.write(|| linecard_app::reproduce::page(title, &found), check(&found));
+        }
     };
     #[cfg(target_os = "linux")]
     if !arguments.modelled {
@@ -120,7 +175,7 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     if !arguments.modelled {
         live::add(&name, own, &|line| say(line), &mut reproduced.report)?;
-        if arguments.name == Some(Reproduction::LinuxJitter) {
+        if is_jitter {
             crate::jitter::reproduce(&mut reproduced.report, &context);
             reproduced.report.note(JITTER);
         }
@@ -138,32 +193,37 @@ const JITTER: &str = "Live figures are this host's, at this moment: they need no
      paper's, whose server was dedicated hardware. Emulated conditions are produced in another \
      way; see docs/design/jitter.md.";
 
-/// All: as text one behind the other, as JSON by their names.
+/// All that come with the command, models only; as text each as soon as it is there.
 fn all(json: bool, context: &Context<'_>) -> Result<Vec<Reproduced>, Error> {
-    let mut all = Vec::new();
-    let mut reports = serde_json::Map::new();
-    for name in Reproduction::value_variants().iter().map(|one| one.name()) {
-        let mut found = reproduce(&name, None, context)?;
+    let one = |name: &Reproduction| {
+        let mut found = reproduce(&name.name(), None, context)?;
         found.report.add_config(&json!({ "modelled": true }));
-        if json {
-            let report = serde_json::to_value(&found.report).map_err(std::io::Error::from)?;
-            reports.insert(name, report);
-        } else {
-            account::print(&found.report, false, None)?;
-        }
-        all.push(found);
+        show(&found, json)?;
+        Ok(found)
+    };
+    Reproduction::value_variants().iter().map(one).collect()
+}
+
+/// Prints one of several as text, unless all are printed as JSON.
+fn show(one: &Reproduced, json: bool) -> Result<(), Error> {
+    if json { Ok(()) } else { account::print(&one.report, false, None) }
+}
+
+/// Prints several as JSON by their names.
+fn print_json(found: &[Reproduced]) -> Result<(), Error> {
+    let mut reports = serde_json::Map::new();
+    for one in found {
+        let report = serde_json::to_value(&one.report).map_err(std::io::Error::from)?;
+        reports.insert(one.name.clone(), report);
     }
-    if json {
-        account::print_json(&reports)?;
-    }
-    Ok(all)
+    account::print_json(&reports)
 }
 
 /// Writes figures as files named after the reproduction and the figure.
 fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> {
     let Some(folder) = folder else { return Ok(()) };
     for one in all {
-        let name = one.report.job().trim_start_matches("reproduce ");
+        let name = &one.name;
         for figure in &one.outcome.figures {
             let key = figure.key().replace('_', "-");
             fs::write(folder.join(format!("{name}-{key}.svg")), figure.svg())?;

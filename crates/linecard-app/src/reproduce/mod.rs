@@ -8,6 +8,7 @@ mod comparison;
 mod expression;
 mod figure;
 mod jobs;
+mod knob;
 #[cfg(target_os = "linux")]
 pub mod live;
 mod lso;
@@ -18,6 +19,7 @@ mod paper;
 
 use crate::model::Scenario;
 use crate::{Context, Error, Failure};
+pub use knob::{Turned, turn_knobs};
 pub use outcome::{Agreed, Agreement, ReproduceOutcome, Verdicts};
 
 use expression::{Query, fill};
@@ -31,6 +33,8 @@ use std::path::Path;
 /// A reproduction that was run.
 #[derive(Debug)]
 pub struct Reproduced {
+    /// The reproduction's name.
+    pub name: String,
     /// Published values and ours.
     pub outcome: ReproduceOutcome,
     /// Its report, to which measurements of this host can be added.
@@ -75,7 +79,7 @@ pub fn page(title: impl Into<String>, all: &[Reproduced]) -> Page {
     page.headline(headline(all));
     for one in all {
         if all.len() > 1 {
-            page.heading(one.report.job().trim_start_matches("reproduce "));
+            page.heading(&one.name);
             page.note(headline(std::slice::from_ref(one)));
         }
         one.add_to(&mut page);
@@ -128,9 +132,44 @@ pub fn reproduce(
         Some(path) => add(path, name, (&mut paper, &mut files))?,
         None => None,
     };
-    let wrong = |what| Failure::Usage.with(format!("papers, {name}: {what}"));
+    let mut found = compare(&paper, (&files, hardware), (name, job), context)?;
+    found.report.add_config(&json!({ "scenario": own }));
+    Ok(found)
+}
+
+/// Runs all reproductions of a file in the form of `papers/NAME.toml`.
+///
+/// # Errors
+///
+/// As [`reproduce`]; a file without a reproduction.
+pub fn reproduce_file(path: &Path, context: &Context<'_>) -> Result<Vec<Reproduced>, Error> {
+    let document = Document::read(path)?;
+    let paper: Paper = document.read_as()?;
+    let files = [document];
+    let found = paper.names().map(|name| {
+        let mut found = compare(&paper, (&files, None), (name, "reproduce"), context)?;
+        found.report.add_config(&json!({ "file": path, "reproduction": name }));
+        Ok(found)
+    });
+    let found = found.collect::<Result<Vec<_>, Error>>()?;
+    if found.is_empty() {
+        let what = format!("{}: no reproduction: give a [[reproduction]]", path.display());
+        return Err(Failure::Usage.with(what));
+    }
+    Ok(found)
+}
+
+/// Runs the jobs of a reproduction, and compares.
+fn compare(
+    paper: &Paper,
+    (files, hardware): (&[Document], Option<(String, Document)>),
+    (name, job): (&str, &'static str),
+    context: &Context<'_>,
+) -> Result<Reproduced, Error> {
+    let place = || files.last().map(|file| file.path().display().to_string()).unwrap_or_default();
+    let wrong = |what| Failure::Usage.with(format!("{}, {name}: {what}", place()));
     let reproduction = paper.reproduction(name)?;
-    let mut runs = Runs::new(&paper, (&files, hardware), &reproduction.jobs, context)?;
+    let mut runs = Runs::new(paper, (files, hardware), &reproduction.jobs, context)?;
     let curves = reproduction.curve.iter().map(|curve| runs.curve(curve));
     let curves = curves.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
     let lookup = |query: &Query| runs.numbers(query);
@@ -149,8 +188,8 @@ pub fn reproduce(
     notes.extend(runs.warnings);
     outcome = ReproduceOutcome { curves, figures, notes, source: paper.source.clone(), ..outcome };
     let mut report = report_of(job, &outcome);
-    report.add_config(&json!({ "jobs": runs.configs, "scenario": own }));
-    Ok(Reproduced { outcome, report })
+    report.add_config(&json!({ "jobs": runs.configs }));
+    Ok(Reproduced { name: name.to_owned(), outcome, report })
 }
 
 /// Takes what a file says: as one more of the paper's files, or as a scenario, by the job that it is for.

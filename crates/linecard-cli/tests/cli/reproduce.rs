@@ -2,6 +2,7 @@
 
 use crate::around::is_there;
 use crate::folder::{CommandOutput, Folder};
+use linecard_testkit::root;
 use serde_json::Value as Json;
 
 /// Settings that make `papers/lro-npu.toml` as short as possible.
@@ -27,9 +28,13 @@ transfers = 2
 [value]
 loads = "list(400)"
 [job.merged]
-vary = [{ "client.connections" = [1, 64] }, { "run.seed" = [0, 1] }]
+vary = [{ "client.connections" = [1, 32, 64] }, { "run.seed" = [0, 1] }]
 [job.plain]
-vary = [{ "client.connections" = [1, 64] }]
+vary = [{ "client.connections" = [1, 32, 64] }]
+[job.sharing]
+vary = [{ "npu.threads_per_core" = [1, 4] }]
+[job.widening]
+vary = [{ "npu.cores" = [1] }]
 [job.stack]
 run.duration = "446ms"
 client.idle_connections = 20
@@ -90,11 +95,15 @@ fn lro_npu_is_modelled_without_rights() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(!outcome.stderr.contains("left out"), "it was asked for: {outcome:?}");
     let found: Json = serde_json::from_str(&outcome.stdout).unwrap();
-    let points: Vec<_> = (0..2).map(|index| &found["model_throughput"][index]["value"]).collect();
-    let rate = |index: usize, name: &str| points[index][name].as_f64().unwrap();
-    assert!((rate(1, "bits_per_second") / 4.75e9 - 1.0).abs() < 0.02, "{points:?}");
-    assert!((rate(0, "share") - rate(0, "expected_share")).abs() < 0.002, "{points:?}");
-    let without = [0, 1].map(|index| rate(index, "bits_per_second_without_lro"));
+    let points = |curve: &str| [0, 2].map(|index| found[curve][index]["value"].clone());
+    let rate = |point: &Json, name: &str| point[name].as_f64().unwrap();
+    let [one, all] = points("constant_throughput");
+    assert!((rate(&all, "bits_per_second") / 4.75e9 - 1.0).abs() < 0.02, "{all}");
+    assert!((rate(&one, "share") - rate(&one, "expected_share")).abs() < 0.002, "{one}");
+    // With steps that were counted, the link is full.
+    let counted = points("model_throughput");
+    assert!(rate(&counted[1], "bits_per_second") > 9.2e9, "{counted:?}");
+    let without = counted.map(|point| rate(&point, "bits_per_second_without_lro"));
     assert!((without[0] / without[1] - 1.0).abs() < 0.02, "{without:?}");
     let overload = &found["model_overload"][0]["value"];
     assert!((overload["stack"].as_f64().unwrap() - 0.25).abs() < 0.01, "{overload}");
@@ -145,4 +154,36 @@ fn a_difference_beyond_its_reason_fails() {
     assert!(row.unwrap().contains("DIFFERS beyond its reason (explains 2 to 6 frames)"), "{row:?}");
     let all = folder.run(&["reproduce", "gigabit-bus"]);
     assert_eq!(all.code, Some(0), "{all:?}");
+}
+
+/// A file of one's own in the form of those that come with the project.
+#[test]
+fn a_file_of_ones_own_is_reproduced() {
+    let folder = Folder::new();
+    let example = std::fs::read_to_string(root().join("scenarios/paper.toml")).unwrap();
+    folder.write("mine.toml", example.as_bytes());
+    let arguments =
+        ["reproduce", "mine.toml", "--json", "--figures", "figures", "--report", "mine.html"];
+    let found: Json = serde_json::from_str(&folder.succeeds(&arguments)).unwrap();
+    let found = &found["my-server"];
+    let verdicts = [0, 1, 2].map(|row| &found["throughput"][row]["value"]["verdict"]);
+    assert_eq!(verdicts, ["same", "same", "explained"], "{found}");
+    assert_eq!(found["agreement"]["predicted"]["agree"], 2, "{found}");
+    assert!(folder.path("figures/my-server-throughput.svg").is_file());
+    assert!(folder.read("mine.html").starts_with(b"<!"));
+    // Beyond the limit of a reason, and what cannot be run.
+    folder.write("mine.toml", example.replace("to = 380", "to = 360").as_bytes());
+    let outcome = folder.run(&["reproduce", "mine.toml"]);
+    assert_eq!(outcome.code, Some(10), "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("DIFFERS beyond its reason (explains 349 to 360"),
+        "{outcome:?}"
+    );
+    folder.write("mine.toml", example.replace("server.mhz", "server.mhzz").as_bytes());
+    folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:8", "unknown key `server.mhzz`"]);
+    folder.write("mine.toml", b"source = \"nothing yet\"\n");
+    folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml", "give a [[reproduction]]"]);
+    let both = ["reproduce", "mine.toml", "--scenario", "mine.toml"];
+    folder.refuses(2, &both, &["mine.toml", "leave out --scenario"]);
+    folder.refuses(1, &["reproduce", "other.toml"], &["other.toml"]);
 }
