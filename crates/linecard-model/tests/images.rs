@@ -37,7 +37,7 @@ fn elf_and_bin_hold_the_same_code() {
     }
 }
 
-/// Promise (Hardware model): The six committed firmware images are what their sources build, where
+/// Promise (Hardware model): The committed firmware images are what their sources build, where
 /// binutils and gcc for RISC-V are installed.
 #[test]
 fn sources_build_the_images_that_are_committed() {

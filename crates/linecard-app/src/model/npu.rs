@@ -144,6 +144,10 @@ pub struct Busy {
     pub host_busy: Share,
     /// all receive threads
     pub all_threads_busy: Share,
+    /// pipelines of the cores
+    pub pipelines_busy: Share,
+    /// memory
+    pub memory_busy: Share,
     /// bottleneck
     pub limit: String,
 }
@@ -199,10 +203,13 @@ impl linecard_report::Outcome for NpuOutcome {
 
 impl NpuOutcome {
     fn new(config: &Config, whole: &NpuResults, before: Option<&NpuResults>) -> Self {
+        let packet = match config.npu.packet_ns.0 {
+            Some(ns) => format!("{ns} ns a packet"),
+            None => format!("{} cores at {} MHz", config.npu.cores, config.core.mhz),
+        };
         let title = format!(
-            "{} receive threads, {} ns a packet, {} connections, merging {}",
+            "{} receive threads, {packet}, {} connections, merging {}",
             config.npu.receive_threads(),
-            config.npu.packet_ns,
             config.client.connections,
             config.npu.merge,
         );
@@ -300,8 +307,7 @@ impl Busy {
         let seconds = (config.run.duration.as_ps() - config.run.warm_up.as_ps()) as f64 / 1e12;
         let since = |count: fn(&NpuResults) -> u64| (count(whole) - before.map_or(0, count)) as f64;
         let (packets, bytes) = (since(|run| run.sent.packets), since(|run| run.sent.bytes));
-        let taken = whole.bits_per_second / 8.0 * ratio(packets, bytes);
-        let receiving = taken * npu.packet_ns as f64 / 1e9;
+        let receiving = since(|run| run.receiving.0) / 1e12;
         let rate = |rate: linecard_config::Rate| rate.bits_per_second() as f64;
         let wire = (bytes + packets * WIRE_BYTES) * 8.0 / rate(client.link_rate);
         let copied = since(|run| run.host.bytes) * 8.0 / rate(host.copy_rate);
@@ -309,16 +315,22 @@ impl Busy {
         let working = since(|run| run.host.interrupts) * each + copied;
         let dma = since(|run| run.dma.offered.0) / 1e12;
         let link_busy = ratio(wire, seconds);
-        let threads_busy = ratio(receiving, whole.threads_used as f64);
+        let threads_busy = ratio(receiving, whole.threads_used as f64 * seconds);
+        let pipelines = ratio(since(|run| run.issuing.0) / 1e12, f64::from(npu.cores) * seconds);
+        let memory = ratio(since(|run| run.moving.0) / 1e12, seconds);
         let (dma_busy, host_busy) = (ratio(dma, seconds), ratio(working, seconds));
         Self {
             link_busy: Share(link_busy),
             threads_busy: Share(threads_busy),
             dma_busy: Share(dma_busy),
             host_busy: Share(host_busy),
-            all_threads_busy: Share(ratio(receiving, f64::from(npu.receive_threads()))),
+            all_threads_busy: Share(ratio(receiving, f64::from(npu.receive_threads()) * seconds)),
+            pipelines_busy: Share(pipelines),
+            memory_busy: Share(memory),
             limit: limit(&[
                 ("link", link_busy),
+                ("pipelines of the cores", pipelines),
+                ("memory", memory),
                 ("threads with a connection", threads_busy),
                 ("DMA engine", dma_busy),
                 ("host's processor", host_busy),

@@ -65,7 +65,7 @@ impl Machine<'_> {
     }
 
     /// The engine has served a request. After a job's last one it notifies the thread, which
-    /// interrupts the host; the thread's time for that is part of the calibrated constant.
+    /// interrupts the host, in no time.
     pub(super) fn served(&mut self) {
         let Some(place) = self.in_service.take() else { return };
         self.outcome.dma.served += 1;

@@ -2,6 +2,7 @@
 
 use super::client::{Sender, State};
 use super::config::Config;
+use super::cores::{Cores, Next, Task};
 use super::dma::Requests;
 use super::frame::{self, Direction, Say};
 use super::host::{Receiver, Shared};
@@ -10,6 +11,7 @@ use super::stream::{Digest, Stream};
 use super::thread::{Output, Thread};
 use crate::{Events, Ps};
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use linecard::packet::{LinkType, Meta, Packet, Toeplitz};
 use linecard::progress::{Progress, Ticker};
@@ -26,6 +28,10 @@ pub(super) enum Event {
     Connect(usize),
     /// A frame has arrived over the link.
     Arrived,
+    /// A receive thread may issue instructions.
+    Ready(u16),
+    /// A receive thread has issued what it can until its next access to memory.
+    Issued(u16),
     /// A receive thread has finished its task.
     Done(u16),
     /// The timeout thread checks the connections of a receive thread.
@@ -87,6 +93,9 @@ pub(super) struct Machine<'s> {
     toeplitz: Toeplitz,
     pub(super) turn: u16,
     pub(super) threads: Vec<Thread>,
+    cores: Cores,
+    /// Packets of each connection that wait to be merged.
+    held: Vec<u64>,
     /// Packets in the unit.
     pub(super) buffers: u64,
     pub(super) requests: Requests<(usize, u64)>,
@@ -171,6 +180,8 @@ impl<'s> Machine<'s> {
             toeplitz: Toeplitz::new(&Toeplitz::MICROSOFT),
             turn: 0,
             threads: (0..threads).map(|_| Thread::new(config)).collect(),
+            cores: Cores::new(config),
+            held: vec![0; count],
             buffers: 0,
             requests: Requests::new(config.dma.discipline, threads),
             in_service: None,
@@ -231,6 +242,11 @@ impl<'s> Machine<'s> {
                 self.line_up(connection);
             }
             Event::Arrived => self.arrived(),
+            Event::Ready(thread) => {
+                let issues = self.cores.ready(thread, self.now);
+                self.issue(issues);
+            }
+            Event::Issued(thread) => self.issued(thread),
             Event::Done(thread) => self.done(thread),
             Event::Progress(thread) => self.look(thread),
             Event::Timeout(thread) => {
@@ -270,28 +286,65 @@ impl<'s> Machine<'s> {
         }
         thread.has_packet = !flushes && !thread.queue.is_empty();
         thread.is_busy = flushes || thread.has_packet;
+        thread.began = self.now + later;
         if flushes {
             self.outcome.timeouts += 1;
             self.events.add(self.now + Ps::from_ns(npu.timeout_ns), Event::Done(number));
         } else if thread.has_packet {
-            // Between mean minus jitter and mean plus jitter.
-            let spread = npu.packet_ns * 1_000 * npu.jitter_percent / 100;
-            let time = npu.packet_ns * 1_000 - spread + self.rng.below(2 * spread + 1);
-            self.events.add(self.now + later + Ps(time), Event::Done(number));
+            self.take_up(number, later);
         }
         self.emit(number);
         self.progress(number);
+    }
+
+    /// A thread begins with a packet: for a constant time, or with the steps that it takes.
+    fn take_up(&mut self, number: u16, later: Ps) {
+        let npu = &self.config.npu;
+        let at = self.now + later;
+        if let Some(packet_ns) = npu.packet_ns.0 {
+            // Between mean minus jitter and mean plus jitter.
+            let spread = packet_ns * 1_000 * npu.jitter_percent / 100;
+            let time = packet_ns * 1_000 - spread + self.rng.below(2 * spread + 1);
+            self.events.add(at + Ps(time), Event::Done(number));
+            return;
+        }
+        let Some(packet) = self.threads[usize::from(number)].queue.front() else { return };
+        let bytes = packet.bytes();
+        let held = npu.merges().then(|| self.index_of(bytes).map_or(0, |index| self.held[index]));
+        self.cores.assign(number, Task::of(&self.config.core, bytes.len(), held));
+        self.events.add(at, Event::Ready(number));
+    }
+
+    /// A thread has issued its instructions: it waits for memory, or its task is done.
+    fn issued(&mut self, number: u16) {
+        let (next, issues) = self.cores.issued(number, self.now);
+        self.issue(issues);
+        match next {
+            Next::Waits(until) => self.events.add(until, Event::Ready(number)),
+            Next::Done => self.done(number),
+        }
+    }
+
+    fn issue(&mut self, issues: Option<(u16, Ps)>) {
+        if let Some((number, until)) = issues {
+            self.events.add(until, Event::Issued(number));
+        }
     }
 
     /// A thread has finished a packet, or a timeout message.
     fn done(&mut self, number: u16) {
         let thread = &mut self.threads[usize::from(number)];
         thread.is_busy = false;
+        self.outcome.receiving += self.now.since(thread.began);
         if core::mem::take(&mut thread.has_packet)
             && let Some(packet) = thread.queue.pop_front()
         {
             let is_measured = self.now >= self.config.run.begins();
             self.measured_bytes += if is_measured { packet.payload_len() as u64 } else { 0 };
+            if let Some(index) = self.index_of(packet.bytes()) {
+                self.held[index] += 1;
+            }
+            let thread = &mut self.threads[usize::from(number)];
             thread.offloads.take(packet, self.now, &mut self.output);
             self.emit(number);
         }
@@ -310,6 +363,10 @@ impl<'s> Machine<'s> {
             self.answer(reply.as_ref().to_vec());
         }
         for packet in output.packets.drain(..) {
+            let segments: u64 = packet.meta.gso.map_or(1, |gso| gso.segments.into());
+            if let Some(index) = self.index_of(packet.bytes()) {
+                self.held[index] = self.held[index].saturating_sub(segments);
+            }
             self.submit(number, packet);
         }
         // Lists are reused.
@@ -345,6 +402,12 @@ impl<'s> Machine<'s> {
         }
     }
 
+    /// The connection of a frame.
+    pub(super) fn index_of(&self, bytes: &[u8]) -> Option<usize> {
+        let (Direction::ToServer(port) | Direction::ToClient(port), _) = frame::read(bytes)?;
+        self.connection(port)
+    }
+
     /// The connection of a port.
     pub(super) fn connection(&self, port: u16) -> Option<usize> {
         let place = self.ports.binary_search_by_key(&port, |(port, _)| *port).ok()?;
@@ -363,6 +426,7 @@ impl<'s> Machine<'s> {
         }
         self.outcome.held = held;
         self.outcome.host = self.shared.figures;
+        (self.outcome.issuing, self.outcome.moving) = (self.cores.issuing, self.cores.moving);
         let span = self.config.run.ends().since(self.config.run.begins());
         self.outcome.bits_per_second = (8 * self.measured_bytes) as f64 / span.as_secs_f64();
         let mut homes = self.homes[..self.config.client.connections as usize].to_vec();

@@ -126,6 +126,12 @@ pub struct NpuResults {
     pub answers: u64,
     /// See [`NpuResults::answers`].
     pub answers_dropped: u64,
+    /// Time that receive threads had a packet or a message, all together.
+    pub receiving: Ps,
+    /// Time in which the cores' pipelines issued instructions or switched, all together.
+    pub issuing: Ps,
+    /// Time in which memory moved lines.
+    pub moving: Ps,
     /// Messages of the timeout thread that made a thread let something go.
     pub timeouts: u64,
     /// Receive threads to which connections that send were hashed.
@@ -207,6 +213,8 @@ impl NpuResults {
             self.answers,
             self.answers_dropped,
             self.timeouts,
+            self.receiving.0,
+            self.issuing.0,
         ];
         for number in client_numbers.iter().chain(&host_numbers).chain(&others) {
             digest.number(*number);

@@ -21,6 +21,8 @@ pub(super) struct Thread {
     /// Whether it is at work, and whether on the first packet of the queue.
     pub(super) is_busy: bool,
     pub(super) has_packet: bool,
+    /// When it took up its task.
+    pub(super) began: Ps,
     /// Timeout messages received.
     pub(super) timeouts: u64,
     /// When the timeout thread will check it next.
@@ -65,6 +67,7 @@ impl Thread {
             queue: VecDeque::new(),
             is_busy: false,
             has_packet: false,
+            began: Ps::ZERO,
             timeouts: 0,
             watched_at: Ps::NEVER,
             ring: config.npu.ring,
@@ -79,11 +82,11 @@ pub(super) fn instant(now: Ps) -> Instant {
 }
 
 impl Offloads {
-    fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let npu = &config.npu;
         let hold_budget = Duration::from_nanos(npu.hold_budget_ns);
         let idle_floor = Duration::from_nanos(npu.idle_floor_ns);
-        let offloads = npu.merge.0 || npu.active_ack.mode().is_some();
+        let offloads = npu.merges();
         let resequencer = resequence::Config {
             // Algorithm 1: what lies before the expected byte is dropped.
             drop_duplicates: true,
