@@ -51,7 +51,7 @@ pub struct Rates {
     pub bits_per_second: BitRate,
     /// frames in a second
     pub frames_per_second: u64,
-    /// frames between answers
+    /// frames between stretches of deferred calls
     pub burst_frames: f64,
     /// frames that the handler takes at once
     pub run_frames: f64,

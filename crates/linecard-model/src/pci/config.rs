@@ -118,6 +118,12 @@ pub struct Server {
     pub copies: Switch,
     /// where the protocol work is done
     pub protocol: Protocol,
+    /// deferred calls that run before frames are looked for again
+    ///
+    /// The paper has no figure; 1, the least, is ours.
+    #[default(1)]
+    #[garde(range(min = 1, max = 65_536))]
+    pub budget: u32,
 }
 
 /// Where protocol work is done.

@@ -1,9 +1,11 @@
 //! The server: frames in buffers, an interrupt handler, deferred tasks, the application.
 //!
 //! The interrupt goes to processor 0, which handles frames as long as there are any. Protocol work
-//! is one stage, done by one processor at a time. Answers are sent when all of it is done, as
-//! Windows NT sends them at the end of a receive. The application runs on processors that do
-//! neither; with a single processor it has the lowest priority.
+//! is a queue of deferred calls, done by one processor at a time: once it began with them, up to a
+//! budget of them run before it looks for frames again. An answer is a call, too, behind those that
+//! wait already, so that a long queue is done before the first answer leaves, and answers clock the
+//! senders otherwise. The application runs on processors that do neither; with a single processor
+//! it has the lowest priority.
 
 use super::config::{Config, Costs, Load, Protocol, Server};
 use super::load::Frame;
@@ -21,6 +23,8 @@ pub(super) enum Task {
     Receive(Frame),
     /// Protocol work to request the next file.
     Request(usize),
+    /// A session's frames are acknowledged; its cost is part of that of the frames.
+    Answer(usize),
     /// The application reads the data.
     Take(Frame),
 }
@@ -38,7 +42,7 @@ pub(super) struct Answer {
 pub(super) struct Done {
     /// Answers to send.
     pub(super) answers: Vec<Answer>,
-    /// All deferred work is done.
+    /// Deferred calls end: all are done, or frames are looked for again.
     pub(super) phase: bool,
     /// A frame is handled: its buffer is free.
     pub(super) handled: bool,
@@ -58,9 +62,9 @@ pub(super) struct Host {
     /// Frames in buffers, waiting for the handler.
     ring: VecDeque<Frame>,
     deferred: VecDeque<Task>,
+    /// Deferred calls that may run before frames are looked for again.
+    budget_left: u32,
     application: VecDeque<Frame>,
-    /// Sessions with two or more frames to acknowledge.
-    to_answer: Vec<usize>,
     running: Vec<Option<Task>>,
 }
 
@@ -80,8 +84,8 @@ impl Host {
             sessions: vec![Session::default(); (clients * sessions) as usize],
             ring: VecDeque::new(),
             deferred: VecDeque::new(),
+            budget_left: 0,
             application: VecDeque::new(),
-            to_answer: Vec::new(),
             running: vec![None; usize::from(config.server.cpus)],
         }
     }
@@ -93,7 +97,7 @@ impl Host {
 
     /// Frames in the server.
     pub(super) fn held(&self) -> u64 {
-        let is_frame = |task: &&Task| !matches!(task, Task::Request(_));
+        let is_frame = |task: &&Task| !matches!(task, Task::Request(_) | Task::Answer(_));
         let deferred = self.deferred.iter().filter(is_frame).count();
         let running = self.running.iter().flatten().filter(is_frame).count();
         (self.ring.len() + deferred + self.application.len() + running) as u64
@@ -110,16 +114,23 @@ impl Host {
     }
 
     fn choose(&mut self, cpu: usize) -> Option<Task> {
-        if cpu == 0
-            && let Some(frame) = self.ring.pop_front()
-        {
-            return Some(Task::Handle(frame));
-        }
         let last = self.running.len() - 1;
         let protocol_cpu = last.min(usize::from(self.server.protocol == Protocol::Parallel));
+        let is_at_calls = cpu == protocol_cpu && self.budget_left > 0 && !self.deferred.is_empty();
+        if cpu == 0
+            && !is_at_calls
+            && let Some(frame) = self.ring.pop_front()
+        {
+            self.budget_left = 0;
+            return Some(Task::Handle(frame));
+        }
         if cpu == protocol_cpu
             && let Some(task) = self.deferred.pop_front()
         {
+            if !matches!(task, Task::Answer(_)) {
+                let left = self.budget_left.checked_sub(1);
+                self.budget_left = left.unwrap_or(self.server.budget - 1);
+            }
             return Some(task);
         }
         if cpu <= protocol_cpu && cpu != last {
@@ -138,6 +149,7 @@ impl Host {
                 (u64::from(costs.handler_cycles) + protocol, copied)
             }
             Task::Receive(_) | Task::Request(_) => (costs.protocol_cycles.into(), 0),
+            Task::Answer(_) => (0, 0),
             Task::Take(_) => (costs.application_cycles.into(), 0),
         };
         let copy = Ps(u64::from(copied) * u64::from(costs.copy_ps_per_byte));
@@ -148,26 +160,33 @@ impl Host {
     /// A processor has completed its task.
     pub(super) fn finish(&mut self, cpu: usize) -> Done {
         let mut done = Done::default();
-        match self.running[cpu].take() {
+        let task = self.running[cpu].take();
+        let in_handler = self.server.protocol == Protocol::InHandler;
+        let was_at_calls = match task {
+            Some(Task::Handle(_)) => in_handler,
+            Some(Task::Take(_)) | None => false,
+            Some(_) => true,
+        };
+        match task {
             Some(Task::Handle(frame)) => {
                 done.handled = true;
                 done.caught_up = self.ring.is_empty();
-                if self.server.protocol == Protocol::InHandler {
+                if in_handler {
                     self.receive(frame, &mut done);
                 } else {
                     self.deferred.push_back(Task::Receive(frame));
                 }
             }
             Some(Task::Receive(frame)) => self.receive(frame, &mut done),
-            Some(Task::Request(session)) => {
-                let frames = core::mem::take(&mut self.sessions[session].unanswered);
-                self.to_answer.retain(|&other| other != session);
-                done.answers.push(Answer { session, frames, asks: true });
-                self.answer(&mut done);
-            }
+            Some(Task::Request(session)) => done.answers.extend(self.answer(session, true)),
+            Some(Task::Answer(session)) => done.answers.extend(self.answer(session, false)),
             Some(Task::Take(frame)) => self.take(frame, &mut done),
             None => {}
         }
+        let gives_way = self.server.protocol == Protocol::Deferred
+            && self.budget_left == 0
+            && !self.ring.is_empty();
+        done.phase = was_at_calls && (self.deferred.is_empty() || gives_way);
         done
     }
 
@@ -175,23 +194,18 @@ impl Host {
         let session = &mut self.sessions[frame.session];
         session.unanswered += 1;
         // Every second segment is answered (RFC 9293, section 3.8.6.3); the last of a file, with the next request.
-        if session.unanswered == 2 {
-            self.to_answer.push(frame.session);
+        if session.unanswered == 2 && self.server.protocol == Protocol::InHandler {
+            done.answers.extend(self.answer(frame.session, false));
+        } else if session.unanswered == 2 {
+            self.deferred.push_back(Task::Answer(frame.session));
         }
         self.application.push_back(frame);
-        self.answer(done);
     }
 
-    /// Answers are sent once no deferred work is left.
-    fn answer(&mut self, done: &mut Done) {
-        if !self.deferred.is_empty() {
-            return;
-        }
-        done.phase = true;
-        for session in self.to_answer.drain(..) {
-            let frames = core::mem::take(&mut self.sessions[session].unanswered);
-            done.answers.push(Answer { session, frames, asks: false });
-        }
+    /// The acknowledgment of all of a session's frames, if there are any, or the request for a file.
+    fn answer(&mut self, session: usize, asks: bool) -> Option<Answer> {
+        let frames = core::mem::take(&mut self.sessions[session].unanswered);
+        (frames > 0 || asks).then_some(Answer { session, frames, asks })
     }
 
     fn take(&mut self, frame: Frame, done: &mut Done) {

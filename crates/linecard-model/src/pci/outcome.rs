@@ -38,7 +38,7 @@ pub struct PciResults {
     pub pauses: u64,
     /// Clocks of these.
     pub pause_clocks: u64,
-    /// Times at which all deferred work was done and the answers went out.
+    /// Stretches of deferred calls without a frame between them.
     pub phases: u64,
     /// Frames handled.
     pub handled: u64,
@@ -59,7 +59,7 @@ impl PciResults {
         self.delivered_bytes as f64 * 8.0 / self.duration.as_secs_f64() / 1e6
     }
 
-    /// Frames handled between two times at which answers went out.
+    /// Frames handled between two stretches of deferred calls.
     #[must_use]
     pub fn burst_frames(&self) -> f64 {
         ratio(self.handled, self.phases)

@@ -258,7 +258,7 @@ impl<'c> Simulation<'c> {
                     outcome.handler_time += time;
                 }
                 Task::Receive(_) | Task::Request(_) => outcome.protocol_time += time,
-                Task::Take(_) => {}
+                Task::Answer(_) | Task::Take(_) => {}
             }
             self.events.add(self.now + time, Event::Finished(cpu));
         }
@@ -356,13 +356,32 @@ mod tests {
         assert!(eight > 740.0 && ten < eight * 1.01, "{eight}, {ten}");
     }
 
+    /// Promise (Hardware model): At saturating load, the modelled PCI host handles frames in bursts of all windows at 400
+    /// MHz, and of few frames at 550 MHz, whatever the seed.
+    ///
+    /// A handler that is slower than the frames come runs until windows are used up, as its answers wait behind all that
+    /// it has put off; a faster one gives way to them, and answers clock the senders.
     #[test]
-    fn a_slow_server_handles_bursts_and_a_fast_one_frames() {
-        let slow = run(&config(400, 6, 6));
-        assert!((190.0..=220.0).contains(&slow.burst_frames()), "{}", slow.burst_frames());
-        assert!(slow.pauses > 20, "{}", slow.pauses);
-        let fast = run(&config(700, 6, 6));
-        assert!(fast.burst_frames() < 5.0 && fast.pauses == 0, "{}", fast.burst_frames());
+    fn a_slow_server_handles_bursts_of_all_windows_and_a_faster_one_of_few_frames() {
+        for seed in 1..=5 {
+            let burst = |mhz, clients, sessions| {
+                let mut config = config(mhz, clients, sessions);
+                config.run.seed = seed;
+                run(&config).burst_frames()
+            };
+            let (slow, middle, fast) = (burst(400, 7, 5), burst(550, 7, 7), burst(700, 6, 6));
+            assert!((180.0..=215.0).contains(&slow), "{seed}: {slow}");
+            assert!((2.0..10.0).contains(&middle) && fast < 5.0, "{seed}: {middle}, {fast}");
+        }
+    }
+
+    /// Frames that come while several deferred calls run are handled as one burst.
+    #[test]
+    fn a_budget_of_deferred_calls_makes_bursts() {
+        let mut config = config(550, 7, 7);
+        config.server.budget = 18;
+        let burst = run(&config).burst_frames();
+        assert!((16.0..20.0).contains(&burst), "{burst}");
     }
 
     #[test]
@@ -425,6 +444,7 @@ mod tests {
                     copies: Switch(draw(0, 1) == 1),
                     protocol: [Protocol::Deferred, Protocol::InHandler, Protocol::Parallel]
                         [draw(0, 2) as usize],
+                    budget: draw(1, 20),
                 },
                 load: Load {
                     clients: draw(1, 12),
