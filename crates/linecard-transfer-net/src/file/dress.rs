@@ -25,7 +25,8 @@ fn umask() -> u32 {
     })
 }
 
-fn times(modified: Stamp) -> Timestamps {
+/// The time of its last change, and not that of its last reading.
+pub(super) fn times(modified: Stamp) -> Timestamps {
     let ns = i64::from(modified.ns.min(999_999_999));
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },

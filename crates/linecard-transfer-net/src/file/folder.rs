@@ -8,7 +8,7 @@ use super::flusher::Flusher;
 use super::name::PART;
 use super::partial::READ_BYTES;
 use super::sink::Setup;
-use super::{ChunkBytes, FileError, Kind, Object, Sink};
+use super::{ChunkBytes, FileError, Kind, Object, Sink, link};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -47,7 +47,7 @@ pub enum Existing {
     Nothing,
     /// A partial file, which an earlier run has left or another process writes.
     Part,
-    /// A file of the same length with this hash, and a part of a newer one if `part`.
+    /// A file or link of the same length with this hash, and a part of a newer one if `part`.
     File {
         /// BLAKE3 of what it holds now.
         hash: blake3::Hash,
@@ -116,6 +116,14 @@ impl Folder {
             Err(Errno::NOENT) => return Ok(if part { Existing::Part } else { Existing::Nothing }),
             Err(error) => return Err(failed(error)),
         };
+        if object.kind == Kind::Link {
+            let target = link::target_at(&folder, last);
+            let same = target.filter(|target| object.size == Some(target.len() as u64));
+            return Ok(same.map_or(Existing::Other, |target| Existing::File {
+                hash: blake3::hash(&target),
+                part,
+            }));
+        }
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         if !is_file || object.kind != Kind::File || u64::try_from(stat.st_size).ok() != object.size
         {
@@ -136,9 +144,12 @@ impl Folder {
         let folder = self.beside(object)?;
         let path = self.path_of(object);
         let (_, last) = object.name.split();
-        let file = rustix::fs::openat(&*folder, last, READ, Mode::empty());
-        file.and_then(|file| dress(file, object))
-            .map_err(FileError::at("set mode and time of", &path))
+        let dressed = match object.kind {
+            Kind::Link => link::dress(&folder, last, object),
+            _ => rustix::fs::openat(&*folder, last, READ, Mode::empty())
+                .and_then(|file| dress(file, object)),
+        };
+        dressed.map_err(FileError::at("set mode and time of", &path))
     }
 
     fn hash(&self, mut file: File, path: &Path) -> Result<blake3::Hash, FileError> {

@@ -143,6 +143,7 @@ mod tests {
             name: Name::new(b"a/b").unwrap(),
             kind: Kind::File,
             size: Some(6_000),
+            has_holes: false,
             mode: 0o644,
             modified: Stamp { secs: -3, ns: 9 },
         }

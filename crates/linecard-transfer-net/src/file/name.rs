@@ -19,6 +19,8 @@ pub(super) const JOURNAL: &str = ".linecard-journal";
 /// A journal that is being rewritten.
 pub(super) const NEW_JOURNAL: &str = ".linecard-journal-new";
 pub(super) const DAMAGED: &str = ".linecard-damaged";
+/// A link that has not got its name yet.
+pub(super) const LINK: &str = ".linecard-link";
 
 /// The name of an object: parts with `/` between them, relative, without `.` and `..`. Bytes need not
 /// be UTF-8.
@@ -95,7 +97,7 @@ impl fmt::Debug for Name {
 
 /// Whether a part of a name is this program's own.
 pub(super) fn is_ours(part: &[u8]) -> bool {
-    [PART, JOURNAL, NEW_JOURNAL, DAMAGED].iter().any(|end| part.ends_with(end.as_bytes()))
+    [PART, JOURNAL, NEW_JOURNAL, DAMAGED, LINK].iter().any(|end| part.ends_with(end.as_bytes()))
 }
 
 fn fault(bytes: &[u8]) -> Option<&'static str> {

@@ -117,6 +117,10 @@ impl Partial<'_> {
         if size == 0 {
             return Ok(());
         }
+        // The room that it takes is not known.
+        if self.object.has_holes {
+            return self.file.set_len(size).map_err(failed());
+        }
         match rustix::fs::fallocate(self.file, FallocateFlags::empty(), 0, size) {
             Ok(()) => Ok(()),
             // A file system that cannot: room is found out as it is written.

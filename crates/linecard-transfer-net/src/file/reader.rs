@@ -1,6 +1,6 @@
 //! Reading an object chunk by chunk.
 
-use super::{ChunkBytes, FileError, Kind, Object, Stamp};
+use super::{ChunkBytes, FileError, Kind, Object, Stamp, link};
 use rustix::fs::OFlags;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -30,6 +30,7 @@ pub struct Piece {
 #[derive(Debug)]
 enum From {
     File { size: u64, modified: Stamp, inode: u64 },
+    Link(Vec<u8>),
     Stream(Mutex<Stream>),
 }
 
@@ -48,6 +49,16 @@ impl Reader {
         if object.kind == Kind::Stream {
             let file = stream(&path).map_err(FileError::at("read", &path))?;
             return Ok(Self { path, file, from: From::Stream(Mutex::default()) });
+        }
+        if object.kind == Kind::Link {
+            let open = OFlags::PATH.union(OFlags::NOFOLLOW).bits().cast_signed();
+            let opened = OpenOptions::new().read(true).custom_flags(open).open(&path);
+            let file = opened.map_err(FileError::at("read", &path))?;
+            let reader = Self { from: From::Link(link::target(&path)), path, file };
+            return match reader.size() == object.size.unwrap_or(0) {
+                true => Ok(reader),
+                false => Err(reader.changed("it leads elsewhere".into())),
+            };
         }
         // A pipe that has taken the file's place must not be waited for.
         let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
@@ -75,6 +86,13 @@ impl Reader {
     ) -> Result<Piece, FileError> {
         match &self.from {
             From::File { size, .. } => self.read_file(*size, chunk, chunk_bytes, into),
+            From::Link(target) => {
+                let range = chunk_bytes.range(chunk, target.len() as u64);
+                let into = room(into, chunk, range.end - range.start)?;
+                // A path is shorter than memory.
+                into.copy_from_slice(&target[range.start as usize..range.end as usize]);
+                Ok(Piece { bytes: into.len(), is_last: range.end == target.len() as u64 })
+            }
             From::Stream(stream) => {
                 let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
                 self.read_stream(&mut stream, chunk, chunk_bytes, into)
@@ -87,6 +105,7 @@ impl Reader {
     pub fn size(&self) -> u64 {
         match &self.from {
             From::File { size, .. } => *size,
+            From::Link(target) => target.len() as u64,
             From::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).bytes,
         }
     }
@@ -98,8 +117,11 @@ impl Reader {
     ///
     /// [`FileError::Changed`].
     pub fn finish(&self) -> Result<(), FileError> {
-        if matches!(self.from, From::Stream(_)) {
-            return Ok(());
+        match &self.from {
+            From::Stream(_) => return Ok(()),
+            From::Link(target) if link::target(&self.path) == *target => return Ok(()),
+            From::Link(_) => return Err(self.changed("it leads elsewhere".into())),
+            From::File { .. } => {}
         }
         let open = self.file.metadata().map_err(FileError::at("read", &self.path))?;
         self.compare(&open)?;

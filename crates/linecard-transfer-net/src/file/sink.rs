@@ -10,7 +10,7 @@ use super::flusher::{FLUSH_BYTES, Flusher};
 use super::journal::RECORD_BYTES;
 use super::name::{DAMAGED, PART};
 use super::partial::{Journal, Partial, lock, remove};
-use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, MAX_CHUNKS, Object, Tree};
+use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, MAX_CHUNKS, Object, Tree, holes, link};
 use rustix::fs::{AtFlags, FileType, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -107,7 +107,12 @@ impl Sink {
             return Ok(hash);
         }
         let failed = self.failed("write the partial file of", bytes.len() as u64);
-        if let Err(error) = self.file.write_all_at(bytes, self.chunk_bytes.start(chunk)) {
+        let start = self.chunk_bytes.start(chunk);
+        let written = match self.object.has_holes {
+            true => holes::write(&self.file, bytes, start),
+            false => self.file.write_all_at(bytes, start),
+        };
+        if let Err(error) = written {
             if self.state().size.is_some() && self.state().journal.is_none() {
                 // There is nothing to go on with.
                 let _kept = remove(&self.folder, &self.object.name, true);
@@ -301,6 +306,12 @@ impl Sink {
         let (_, last) = self.object.name.split();
         let failed = |error: Errno| self.failed("rename the partial file to", 0)(error.into());
         let folder = &*self.folder;
+        if self.object.kind == Kind::Link {
+            let made = self.link();
+            // There is nothing to go on with, whether or not it was made.
+            let removed = rustix::fs::unlinkat(folder, &part, AtFlags::empty()).map_err(failed);
+            return made.and(removed);
+        }
         if self.overwrite {
             return rustix::fs::renameat(folder, &part, folder, last).map_err(failed);
         }
@@ -313,6 +324,16 @@ impl Sink {
             }
             result => result.map_err(failed),
         }
+    }
+
+    /// Makes the link whose target the partial file has.
+    fn link(&self) -> Result<(), FileError> {
+        let mut target = Vec::new();
+        let file = &*self.file;
+        let size = file.metadata().map_or(0, |metadata| metadata.len()).min(SMALL_BYTES);
+        target.resize(size as usize, 0);
+        file.read_exact_at(&mut target, 0).map_err(self.failed("read the partial file of", 0))?;
+        link::make(&self.folder, (&self.object, &self.path), &target, self.overwrite)
     }
 
     /// Keeps what arrived and is not what was sent, where nobody goes on with it.

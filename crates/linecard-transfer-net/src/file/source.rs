@@ -1,7 +1,7 @@
 //! The data to send: a file, a folder with all in it, or a pipe.
 
 use super::name::{MAX_DEPTH, is_ours};
-use super::{Failures, FileError, Name, Reader, Stamp};
+use super::{Failures, FileError, Name, Reader, Stamp, link};
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +18,8 @@ pub enum Kind {
     File,
     /// A folder, before what is in it.
     Folder,
+    /// A symbolic link; its bytes are the path of its target.
+    Link,
     /// A pipe or a device, which is read once, in order, until it ends.
     Stream,
     /// Zeros from memory, which the receiver drops: to see what the way between them carries.
@@ -42,6 +44,8 @@ pub struct Object {
     pub kind: Kind,
     /// In bytes; 0 for folders, unknown for streams.
     pub size: Option<u64>,
+    /// Parts of it are zero and take no room on the disk.
+    pub has_holes: bool,
     /// Permission bits.
     pub mode: u32,
     /// When it was last written.
@@ -83,7 +87,8 @@ impl Source {
     /// A single object that has no place.
     fn alone(name: &str, kind: Kind, size: Option<u64>) -> Result<Self, FileError> {
         let name = Name::new(name.as_bytes())?;
-        let object = Object { name, kind, size, mode: 0o600, modified: Stamp::default() };
+        let modified = Stamp::default();
+        let object = Object { name, kind, size, has_holes: false, mode: 0o600, modified };
         Ok(Self {
             base: "-".into(),
             objects: vec![object],
@@ -93,7 +98,8 @@ impl Source {
     }
 
     /// Lists what `path` is: a file or pipe, a folder and all below it, or the standard input for `-`.
-    /// A link is followed if the user names it, and skipped below that.
+    /// A link is followed if the user names it. Below that it is sent as a link, unless it leads out of
+    /// the folder.
     ///
     /// # Errors
     ///
@@ -128,7 +134,7 @@ impl Source {
         &self.objects
     }
 
-    /// Objects that are not sent: links, devices, sockets, names that no receiver takes.
+    /// Objects that are not sent: links that lead out, devices, sockets, names that no receiver takes.
     #[must_use]
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
@@ -187,10 +193,14 @@ impl Source {
         let kind = metadata.file_type();
         let last = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         let why = match Name::new(name) {
-            _ if kind.is_symlink() => "a symbolic link",
-            _ if !kind.is_file() && !kind.is_dir() => "neither a file nor a folder",
+            _ if !kind.is_file() && !kind.is_dir() && !kind.is_symlink() => {
+                "neither a file, a folder nor a link"
+            }
             _ if is_ours(last) => "a partial file of a receiver",
             Err(_) => "its name is too long, or too deep",
+            Ok(name) if kind.is_symlink() && link::leads_out(&name, &link::target(path)) => {
+                "a link that leads out of the folder that is sent"
+            }
             Ok(name) => return self.take(path, Object::of(name, &metadata), depth),
         };
         self.bounded(path)?;
@@ -222,10 +232,13 @@ impl Object {
         let (kind, size) = match metadata.file_type() {
             kind if kind.is_file() => (Kind::File, Some(metadata.len())),
             kind if kind.is_dir() => (Kind::Folder, Some(0)),
+            kind if kind.is_symlink() => (Kind::Link, Some(metadata.len())),
             _ => (Kind::Stream, None),
         };
         // Neither set-user-ID nor sticky bits travel.
         let mode = metadata.mode() & 0o777;
-        Self { name, kind, size, mode, modified: Stamp::of(metadata) }
+        // The system counts in units of 512 bytes.
+        let has_holes = kind == Kind::File && metadata.blocks() * 512 < metadata.len();
+        Self { name, kind, size, has_holes, mode, modified: Stamp::of(metadata) }
     }
 }

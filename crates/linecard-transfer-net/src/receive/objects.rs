@@ -363,6 +363,7 @@ impl Open {
 fn object_of(told: &control::Object) -> Result<Object, FileError> {
     let kind = match (told.mode & libc::S_IFMT, told.size) {
         (libc::S_IFDIR, _) => Kind::Folder,
+        (libc::S_IFLNK, Some(_)) => Kind::Link,
         (libc::S_IFCHR, Some(_)) => Kind::Test,
         (_, None) => Kind::Stream,
         _ => Kind::File,
@@ -371,6 +372,7 @@ fn object_of(told: &control::Object) -> Result<Object, FileError> {
         name: Name::new(&told.name)?,
         kind,
         size: told.size,
+        has_holes: told.has_holes,
         mode: told.mode & 0o7777,
         modified: Stamp::of_ns(told.modified_ns),
     })

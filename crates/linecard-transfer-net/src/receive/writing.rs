@@ -197,7 +197,7 @@ impl Writing {
                     (Target::Later(about, Some(hash)), Have::default(), Some(hash))
                 }
                 // There is nothing to go on with: the file is made when something of it comes.
-                Existing::Nothing if about.kind == Kind::File && is_later => {
+                Existing::Nothing if about.kind != Kind::Stream && is_later => {
                     (Target::Later(about, None), Have::default(), None)
                 }
                 existing => {

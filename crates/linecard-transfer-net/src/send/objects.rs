@@ -111,6 +111,7 @@ impl Objects {
                 name: object.name.as_bytes().to_vec(),
                 size: if object.kind == Kind::Stream { None } else { object.size },
                 mode: object.mode | type_bits(object.kind),
+                has_holes: object.has_holes,
                 modified_ns: object.modified.to_ns(),
                 first_chunk: self.next_chunk,
             }))?;
@@ -246,6 +247,7 @@ impl Objects {
 const fn type_bits(kind: Kind) -> u32 {
     match kind {
         Kind::Folder => libc::S_IFDIR,
+        Kind::Link => libc::S_IFLNK,
         Kind::Test => libc::S_IFCHR,
         Kind::File | Kind::Stream => 0,
     }

@@ -138,7 +138,7 @@ impl Work {
                     return Ok(false);
                 }
             }
-            Kind::File | Kind::Stream => {
+            Kind::File | Kind::Link | Kind::Stream => {
                 let reader = self.source.reader(&object)?;
                 if order.existing.is_some() {
                     let nothing = Have::all(self.chunk_bytes.count(reader.size())?);

@@ -28,6 +28,7 @@ fn object(name: &str, size: usize) -> Object {
         name: Name::new(name.as_bytes()).unwrap(),
         kind: Kind::File,
         size: Some(size as u64),
+        has_holes: false,
         mode: 0o640,
         modified: Stamp { secs: 1_000_000_000, ns: 7 },
     }

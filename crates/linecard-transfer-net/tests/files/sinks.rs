@@ -1,9 +1,10 @@
 //! One file from its first chunk to its name.
 
 use super::{CHUNK, chunks, listing, object, random, sink, write};
-use linecard_transfer_net::file::{FileError, Folder, Kind, Object};
+use linecard_transfer_net::file::{ChunkBytes, Existing, FileError, Folder, Kind, Object};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::Command;
 
 /// Promise (Transfer): An object appears under its name only when it is complete and its BLAKE3
@@ -167,4 +168,51 @@ fn full_disk(disk: &std::path::Path) {
     write(&sink, &bytes, missing);
     sink.finish(&blake3::hash(&bytes)).unwrap();
     assert_eq!(fs::read(disk.join("fits")).unwrap(), bytes);
+}
+
+#[test]
+fn a_link_appears_where_it_stays_in_its_folder_and_nowhere_else() {
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    let make = |name: &str, target: &str, overwrite| {
+        let link = Object { kind: Kind::Link, ..object(name, target.len()) };
+        let sink = folder.sink(&link, chunks(), overwrite)?;
+        write(&sink, target.as_bytes(), 0..1);
+        sink.finish(&blake3::hash(target.as_bytes()))?;
+        assert_eq!(fs::read_link(at.path().join(name)).unwrap(), Path::new(target));
+        let about = fs::symlink_metadata(at.path().join(name)).unwrap();
+        assert_eq!((about.mtime(), about.mtime_nsec()), (1_000_000_000, 7));
+        folder.existing(&link)
+    };
+    let same = |target: &str| Existing::File { hash: blake3::hash(target.as_bytes()), part: false };
+    assert_eq!(make("top/a/link", "../b", false).unwrap(), same("../b"));
+    assert!(matches!(make("top/a/link", "../c", false), Err(FileError::Exists { .. })));
+    assert_eq!(make("top/a/link", "../c", true).unwrap(), same("../c"));
+    for target in ["/etc/passwd", "../../x", "b/../../../x"] {
+        let error = make("top/a/out", target, true).unwrap_err().to_string();
+        assert!(error.contains("leads out"), "{error}");
+        assert!(!at.path().join("top/a/out").is_symlink());
+    }
+    let names = |folder: &str| fs::read_dir(at.path().join(folder)).unwrap().count();
+    assert_eq!((names("top"), names("top/a")), (1, 1), "nothing else is left");
+}
+
+#[test]
+fn a_file_with_holes_takes_no_more_room_than_its_bytes() {
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    let size = 6 << 20;
+    let sparse = Object { has_holes: true, ..object("sparse", size) };
+    let large = ChunkBytes::new(1 << 20).unwrap();
+    let sink = folder.sink(&sparse, large, false).unwrap();
+    let mut bytes = vec![0; size];
+    bytes[3 << 20..][..4_096].copy_from_slice(&random(4_096));
+    for chunk in 0..6 {
+        sink.write(chunk, &bytes[(chunk as usize) << 20..][..1 << 20]).unwrap();
+    }
+    sink.finish(&blake3::hash(&bytes)).unwrap();
+    let path = at.path().join("sparse");
+    assert!(fs::read(&path).unwrap() == bytes);
+    let blocks = fs::metadata(&path).unwrap().blocks();
+    assert!(blocks * 512 < 1 << 20, "{blocks} blocks of 512 bytes");
 }

@@ -195,6 +195,7 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
         name: b"slow".to_vec(),
         size: None,
         mode: 0,
+        has_holes: false,
         modified_ns: 0,
         first_chunk: 0,
     };
@@ -286,7 +287,15 @@ fn announced_folders_take_a_share_of_the_memory_only() {
     let text = loop {
         let name = format!("{above}/{announced}").into_bytes();
         let (size, mode) = (Some(0), 0o040_755);
-        let object = Object { id: announced, name, size, mode, modified_ns: 0, first_chunk: 0 };
+        let object = Object {
+            id: announced,
+            name,
+            size,
+            mode,
+            has_holes: false,
+            modified_ns: 0,
+            first_chunk: 0,
+        };
         say(&mut peer, &Message::Object(object));
         let end = End { object: announced, size: 0, root: [0; 32] };
         let told = loop {

@@ -17,6 +17,8 @@ pub struct Object {
     pub size: Option<u64>,
     /// Permissions, as in `st_mode`.
     pub mode: u32,
+    /// Whether it has holes: parts that are zero and take no room on the sender's disk.
+    pub has_holes: bool,
     /// Modification time, ns since 1970.
     pub modified_ns: i64,
     /// Number of its first chunk in the connection.
@@ -28,6 +30,7 @@ const SIZE: Tag = (3, "size");
 const MODE: Tag = (4, "mode");
 const MODIFIED: Tag = (5, "modification time");
 const FIRST_CHUNK: Tag = (6, "first chunk");
+const HOLES: Tag = (7, "holes");
 
 impl Object {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -39,6 +42,9 @@ impl Object {
         frame.number(MODE.0, self.mode);
         frame.number(MODIFIED.0, self.modified_ns);
         frame.number(FIRST_CHUNK.0, self.first_chunk);
+        if self.has_holes {
+            frame.bytes(HOLES.0, &[]);
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
@@ -49,6 +55,7 @@ impl Object {
             modified_ns: fields.number(MODIFIED)?,
             first_chunk: fields.number(FIRST_CHUNK)?,
             name: fields.bytes(NAME, MAX_NAME_BYTES)?.to_vec(),
+            has_holes: fields.maybe(HOLES)?.is_some(),
         })
     }
 }

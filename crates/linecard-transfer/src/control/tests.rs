@@ -87,6 +87,7 @@ fn random_object(rng: &mut Rng) -> Object {
         name,
         size: rng.chance(0.5).then(|| rng.next_u64()),
         mode: rng.next_u64() as u32,
+        has_holes: rng.chance(0.5),
         modified_ns: rng.next_u64() as i64,
         first_chunk: rng.next_u64() as u32,
     }
@@ -302,7 +303,15 @@ fn lists_beyond_their_limit_are_refused_by_their_length() {
     assert!(with(9, &[]).is_ok(), "a tag that is not known");
 
     let name = vec![b'a'; MAX_NAME_BYTES + 1];
-    let object = Object { id: 0, name, size: None, mode: 0, modified_ns: 0, first_chunk: 0 };
+    let object = Object {
+        id: 0,
+        name,
+        size: None,
+        mode: 0,
+        has_holes: false,
+        modified_ns: 0,
+        first_chunk: 0,
+    };
     let mut out = vec![1, 2, 3];
     let error = Message::Object(object).write(&mut out).unwrap_err();
     assert!(matches!(error, MessageError::Count { count: 4_097, most: 4_096, .. }));

@@ -2,9 +2,10 @@
 
 use super::ends::{Ends, Receiver, noise, says};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -71,17 +72,31 @@ fn a_folder() {
     folder.write("tree/nothing", b"");
     folder.write("tree/run", b"#!/bin/sh\n");
     fs::set_permissions(folder.path("tree/run"), fs::Permissions::from_mode(0o755)).unwrap();
-    symlink("nothing", folder.path("tree/link")).unwrap();
+    symlink("a/one", folder.path("tree/link")).unwrap();
+    symlink("../elsewhere", folder.path("tree/out")).unwrap();
+    let sparse = File::create(folder.path("tree/sparse")).unwrap();
+    sparse.set_len(40 << 20).unwrap();
+    sparse.write_all_at(&noise(4_096), 17 << 20).unwrap();
     let (sent, got) = ends.both("tree", &[], &[]);
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
-    says(&sent.stderr, &["not sent: tree/link is a symbolic link"]);
-    for name in ["a/one", "nothing", "run"] {
+    says(&sent.stderr, &["not sent: tree/out is a link that leads out of the folder that is sent"]);
+    for name in ["a/one", "nothing", "run", "sparse"] {
         let of = |root: &str| folder.path(&format!("{root}/{name}"));
         assert!(fs::read(of("tree")).unwrap() == fs::read(of("to/tree")).unwrap(), "{name}");
         let about = |root| fs::metadata(of(root)).map(|data| (data.mode(), data.mtime())).unwrap();
         assert_eq!(about("tree"), about("to/tree"), "{name}");
     }
-    assert!(folder.path("to/tree/a/empty").is_dir() && !folder.path("to/tree/link").exists());
+    assert!(folder.path("to/tree/a/empty").is_dir() && !folder.path("to/tree/out").is_symlink());
+    assert_eq!(fs::read_link(folder.path("to/tree/link")).unwrap(), Path::new("a/one"));
+    let blocks = |root| fs::metadata(folder.path(&format!("{root}/sparse"))).unwrap().blocks();
+    if blocks("tree") < 1_000 {
+        assert!(blocks("to/tree") < 1_000, "{} blocks of 512 bytes", blocks("to/tree"));
+    } else {
+        linecard_testkit::skip("holes in a file", "the file system makes none");
+    }
+    // What is there and equal is not sent again, links included.
+    let (sent, got) = ends.both("tree", &["--json"], &[]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
 }
 
 #[test]
