@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import html
+import io
 import shutil
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import os
 
     import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 __all__ = ["Table"]
 
@@ -162,24 +166,53 @@ class Table:
 
         return pd.DataFrame(dict(self._columns))
 
-    def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Writes a Parquet file, which appears when it is complete. Needs ``pip install linecard[parquet]``."""
+    def to_polars(self) -> pl.DataFrame:
+        """As a polars data frame. Needs polars 1.0 or newer; other values than numbers are texts, as in Parquet."""
+        import polars as pl
+
+        return pl.DataFrame(
+            {
+                name: pl.Series(name, _texts(values), dtype=pl.String) if values.dtype == object else values
+                for name, values in self._columns.items()
+            }
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """As an Arrow table, as in Parquet: other values than numbers are texts. Needs pyarrow."""
         try:
             import pyarrow as pa
-            import pyarrow.parquet as pq
         except ImportError as error:
-            raise ImportError("Parquet needs pyarrow: pip install 'linecard[parquet]'") from error
-        arrays = {
-            name: pa.array(_texts(values), pa.string()) if values.dtype == object else pa.array(values)
-            for name, values in self._columns.items()
-        }
-        target = Path(path)
-        new = target.with_name(target.name + ".new")
-        try:
-            pq.write_table(pa.table(arrays), new)
-            new.replace(target)
-        finally:
-            new.unlink(missing_ok=True)
+            raise ImportError("Arrow and Parquet need pyarrow: pip install 'linecard[parquet]'") from error
+        return pa.table(
+            {
+                name: pa.array(_texts(values), pa.string()) if values.dtype == object else pa.array(values)
+                for name, values in self._columns.items()
+            }
+        )
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """Writes comma-separated values (RFC 4180) with a line of names, or returns them without a path. None and NaN
+        are empty. The file appears when it is complete.
+
+        >>> Table({"lanes": [1, 2], "loss": [0.0, None]}).to_csv()
+        'lanes,loss\\r\\n1,0.0\\r\\n2,\\r\\n'
+        """
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(self._columns)
+        cells = ([_plain(value) for value in values.tolist()] for values in self._columns.values())
+        writer.writerows(zip(*cells, strict=True))
+        if path is None:
+            return text.getvalue()
+        _appears(path, lambda new: new.write_bytes(text.getvalue().encode()))
+        return None
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Parquet file, which appears when it is complete. Needs ``pip install linecard[parquet]``."""
+        table = self.to_arrow()
+        import pyarrow.parquet as pq
+
+        _appears(path, lambda new: pq.write_table(table, new))
 
     def __repr__(self) -> str:
         return f"<linecard.Table: {self.rows} rows of {', '.join(self._columns)}>"
@@ -222,6 +255,22 @@ class Table:
             cells = (html.escape(_cell(values[number])) for values in self._columns.values())
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         return f"<table><thead><tr>{head}</tr></thead>{''.join(lines)}</table><p>{self.rows} rows</p>"
+
+
+def _plain(value: object) -> object:
+    """A value of a cell: nothing for None and NaN, the shortest exact text of a number."""
+    return "" if value is None or value != value else value
+
+
+def _appears(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
+    """Writes a file under another name, and gives it its own when it is complete."""
+    target = Path(path)
+    new = target.with_name(target.name + ".new")
+    try:
+        write(new)
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _texts(values: NDArray[Any]) -> list[str | None]:

@@ -220,6 +220,24 @@ def test_tables_are_written(transmit: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.parquet"]
 
 
+def test_tables_are_given_to_others(tmp_path: Path) -> None:
+    table = linecard.Table({"n": [1, 2], "loss": [0.5, None], "why": ["a, b", None], "ok": [True, False]})
+    text = 'n,loss,why,ok\r\n1,0.5,"a, b",True\r\n2,,,False\r\n'
+    assert table.to_csv() == text and table.to_csv(tmp_path / "t.csv") is None
+    assert (tmp_path / "t.csv").read_bytes() == text.encode()
+    with pytest.raises(FileNotFoundError):
+        table.to_csv(tmp_path / "no" / "t.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv"]
+    assert linecard.Table({}).to_csv() == "\r\n"
+    pytest.importorskip("pyarrow")
+    arrow = table.to_arrow()
+    assert arrow.column_names == list(table) and arrow["why"].to_pylist() == ["a, b", None]
+    pytest.importorskip("polars")
+    frame = table.to_polars()
+    assert frame.columns == list(table) and frame["why"].to_list() == ["a, b", None]
+    assert frame["n"].to_list() == [1, 2] and frame["ok"].to_list() == [True, False]
+
+
 def test_the_module_runs_without_extras(transmit: str) -> None:
     """Neither pandas nor a cluster is imported before it is asked for."""
     code = (
