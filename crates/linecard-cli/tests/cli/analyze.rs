@@ -366,6 +366,32 @@ fn a_period_that_is_not_the_formats_is_not_a_clock_that_drifts() {
     assert!(!text.contains("sender's clock"), "{text}");
 }
 
+/// Promise (Jitter): The interarrival jitter of a real call is that of tshark, where `LINECARD_CAPTURES` names
+/// a capture of it and tshark is installed.
+#[test]
+fn the_jitter_of_a_call_is_that_of_tshark() {
+    let Some(path) = real_of("trex-core", "Voice_calls_rtp_only.pcap") else { return };
+    if !is_there("tshark", "the jitter of a call") {
+        return;
+    }
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-o", "rtp.heuristic_rtp:TRUE", "--enable-heuristic", "rtp_udp"]);
+    let output = command.args(["-q", "-z", "rtp,streams", "-r"]).arg(&path).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // The direction with the most packets, which is the one that is chosen. Mean and maximum stand last, the one
+    // in front depending on the version.
+    let line = text.lines().find(|line| line.contains(" 677 ")).unwrap_or_else(|| panic!("{text}"));
+    let mut last: Vec<f64> =
+        line.split_whitespace().rev().take(2).map(|word| word.parse().unwrap()).collect();
+    last.sort_by(f64::total_cmp);
+    let found = json(&Folder::new(), &[path.to_str().unwrap()]);
+    let timing = &found["timing"];
+    for (key, ms) in [("jitter_mean_ns", last[0]), ("jitter_max_ns", last[1])] {
+        let ours = timing[key].as_f64().unwrap() / 1e6;
+        assert!((ours - ms).abs() <= 0.0015, "{key}: {ours} beside {ms} ms");
+    }
+}
+
 /// T-Rex's own captures: pictures in bursts, and speech with pauses.
 #[test]
 fn real_bursts_are_not_a_constant_rate() {

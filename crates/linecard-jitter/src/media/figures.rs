@@ -4,7 +4,7 @@ use super::cbr::{self, Cbr, Fit, SPIKE_PERIODS};
 use super::flow::{Flow, Kind, Packet, by_number};
 use super::frames::Frames;
 use super::rate::{self, Basis, RtpTime, Skew};
-use super::rtp::Order;
+use super::rtp::{Jitter, Order, fixed_clock};
 use super::st2022_6::{FORMATS, Format, Scan};
 use super::st2110::audio::{self, PacketTime};
 use super::st2110::bucket::Bucket;
@@ -46,6 +46,8 @@ pub struct Figures {
     pub nominal_ns: Option<f64>,
     /// The measured period, on the capture's clock; for video, within the active lines.
     pub period_ns: Option<f64>,
+    /// Interarrival jitter, where the clock of the time stamps is known.
+    pub jitter: Option<Jitter>,
     /// The sender's clock relative to the capture's, by the nominal period or by time stamps.
     pub skew: Option<Skew>,
     /// Time between packets; for video, without the gaps between frames or fields.
@@ -111,6 +113,7 @@ impl Figures {
             units: 0,
             nominal_ns: None,
             period_ns: None,
+            jitter: None,
             skew: None,
             gaps: gaps(&packets, |_| true),
             lateness: None,
@@ -129,6 +132,8 @@ impl Figures {
             Kind::Ancillary => {}
             Kind::Rtp | Kind::Udp => figures.add_plain(format, &packets),
         }
+        let stamps = packets.iter().map(|packet| (packet.timestamp, packet.at_ns));
+        figures.jitter = stamp_clock(flow, &packets).and_then(|clock| Jitter::of(stamps, clock));
         Some(figures)
     }
 
@@ -301,6 +306,19 @@ impl Figures {
             at(epoch_ns.saturating_add(u64::try_from(offset).ok()?))
         });
         self.vrx = Some(Vrx { least, default, first_packet_ns: None });
+    }
+}
+
+/// Clock of a flow's RTP time stamps: that of its kind or payload type, otherwise the one that they follow.
+fn stamp_clock(flow: &Flow, packets: &[Packet]) -> Option<u32> {
+    let (_, payload_type) = flow.rtp()?;
+    match flow.kind() {
+        Kind::Video | Kind::Ancillary => Some(VIDEO_CLOCK as u32),
+        Kind::St2022_6 => Some(SDI_CLOCK as u32),
+        Kind::Audio => flow.packet_time().map(|time| time.clock),
+        Kind::Rtp => fixed_clock(payload_type).or_else(|| Some(RtpTime::of(packets)?.clock)),
+        // Due times are no time stamps.
+        Kind::Probe | Kind::Udp => None,
     }
 }
 

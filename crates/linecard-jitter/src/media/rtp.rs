@@ -129,6 +129,65 @@ impl Order {
     }
 }
 
+/// Interarrival jitter (RFC 3550, section 6.4.1): a mean of how much the spacing of two packets at their
+/// arrival differs from that of their time stamps, of which each new difference makes a sixteenth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Jitter {
+    /// Rate of the time stamps' clock, in Hz.
+    pub clock: u32,
+    /// Mean of its values after each packet but the first, in ns.
+    pub mean_ns: f64,
+    /// The greatest of them.
+    pub max_ns: f64,
+    /// The value at the end: what a receiver report would have said last.
+    pub last_ns: f64,
+}
+
+impl Jitter {
+    /// Of time stamps and arrivals in ns, in the order of arrival; `None` with fewer than two packets.
+    ///
+    /// ```
+    /// use linecard_jitter::media::rtp::Jitter;
+    /// // Every 20 ms at 8,000 Hz; the last packet is 1.6 ms late.
+    /// let packets = [(0, 0), (160, 20_000_000), (320, 41_600_000)];
+    /// let jitter = Jitter::of(packets, 8_000).unwrap();
+    /// assert_eq!((jitter.last_ns, jitter.max_ns, jitter.mean_ns), (100_000.0, 100_000.0, 50_000.0));
+    /// ```
+    #[must_use]
+    pub fn of(packets: impl IntoIterator<Item = (i64, u64)>, clock: u32) -> Option<Self> {
+        let mut packets = packets.into_iter();
+        let mut before = packets.next()?;
+        let mut jitter = Self { clock, mean_ns: 0.0, max_ns: 0.0, last_ns: 0.0 };
+        let (mut sum, mut count) = (0.0, 0_u64);
+        for packet in packets {
+            let ticks = i128::from(packet.0) - i128::from(before.0);
+            let ns = i128::from(packet.1) - i128::from(before.1);
+            let difference = (ns as f64 - ticks as f64 * 1e9 / f64::from(clock)).abs();
+            jitter.last_ns += (difference - jitter.last_ns) / 16.0;
+            jitter.max_ns = jitter.max_ns.max(jitter.last_ns);
+            sum += jitter.last_ns;
+            count += 1;
+            before = packet;
+        }
+        jitter.mean_ns = sum / count as f64;
+        (count > 0).then_some(jitter)
+    }
+}
+
+/// Clock rate of a payload type that has always the same (RFC 3551, tables 4 and 5), in Hz.
+#[must_use]
+pub fn fixed_clock(payload_type: u8) -> Option<u32> {
+    match payload_type {
+        0 | 3..=5 | 7..=9 | 12 | 13 | 15 | 18 => Some(8_000),
+        6 => Some(16_000),
+        10 | 11 => Some(44_100),
+        14 | 25 | 26 | 28 | 31..=34 => Some(90_000),
+        16 => Some(11_025),
+        17 => Some(22_050),
+        _ => None,
+    }
+}
+
 /// How many of the numbers behind a higher one arrived for the first time.
 fn first_comings(numbers: &[i64], mut behind: Vec<i64>) -> u64 {
     behind.sort_unstable();

@@ -106,6 +106,10 @@ pub struct Timing {
     pub nominal_ns: Option<Period>,
     /// period, seen
     pub period_ns: Option<Period>,
+    /// jitter (RFC 3550), mean
+    pub jitter_mean_ns: Option<Nanoseconds>,
+    /// jitter (RFC 3550), greatest
+    pub jitter_max_ns: Option<Nanoseconds>,
     /// sender's clock
     pub skew: Option<Drift>,
     /// gaps over 2 periods
@@ -455,6 +459,8 @@ impl Timing {
             units: figures.stream.map(|_| figures.units),
             nominal_ns: figures.nominal_ns.map(|ns| Period { ns }),
             period_ns: figures.period_ns.map(|ns| Period { ns }),
+            jitter_mean_ns: figures.jitter.map(|jitter| Nanoseconds(jitter.mean_ns)),
+            jitter_max_ns: figures.jitter.map(|jitter| Nanoseconds(jitter.max_ns)),
             skew: match figures.skew {
                 Some(Skew::Drift(ppm)) => Some(Drift { ppm }),
                 _ => None,
