@@ -136,7 +136,7 @@ fn a_full_disk_shows_at_once_and_what_was_received_stays() {
     assert!(output.status.success(), "on the small disk: {text}");
 }
 
-fn full_disk(disk: &std::path::Path) {
+fn full_disk(disk: &Path) {
     // The tree of test programs does not fit: only what is on the small disk counts.
     assert!(listing(disk).is_empty());
     let folder = Folder::open(disk).unwrap();
