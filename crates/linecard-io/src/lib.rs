@@ -2,7 +2,8 @@
 //!
 //! [`calibrate`] measures the cost of stages on this machine; [`capture`] reads and writes pcap and
 //! pcapng as streams; [`convert`] runs the two offloads over captures; [`run`](mod@run) runs them
-//! in memory; [`engine`] runs pipelines on many cores; [`port`] has the live interfaces of Linux,
+//! in memory; [`engine`] runs pipelines on many cores; [`flows`] counts
+//! packets by flow; [`port`] has the live interfaces of Linux,
 //! [`attach`](mod@attach) connects two of them, and [`rights`] drops the privileges that opening
 //! them took; [`workload`] generates traffic and checks it; a [`lab`] simulates two hosts on this
 //! machine; [`placement`] sets core and priority of a measuring thread. Protocol processing itself
@@ -16,6 +17,7 @@ pub mod capture;
 pub mod convert;
 #[cfg(target_os = "linux")]
 pub mod engine;
+pub mod flows;
 #[cfg(target_os = "linux")]
 pub mod lab;
 #[cfg(target_os = "linux")]

@@ -4,17 +4,18 @@
 use core::time::Duration;
 use linecard::offload::coalesce::{self, Coalescer, Flush};
 use linecard::offload::resequence::{Config, Counters, Exit, Pass, Release, Resequencer};
-use linecard::packet::{Batch, ChecksumState, Packet};
+use linecard::packet::{Batch, ChecksumState, FiveTuple, Packet};
 use linecard::pipeline::Chain;
 use linecard::rng::Rng;
 use linecard::stage::Stage;
-use linecard::stages::{Coalesce, Resequence};
+use linecard::stages::{Coalesce, FlowObserver, Resequence};
 use linecard::time::{Instant, ns};
 use linecard_testkit::packets::frame::{ACK, FIN, Field, Frame, IpField, PSH, RST, SYN, URG};
 use linecard_testkit::packets::runner::{Buffer, arrival, numbers, packet};
 use linecard_testkit::packets::traffic::Arrival;
 use linecard_testkit::packets::{between, plain};
 use linecard_testkit::part;
+use std::sync::{Arc, Mutex};
 
 const FIRST: Exit = Exit::Passed(Pass::First);
 const IN_ORDER: Exit = Exit::Passed(Pass::InOrder);
@@ -509,6 +510,35 @@ fn reordered_traffic_merges_as_ordered_traffic_does() {
 }
 
 /// The two stages in a chain do what the stage with both does.
+/// A flow that is not busy is not held beyond its batch, whether its data is put into sequence or observed.
+#[test]
+fn quiet_flows_leave_with_their_batch() {
+    #[derive(Debug, Default, Clone)]
+    struct Seen(Arc<Mutex<Vec<(usize, coalesce::Verdict)>>>);
+    impl FlowObserver for Seen {
+        fn decided(&mut self, flow: Option<FiveTuple>, payload: usize, verdict: coalesce::Verdict) {
+            assert!(flow.is_some_and(|flow| flow.protocol == 6));
+            self.0.lock().expect("one thread").push((payload, verdict));
+        }
+    }
+    let config = coalesce::Config { flush_quiet_at_batch_end: true, ..Default::default() };
+    let seen = Seen::default();
+    let stage = || Coalesce::new(config.clone());
+    for mut stage in [
+        stage(),
+        stage().resequenced(Config::default()),
+        stage().observed(Box::new(seen.clone())),
+        stage().resequenced(Config::default()).observed(Box::new(seen.clone())),
+    ] {
+        let (mut input, mut output) = (Batch::new(), Batch::new());
+        assert!(input.push(packet(0, &arrival(&bulk(0), 1_000))).is_ok());
+        stage.process(&mut input, Instant::from_ns(1_000), &mut output);
+        assert_eq!((output.len(), Stage::held(&stage)), (1, 0));
+    }
+    let opened = (bulk(0).payload.len(), coalesce::Verdict::Opened(None));
+    assert_eq!(*seen.0.lock().expect("one thread"), [opened; 2]);
+}
+
 #[test]
 fn a_chain_of_two_stages_does_the_same() {
     let frames: Vec<Frame> = [0, 3, 1, 2, 5, 4].iter().map(|index| bulk(*index)).collect();

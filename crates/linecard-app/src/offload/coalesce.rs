@@ -1,17 +1,18 @@
 //! Merges the packets of a capture, as a receiver with LRO does.
 
 use super::explain::{Explanation, Line};
-use super::flows::{Flow, Flows};
+use super::flows::{self, Flow};
 use super::{Checksum, Merging, draw_merging};
 use crate::captures::{self, Remarks};
 use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard::offload::coalesce::{self, Counters, Exit, Flush, Refusal, Verdict};
-use linecard::packet::Packet;
+use linecard::packet::{FiveTuple, Packet};
 use linecard::progress::Progress;
 use linecard_config::{Bytes, Duration, Maybe};
 use linecard_io::capture::Format;
 use linecard_io::convert::{self, CoalesceStats, Numbered, Observer};
+use linecard_io::flows::TopFlows;
 use linecard_report::{Page, Reasons};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ use std::sync::Arc;
 
 /// The limit of a merged packet: that of BIG TCP.
 const MAX_BYTES: Bytes = Bytes::new(coalesce::Config::MAX_BYTES as u64);
+
+/// Flows that are counted at a time.
+const MAX_FLOWS: usize = 65_536;
 
 /// The parameters.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
@@ -125,8 +129,8 @@ impl Job for Coalesce {
         let writer = captures::create(input, output)?;
         let refuse = |source| Error::of_capture(input, source);
         let format = Format::of_name(output);
-        let flows = (config.flows > 0).then(Flows::default);
-        let mut observer = Follow { progress: context.progress, explanation, flows };
+        let flows = (config.flows > 0).then(|| TopFlows::new(MAX_FLOWS));
+        let mut observer = Follow { progress: context.progress, explanation, flows, current: None };
         let (writer, account) =
             convert::coalesce(reader, writer, format, config.coalescer(), &mut observer)
                 .map_err(|source| captures::stopped(context).unwrap_or_else(|| refuse(source)))?;
@@ -140,8 +144,8 @@ impl Job for Coalesce {
         let mut outcome = CoalesceOutcome::new(input, account, observer.explanation);
         outcome.rest.remarks.stopped = stopped;
         if let Some(flows) = &observer.flows {
-            outcome.flows = flows.largest(config.flows);
-            outcome.rest.unlisted = flows.note();
+            outcome.flows = flows::largest(flows, config.flows);
+            outcome.rest.unlisted = flows::note(flows);
         }
         Ok(outcome)
     }
@@ -234,7 +238,9 @@ impl linecard_report::Outcome for CoalesceOutcome {
 struct Follow<'a> {
     progress: &'a Progress,
     explanation: Option<Explanation>,
-    flows: Option<Flows>,
+    flows: Option<TopFlows>,
+    /// Flow and payload of the packet that is being decided on.
+    current: Option<(FiveTuple, usize)>,
 }
 
 impl Observer for Follow<'_> {
@@ -246,8 +252,9 @@ impl Observer for Follow<'_> {
         if let Some(explanation) = &mut self.explanation {
             explanation.arrives(number, packet);
         }
-        if let Some(flows) = &mut self.flows {
-            flows.arrives(packet);
+        if self.flows.is_some() {
+            let flow = FiveTuple::of(packet.layout(), packet.bytes());
+            self.current = flow.map(|flow| (flow, packet.payload_len()));
         }
     }
 
@@ -255,8 +262,8 @@ impl Observer for Follow<'_> {
         if let Some(explanation) = &mut self.explanation {
             explanation.decided(number, verdict);
         }
-        if let Some(flows) = &mut self.flows {
-            flows.decided(verdict);
+        if let (Some(flows), Some((flow, payload))) = (&mut self.flows, self.current.take()) {
+            flows.count(flow, payload, verdict);
         }
     }
 

@@ -1,17 +1,11 @@
-//! The largest flows of a capture, and why their packets do not merge.
+//! The largest flows of a capture or an attachment, and why their packets do not merge.
 
-use linecard::offload::coalesce::{Refusal, Verdict};
-use linecard::packet::{FiveTuple, Packet};
-use linecard_io::convert::Numbered;
+use linecard::packet::FiveTuple;
+use linecard_io::flows::{FlowCounts, TopFlows};
 use linecard_report::{ByteCount, Item, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::fmt;
-
-/// Flows that are counted: the first ones of the capture. Packets of others count together.
-const MAX_FLOWS: usize = 65_536;
 
 /// A flow, one direction of a connection.
 pub type Flow = Item<FlowPackets>;
@@ -43,92 +37,35 @@ impl fmt::Display for FlowPackets {
     }
 }
 
-/// Counts packets by flow.
-#[derive(Debug, Default)]
-pub(super) struct Flows {
-    counted: HashMap<FiveTuple, Counts>,
-    others: u64,
-    /// The flow of the packet that is being decided on.
-    current: Option<FiveTuple>,
+/// The flows with the most packets.
+pub(crate) fn largest(flows: &TopFlows, most: usize) -> Vec<Flow> {
+    flows.largest(most).into_iter().map(|(flow, counts)| shown(flow, counts)).collect()
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    packets: u64,
-    bytes: u64,
-    merged: u64,
-    /// Few reasons ever occur in one flow.
-    refused: Vec<(Refusal, u64)>,
+/// The note on packets that are missing in the counts.
+pub(crate) fn note(flows: &TopFlows) -> Option<String> {
+    let (most, missing) = (flows.capacity(), flows.forgotten());
+    (missing > 0).then(|| {
+        format!(
+            "There are more than the {most} flows that are counted at a time: up to {missing} packets \
+             of a flow may be missing, and flows with no more packets are not listed."
+        )
+    })
 }
 
-impl Flows {
-    /// A packet is about to be decided on.
-    pub(super) fn arrives(&mut self, packet: &Packet<Numbered>) {
-        self.current = FiveTuple::of(packet.layout(), packet.bytes());
-        let Some(flow) = self.current else { return };
-        if self.counted.len() >= MAX_FLOWS && !self.counted.contains_key(&flow) {
-            self.others += 1;
-            self.current = None;
-            return;
-        }
-        let counts = self.counted.entry(flow).or_default();
-        counts.packets += 1;
-        counts.bytes += packet.payload_len() as u64;
-    }
-
-    /// The result for that packet.
-    pub(super) fn decided(&mut self, verdict: Verdict) {
-        let counts = self.current.take().and_then(|flow| self.counted.get_mut(&flow));
-        let Some(counts) = counts else { return };
-        let reason = match verdict {
-            Verdict::Merged => {
-                counts.merged += 1;
-                return;
-            }
-            Verdict::Opened(reason) => reason,
-            Verdict::Passed(reason) => Some(reason),
-        };
-        let Some(reason) = reason else { return };
-        match counts.refused.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, count)) => *count += 1,
-            None => counts.refused.push((reason, 1)),
-        }
-    }
-
-    /// The flows with the most packets.
-    pub(super) fn largest(&self, most: usize) -> Vec<Flow> {
-        let mut all: Vec<_> = self.counted.iter().collect();
-        all.sort_by_key(|(flow, counts)| (Reverse(counts.packets), flow.ends(), flow.protocol));
-        all.into_iter().take(most).map(|(flow, counts)| counts.shown(flow)).collect()
-    }
-
-    /// The note on packets of flows that were not counted by themselves.
-    pub(super) fn note(&self) -> Option<String> {
-        let others = self.others;
-        (others > 0).then(|| {
-            format!(
-                "{others} packets are of flows beyond the first {MAX_FLOWS}, which are not listed."
-            )
-        })
-    }
-}
-
-impl Counts {
-    fn shown(&self, flow: &FiveTuple) -> Flow {
-        let most =
-            self.refused.iter().max_by_key(|(reason, count)| (*count, Reverse(reason.name())));
-        let value = FlowPackets {
-            packets: self.packets,
-            payload: ByteCount(self.bytes),
-            merged: self.merged,
-            refused: most.map_or(0, |(_, count)| *count),
-            reason: most.map_or(String::new(), |(reason, _)| reason.name().to_owned()),
-        };
-        let protocol = match flow.protocol {
-            6 => "tcp".to_owned(),
-            17 => "udp".to_owned(),
-            other => format!("protocol {other}"),
-        };
-        Item { label: format!("{protocol} {}-{}", flow.source, flow.destination), value }
-    }
+fn shown(flow: &FiveTuple, counts: &FlowCounts) -> Flow {
+    let refused = counts.refused();
+    let value = FlowPackets {
+        packets: counts.packets,
+        payload: ByteCount(counts.bytes),
+        merged: counts.merged,
+        refused: refused.map_or(0, |(_, count)| count),
+        reason: refused.map_or(String::new(), |(reason, _)| reason.name().to_owned()),
+    };
+    let protocol = match flow.protocol {
+        6 => "tcp".to_owned(),
+        17 => "udp".to_owned(),
+        other => format!("protocol {other}"),
+    };
+    Item { label: format!("{protocol} {}-{}", flow.source, flow.destination), value }
 }

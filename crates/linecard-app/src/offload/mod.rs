@@ -2,7 +2,7 @@
 
 pub mod coalesce;
 mod explain;
-mod flows;
+pub(crate) mod flows;
 mod parts;
 pub mod segment;
 

@@ -1,18 +1,27 @@
 //! The coalescer as a stage, with optional resequencing before it.
 
 use super::give;
-use crate::offload::coalesce::{Coalescer, Config, Counters, Flush};
+use crate::offload::coalesce::{Coalescer, Config, Counters, Flush, Verdict};
 use crate::offload::resequence::{self, Resequencer};
-use crate::packet::{Batch, Packet};
+use crate::packet::{Batch, FiveTuple, Packet};
 use crate::stage::Stage;
 use crate::time::Instant;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::fmt::Debug;
+
+/// Is told how each packet of a [`Coalesce`] stage merges.
+pub trait FlowObserver: Debug + Send {
+    /// The flow of a packet, none if its ports are not visible; its bytes of payload; and the result.
+    fn decided(&mut self, flow: Option<FiveTuple>, payload: usize, verdict: Verdict);
+}
 
 /// Merges packets (LRO); see [`crate::offload::coalesce`].
 #[derive(Debug)]
 pub struct Coalesce<B> {
     resequencer: Option<Resequencer<B>>,
     coalescer: Coalescer<B>,
+    observer: Option<Box<dyn FlowObserver>>,
     /// Flushed, but not yet output: at most what both held, and a batch.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
@@ -25,6 +34,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
         Self {
             resequencer: None,
             coalescer: Coalescer::new(config),
+            observer: None,
             ready: VecDeque::new(),
             stopping: false,
         }
@@ -46,6 +56,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
     #[must_use]
     pub fn resequenced(self, config: resequence::Config) -> Self {
         Self { resequencer: Some(Resequencer::new(config)), ..self }
+    }
+
+    /// Tells an observer how each packet merges. Packets are merged one by one then, not as bursts, which takes longer.
+    #[must_use]
+    pub fn observed(self, observer: Box<dyn FlowObserver>) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     /// The counters of resequencing, if it is enabled.
@@ -73,20 +89,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
 
     /// Takes a batch.
     fn take(&mut self, input: &mut Batch<B>, now: Instant) {
-        let Self { resequencer, coalescer, ready, .. } = self;
+        let Self { resequencer, coalescer, observer, ready, .. } = self;
         let mut out = |packet, _| ready.push_back(packet);
-        let Some(resequencer) = resequencer else {
-            coalescer.push_batch(input, now, &mut out);
-            return;
-        };
-        for packet in input.drain() {
-            resequencer.push(packet, now, &mut |packet, _| {
-                coalescer.push(packet, now, &mut out);
-            });
+        if resequencer.is_some() || observer.is_some() {
+            let mut merge = |packet: Packet<B>| match observer {
+                None => _ = coalescer.push_part(packet, now, &mut out),
+                Some(observer) => {
+                    let flow = FiveTuple::of(packet.layout(), packet.bytes());
+                    let payload = packet.payload_len();
+                    observer.decided(flow, payload, coalescer.push_part(packet, now, &mut out));
+                }
+            };
+            for packet in input.drain() {
+                match resequencer {
+                    None => merge(packet),
+                    Some(resequencer) => {
+                        resequencer.push(packet, now, &mut |packet, _| merge(packet));
+                    }
+                }
+            }
         }
-        if coalescer.config().flush_at_batch_end {
-            coalescer.flush_all(Flush::BatchEnd, &mut out);
-        }
+        // Of an empty batch, only the end remains.
+        coalescer.push_batch(input, now, &mut out);
     }
 
     /// Flushes everything, from both.

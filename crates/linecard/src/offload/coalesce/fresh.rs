@@ -25,6 +25,11 @@ impl Fresh {
         self.slots.len() as u16
     }
 
+    /// Whether there are as many as a batch has packets.
+    pub(super) fn is_full(&self) -> bool {
+        self.slots.len() >= BATCH
+    }
+
     /// Removes the entry at this index.
     #[inline(always)]
     pub(super) fn forget(&mut self, place: u16) {

@@ -358,10 +358,24 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         now: Instant,
         out: &mut F,
     ) -> Verdict {
-        self.advance(now, out);
-        let verdict = self.take(packet, (Known::default(), &[]), out);
+        let verdict = self.push_part(packet, now, out);
         self.settle();
         verdict
+    }
+
+    /// Processes a packet of several that arrived together, as [`push`](Self::push) does;
+    /// [`push_batch`](Self::push_batch) with the others, or with none, ends the batch.
+    pub fn push_part<F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        packet: Packet<B>,
+        now: Instant,
+        out: &mut F,
+    ) -> Verdict {
+        self.advance(now, out);
+        if self.fresh.is_full() {
+            self.settle();
+        }
+        self.take(packet, (Known::default(), &[]), out)
     }
 
     #[inline]
