@@ -231,3 +231,24 @@ fn advice(error: &io::Error) -> &'static str {
         _ => "",
     }
 }
+
+/// Priority of a line for an operator, as of `syslog(3)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// The end, or the end of a part.
+    Error = 3,
+    /// Something is missing or wrong, and work goes on.
+    Warning = 4,
+    /// A change of state.
+    Notice = 5,
+    /// Anything else.
+    Info = 6,
+}
+
+impl Level {
+    /// The number of this priority.
+    #[must_use]
+    pub const fn priority(self) -> u8 {
+        self as u8
+    }
+}

@@ -26,6 +26,6 @@ pub mod run;
 pub mod transfer;
 
 pub use erased::{AnyJob, Finished, finish, finish_with, finished, finished_with};
-pub use error::{EXIT_CODES, Error, Failure, RESUMABLE};
+pub use error::{EXIT_CODES, Error, Failure, Level, RESUMABLE};
 pub use function::{Arguments, FUNCTIONS, Function, Takes, function};
 pub use job::{Cancellable, Context, Job};

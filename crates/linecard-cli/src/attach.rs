@@ -6,12 +6,12 @@ mod view;
 use crate::account;
 use crate::codes::exit_codes;
 use crate::flags::Flags;
+use crate::log::{self, LogFormat};
 use crate::page::PageArguments;
-use crate::say;
 use crate::signals;
 use clap::Args;
-use linecard_app::Error;
 use linecard_app::attach::{self, Config, Observer, Rates};
+use linecard_app::{Error, Level};
 use linecard_io::attach::PortSpec;
 use linecard_report::Report;
 use lines::Lines;
@@ -32,10 +32,14 @@ pub(crate) struct AttachArguments {
     /// Print a line of JSON for each interval, and the statistics as the last one.
     #[arg(long)]
     json: bool,
+    /// Form of the lines on stderr.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = LogFormat::Auto, hide_default_value = true)]
+    log: LogFormat,
 }
 
 /// Runs the command.
 pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Error> {
+    arguments.log.set();
     let wanted = signals::account_wanted()?;
     arguments.flags.until_signal(|config: &Config, context| {
         let settings = config.settings()?;
@@ -94,8 +98,8 @@ impl Show<'_> {
 }
 
 impl Observer for Show<'_> {
-    fn say(&mut self, line: &str) {
-        say(line);
+    fn say(&mut self, level: Level, line: &str) {
+        log::write(level, line);
     }
 
     fn interval(&mut self, rates: &Rates, elapsed: Duration) {

@@ -13,6 +13,7 @@ mod flags;
 mod interrupt;
 mod jitter;
 mod job;
+mod log;
 mod man;
 mod model;
 mod page;
@@ -32,8 +33,7 @@ mod usage;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use linecard_app::Error;
-use std::io::Write;
+use linecard_app::{Error, Level};
 use std::process::ExitCode;
 
 /// The command, with the arguments of this process; its exit code.
@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
         Err(error) => return usage::refuse(&error),
     };
     for (former, today) in flags::former_names(&Arguments::command(), std::env::args_os().skip(1)) {
-        say(&format!("{former} is now called {today}"));
+        log::write(Level::Warning, &format!("{former} is now called {today}"));
     }
     let result = match arguments.command {
         Command::Run(arguments) => run::command(&arguments),
@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.is_broken_pipe() {
-                say(&failure.to_string());
+                log::write(Level::Error, &failure.to_string());
             }
             ExitCode::from(failure.code())
         }
@@ -91,16 +91,7 @@ fn ports(json: bool) -> Result<(), Error> {
     account::print(&finished.report, json, None)
 }
 
-/// One line on stderr; when nobody can read it, the exit code has to do. Control characters in
-/// files or names must not reach the terminal.
+/// A line on stderr.
 fn say(line: &str) {
-    let mut text = String::with_capacity(line.len());
-    for c in line.chars() {
-        match c {
-            '\n' | '\t' => text.push(c),
-            c if c.is_control() => text.extend(c.escape_default()),
-            c => text.push(c),
-        }
-    }
-    let _ = writeln!(std::io::stderr(), "linecard: {text}");
+    log::write(Level::Notice, line);
 }

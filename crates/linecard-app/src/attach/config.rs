@@ -137,6 +137,11 @@ pub struct Config {
     #[garde(range(min = Duration::from_ms(100), max = Duration::from_secs(3_600)))]
     #[schemars(extend("x-flag" = "interval"))]
     pub interval: Duration,
+    /// list this many flows, those with the most packets, each with the most frequent reason why packets did not merge,
+    /// in the statistics; packets are merged one by one then, which takes longer
+    #[garde(range(min = 0, max = 1_000))]
+    #[schemars(extend("x-flag" = "flows"))]
+    pub flows: usize,
     /// serve Prometheus metrics at this address, as 127.0.0.1:9100; a port alone is on loopback
     #[schemars(extend("x-flag" = "metrics", "x-value" = "ADDRESS"))]
     pub metrics: Parsed<Metrics>,
@@ -397,6 +402,7 @@ impl Config {
                 .reorder
                 .then(|| resequence::Config { checksum, ..resequence::Config::default() }),
             active_ack: self.active_ack(checksum),
+            flows: self.flows > 0,
             buffers: self.buffers,
             take_addresses: self.take_addresses,
             keep_rights: self.keep_rights,

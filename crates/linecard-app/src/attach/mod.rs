@@ -24,7 +24,7 @@ pub use outcome::{
 pub use rates::{DropCounts, MergeRates, PortRates, Rates, Reasons, WorkerRates, reasons};
 
 use crate::captures::passed_unchanged;
-use crate::{Context, Error, Failure, Finished, Job};
+use crate::{Context, Error, Failure, Finished, Job, Level};
 use history::History;
 use http::Listener;
 use linecard_io::attach::{
@@ -51,8 +51,8 @@ pub struct Attach;
 /// Shows what happens while ports are joined.
 pub trait Observer {
     /// A line for people: which ports are open, which user the process has become, where metrics are.
-    fn say(&mut self, line: &str) {
-        let _ = line;
+    fn say(&mut self, level: Level, line: &str) {
+        let _ = (level, line);
     }
 
     /// The rates of an interval, which ended so long after the start.
@@ -137,7 +137,8 @@ fn join(
     let listener = config.metrics.0.0.map(|address| listen(address, observer)).transpose()?;
     let mut prepared = Prepared::new(settings.clone()).map_err(refused)?;
     let mut follower = prepared.take_follower();
-    prepared.opened().iter().for_each(|line| observer.say(line));
+    prepared.opened().iter().for_each(|line| observer.say(Level::Info, line));
+    prepared.obstacles().iter().for_each(|line| observer.say(Level::Warning, line));
     let user = drops.then(|| settings.owner.unwrap_or_default());
     let attached = begin(prepared, user, observer)?;
     ready::announce(&settings, ready, observer);
@@ -148,13 +149,21 @@ fn join(
         let served = listener.serve(move || metrics::text(&accounts.now(), &ports));
         served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
     }
+    let handle = attached.stats_handle();
+    let outcome = |account: &AttachStats, elapsed| {
+        let outcome = AttachOutcome::new(account, &settings, elapsed);
+        match config.flows {
+            0 => outcome,
+            most => outcome.with_flows(&handle.flows(), most),
+        }
+    };
     let mut history = History::default();
     watch(&attached, config, context, &mut |event| match event {
         Event::Look => {
             let lines = follower.as_mut().map(Follower::look).unwrap_or_default();
-            lines.iter().for_each(|line| observer.say(line));
+            lines.iter().for_each(|line| observer.say(Level::Notice, line));
             if observer.wants_account() {
-                let outcome = AttachOutcome::new(&attached.stats(), &settings, attached.elapsed());
+                let outcome = outcome(&attached.stats(), attached.elapsed());
                 observer.account(&report_of(Attach::COMMAND, &outcome));
             }
         }
@@ -170,7 +179,7 @@ fn join(
     attached.stop();
     let elapsed = attached.elapsed();
     let (account, failures) = attached.finish();
-    let outcome = AttachOutcome::new(&account, &settings, elapsed);
+    let outcome = outcome(&account, elapsed);
     let failure = worst(failures, observer)
         .or_else(|| ended_itself.then(|| ended(&settings, &account)).flatten());
     Ok(Ended { outcome, account, history, failure })
@@ -182,7 +191,7 @@ fn worst(failures: Vec<AttachError>, observer: &mut dyn Observer) -> Option<Erro
     let mut failures: Vec<Error> = failures.into_iter().map(failed).collect();
     failures.sort_by_key(|failure| !matches!(failure, Error::Damaged { .. }));
     let worst = failures.pop();
-    failures.iter().for_each(|failure| observer.say(&failure.to_string()));
+    failures.iter().for_each(|failure| observer.say(Level::Error, &failure.to_string()));
     worst
 }
 
@@ -191,7 +200,7 @@ fn listen(address: SocketAddr, observer: &mut dyn Observer) -> Result<Listener, 
     let listener = Listener::bind(address).map_err(|error| {
         Failure::Attach.with(format!("--metrics {address}: {error}; choose another address"))
     })?;
-    observer.say(&format!("metrics at http://{}/metrics", listener.address()));
+    observer.say(Level::Info, &format!("metrics at http://{}/metrics", listener.address()));
     Ok(listener)
 }
 
@@ -203,7 +212,7 @@ fn begin(
 ) -> Result<Attached, Error> {
     if let Some(user) = user {
         match rights::drop_all(user) {
-            Ok(dropped) => observer.say(&dropped.to_string()),
+            Ok(dropped) => observer.say(Level::Info, &dropped.to_string()),
             Err(error) => {
                 prepared.give_up();
                 return Err(Failure::Attach.with(error));

@@ -2,12 +2,13 @@
 
 use super::hints;
 use super::rates::reasons;
-use crate::offload::Merging;
+use crate::offload::{Flow, Merging, flows};
 use linecard::offload::active_ack::{Answer, Silence};
 use linecard::offload::coalesce::{Counters as Merges, Flush, Refusal};
 use linecard::offload::resequence::{self, Pass, Release};
 use linecard::stats::Histogram;
 use linecard_io::attach::{AttachStats, MergeStats, Settings};
+use linecard_io::flows::TopFlows;
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Reasons, Seconds, Value};
 use linecard_tun::Counters;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -42,6 +43,8 @@ pub struct AttachOutcome {
     pub flushed_egress: Reasons<Flush>,
     /// Why packets did not merge, egress
     pub refused_egress: Reasons<Refusal>,
+    /// Largest flows
+    pub flows: Vec<Flow>,
     /// Put into sequence
     pub resequencing: Option<Resequencing>,
     /// Why packets held for sequence were released
@@ -157,6 +160,9 @@ pub struct Check {
 
 impl linecard_report::Outcome for AttachOutcome {
     fn item(&self, section: &str, index: usize) -> Option<String> {
+        if section == "flows" {
+            return self.flows.get(index).map(|flow| flow.value.to_string());
+        }
         let WorkerPackets { packets_in, packets_out, mean_aggregate, dropped } =
             self.workers.get(index).filter(|_| section == "workers")?.value;
         let [packets_in, packets_out, dropped] =
@@ -190,6 +196,7 @@ impl AttachOutcome {
             merging_egress: merging(&egress),
             flushed_egress: (&egress.flushed).into(),
             refused_egress: (&egress.refused).into(),
+            flows: Vec::new(),
             resequencing: sequenced.as_ref().map(Resequencing::new),
             released: (&counters.released).into(),
             in_sequence: (&counters.passed).into(),
@@ -203,6 +210,13 @@ impl AttachOutcome {
             check: Check::new(account),
             hints: hints::of(account, settings),
         }
+    }
+
+    /// With so many of the largest flows.
+    pub(super) fn with_flows(mut self, flows: &TopFlows, most: usize) -> Self {
+        self.flows = flows::largest(flows, most);
+        self.hints.extend(flows::note(flows));
+        self
     }
 }
 

@@ -2,7 +2,7 @@
 //! also told of the end.
 
 use super::Observer;
-use crate::{Error, Failure};
+use crate::{Error, Failure, Level};
 use linecard_io::attach::Settings;
 use linecard_io::sys::descriptor;
 use std::env;
@@ -35,13 +35,13 @@ pub(super) fn announce(settings: &Settings, ready: Option<File>, observer: &mut 
     if let Some(mut ready) = ready
         && let Err(error) = ready.write_all(READY)
     {
-        observer.say(&format!("--ready-fd: {error}"));
+        observer.say(Level::Warning, &format!("--ready-fd: {error}"));
     }
     if settings.near.file().is_some() && settings.far.file().is_some() {
         // Between two captures nobody waits for a device.
         return;
     }
-    observer.say(&format!("attached: {} and {}", settings.near, settings.far));
+    observer.say(Level::Notice, &format!("attached: {} and {}", settings.near, settings.far));
     tell_manager(READY.trim_ascii_end(), observer);
 }
 
@@ -53,7 +53,7 @@ pub(super) fn stopping(observer: &mut dyn Observer) {
 fn tell_manager(text: &[u8], observer: &mut dyn Observer) {
     let Some(address) = env::var_os(VARIABLE) else { return };
     if let Err(error) = notify(&address, text) {
-        observer.say(&format!("{VARIABLE}={}: {error}", address.display()));
+        observer.say(Level::Warning, &format!("{VARIABLE}={}: {error}", address.display()));
     }
 }
 

@@ -6,6 +6,7 @@ use crate::support::linecard;
 use linecard_testkit::lab::Namespace;
 use serde_json::Value as Json;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 fn port(path: &Path) -> String {
@@ -51,6 +52,49 @@ fn a_descriptor_is_told_that_packets_pass() {
     assert!(outcome.stderr.lines().any(|line| line == "READY=1"), "{outcome:?}");
     let arguments = ["attach", &bulk(), "file:out.pcap", "--ready-fd", "999"];
     folder.refuses(2, &arguments, &["--ready-fd 999", "Bad file descriptor", "999>FILE"]);
+}
+
+/// Lines for people have the name of the command, and those for the journal of systemd a priority each.
+#[test]
+fn lines_for_the_journal_have_priorities() {
+    let folder = Folder::new();
+    let stderr = fs::File::options().create(true).append(true).open(folder.path("stderr")).unwrap();
+    let file = stderr.metadata().unwrap();
+    let stream = format!("{}:{}", file.dev(), file.ino());
+    for (stream, more, is_journal) in
+        [(&*stream, &[][..], true), (&*stream, &["--log", "text"], false), ("1:2", &[], false)]
+    {
+        folder.write("stderr", b"");
+        let mut command = folder.command(&["attach", &bulk(), "file:out.pcap"]);
+        command.args(more).env("JOURNAL_STREAM", stream);
+        assert!(command.stderr(stderr.try_clone().unwrap()).status().unwrap().success());
+        let lines = String::from_utf8(folder.read("stderr")).unwrap();
+        let begin = if is_journal { "<6>" } else { "linecard: " };
+        assert!(lines.lines().any(|line| line.starts_with(begin)), "{stream} {more:?}: {lines}");
+        assert_eq!(lines.contains("linecard: "), !is_journal, "{lines}");
+    }
+    let outcome = folder.run(&["attach", &bulk(), "file:missing/a.pcap", "--log", "journal"]);
+    assert!(
+        outcome.stderr.lines().last().is_some_and(|line| line.starts_with("<3>")),
+        "{outcome:?}"
+    );
+}
+
+/// Only on request: counting takes time per packet.
+#[test]
+fn the_largest_flows_are_listed() {
+    let folder = Folder::new();
+    let run = |more: &[&str]| {
+        let output = folder.run(&[&["attach", &bulk(), "file:out.pcap", "--json"], more].concat());
+        done(&output);
+        account(&output.stdout)
+    };
+    assert!(run(&[]).get("flows").is_none());
+    let listed = run(&["--flows", "1"]);
+    let flow = &listed["flows"][0]["value"];
+    assert_eq!(listed["flows"].as_array().unwrap().len(), 1);
+    assert_eq!((&flow["packets"], &flow["reason"]), (&46.into(), &"no-payload".into()));
+    assert_eq!(flow["merged"], listed["merging"]["merged"], "{listed:#}");
 }
 
 #[test]
@@ -295,7 +339,7 @@ fn addresses_that_were_moved_are_given_back_however_it_ends() {
         all() { ip -o address show scope global | awk '{print $2, $4}' | sort
             (ip route; ip -6 route) | grep default | awk '{print $3, $5}' | sort; }
         all
-        for signal in KILL TERM; do
+        for signal in KILL TERM; do : >err
             \"$0\" attach packet:lcwa tap:lctb --take-addresses >out 2>err & L=$!
             until grep -q 'attached:' err; do kill -0 $L || { cat err; break; }; sleep 0.05; done
             grep -o 'moved from .*' err; grep -c 'still has' err; all

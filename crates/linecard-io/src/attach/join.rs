@@ -102,6 +102,9 @@ impl<P> Joined<P> {
             let config = resequence::Config { secret, max_held_packets, ..config.clone() };
             stage = stage.resequenced(config);
         }
+        if self.settings.flows {
+            stage = stage.observed(self.stats.flows(from, worker));
+        }
         Box::new(self.stats.stage(from, worker, stage))
     }
 }

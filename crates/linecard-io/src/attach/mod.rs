@@ -63,6 +63,7 @@ use std::time::{Duration, Instant as Clock};
 pub struct Prepared {
     attached: Attached,
     opened: Vec<String>,
+    obstacles: Vec<String>,
     follower: Option<Follower>,
 }
 
@@ -98,6 +99,8 @@ struct Listened {
     queue: Option<OwnedFd>,
     /// Findings about interfaces.
     found: Vec<String>,
+    /// Those that keep packets from passing.
+    obstacles: Vec<String>,
 }
 
 impl Listened {
@@ -163,23 +166,29 @@ impl Prepared {
                 attached._moved = Some(moved);
                 listened.found.push(said);
             }
-            listened.found.extend(devices.obstacles());
+            listened.obstacles = devices.obstacles();
             Ok(listened)
         });
         match listened {
             Ok(mut listened) => {
                 let follower = Follower::new(&followed, listened.queue.take());
-                Ok(Self { attached, opened: listened.lines(), follower })
+                let obstacles = std::mem::take(&mut listened.obstacles);
+                Ok(Self { attached, opened: listened.lines(), obstacles, follower })
             }
             Err(error) => Err(attached.give_up(error)),
         }
     }
 
-    /// A line for each open port, one for everything about interfaces that keeps packets from passing,
-    /// and one if threads run in real time.
+    /// A line for each open port, one for each change to an interface, and one if threads run in real time.
     #[must_use]
     pub fn opened(&self) -> &[String] {
         &self.opened
+    }
+
+    /// A line for everything about interfaces that keeps packets from passing.
+    #[must_use]
+    pub fn obstacles(&self) -> &[String] {
+        &self.obstacles
     }
 
     /// The follower that keeps a far device like the near interface, if the ports are these; it has to be asked to

@@ -245,6 +245,8 @@ pub struct Settings {
     pub resequence: Option<resequence::Config>,
     /// Acknowledgment of data from the near port on behalf of its receiver, if any.
     pub active_ack: Option<active_ack::Config>,
+    /// Whether the packets that are to be merged are counted by flow, which takes time per packet. Default: no.
+    pub flows: bool,
     /// Buffers per port, or per worker's port: 128 to 1,048,576. Default: 8,192, of which three
     /// quarters may be held.
     pub buffers: usize,
@@ -282,6 +284,7 @@ impl Settings {
             },
             resequence: None,
             active_ack: None,
+            flows: false,
             buffers: 8_192,
             take_addresses: false,
             keep_rights: false,

@@ -3,12 +3,14 @@
 use super::answer::Answering;
 use super::delay::Delayed;
 use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters, ThreadTime};
+use crate::flows::TopFlows;
 use crate::port::LivePort;
+use linecard::offload::coalesce::Verdict;
 use linecard::offload::{active_ack, coalesce, resequence};
-use linecard::packet::Batch;
+use linecard::packet::{Batch, FiveTuple};
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
-use linecard::stages::Coalesce;
+use linecard::stages::{Coalesce, FlowObserver};
 use linecard::stats::Histogram;
 use linecard::time::Instant;
 use linecard_tun::{Buffers, Counters};
@@ -56,6 +58,16 @@ impl AttachStatsHandle {
     #[must_use]
     pub fn now(&self) -> AttachStats {
         self.0.account()
+    }
+
+    /// The largest flows of all packets that were to be merged, if they are counted
+    /// ([`Settings::flows`](super::Settings::flows)). Threads wait while theirs are read.
+    #[must_use]
+    pub fn flows(&self) -> TopFlows {
+        let mut sum = TopFlows::default();
+        let all = self.0.ingress_flows.iter().chain(&self.0.egress_flows);
+        all.for_each(|slot| sum.add(&slot.0.lock().unwrap_or_else(PoisonError::into_inner)));
+        sum
     }
 }
 
@@ -144,6 +156,15 @@ impl<T: Clone> Slot<T> {
     }
 }
 
+impl FlowObserver for Slot<TopFlows> {
+    /// Takes the lock, which nobody else holds but when flows are listed.
+    fn decided(&mut self, flow: Option<FiveTuple>, payload: usize, verdict: Verdict) {
+        if let Some(flow) = flow {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).count(flow, payload, verdict);
+        }
+    }
+}
+
 /// Published values of all threads.
 #[derive(Debug, Default)]
 pub(super) struct SharedStats {
@@ -154,6 +175,8 @@ pub(super) struct SharedStats {
     near_threads: Vec<Slot<ThreadTime>>,
     ingress: Vec<Slot<MergeStats>>,
     egress: Vec<Slot<MergeStats>>,
+    ingress_flows: Vec<Slot<TopFlows>>,
+    egress_flows: Vec<Slot<TopFlows>>,
     spread: Slot<SpreadCounters>,
     gather: Slot<GatherCounters>,
     active_ack: Vec<Slot<active_ack::Counters>>,
@@ -180,6 +203,8 @@ impl SharedStats {
             near_threads: slots(ports),
             ingress: slots(workers),
             egress: slots(ports),
+            ingress_flows: slots(workers),
+            egress_flows: slots(ports),
             active_ack: slots(ports),
             ..Self::default()
         }
@@ -250,6 +275,12 @@ impl SharedStats {
             resequence: stage.resequence_counters().cloned(),
             held: stage.held() as u64,
         })
+    }
+
+    /// Counts the packets of a worker's merging stage by flow.
+    pub(super) fn flows(&self, from: Side, worker: usize) -> Box<dyn FlowObserver> {
+        let slots = if from == Side::Near { &self.ingress_flows } else { &self.egress_flows };
+        Box::new(slots[worker].clone())
     }
 
     pub(super) fn spread<B>(&self, spread: Spread<B>) -> Watched<SpreadCounters, Spread<B>> {
