@@ -97,7 +97,15 @@ fn start() -> [Message; 3] {
 
 fn objects() -> [Message; 7] {
     let name = b"folder/file".to_vec();
-    let object = Object { id: 1, name, size: Some(5), mode: 0o644, has_holes: false, modified_ns: 1, first_chunk: 0 };
+    let object = Object {
+        id: 1,
+        name,
+        size: Some(5),
+        mode: 0o644,
+        has_holes: false,
+        modified_ns: 1,
+        first_chunk: 0,
+    };
     let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
     [
         Message::Object(object),
