@@ -20,7 +20,7 @@ pub struct Merging {
     pub bytes_out: ByteCount,
     /// merged into another
     pub merged: u64,
-    /// passed, never held
+    /// passed alone
     pub passed: u64,
     /// mean aggregate
     pub mean_aggregate: Option<f64>,

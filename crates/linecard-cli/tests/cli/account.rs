@@ -17,7 +17,7 @@ const MERGING: [(&str, &str, Show); 11] = [
     ("packets_out", "packets out", COUNT),
     ("bytes_out", "bytes out", BYTES),
     ("merged", "merged into another", COUNT),
-    ("passed", "passed, never held", COUNT),
+    ("passed", "passed alone", COUNT),
     ("mean_aggregate", "mean aggregate", NUMBER),
     ("largest_aggregate", "largest aggregate", COUNT),
     ("hold_ns_p50", "held, median", NS),
