@@ -103,13 +103,14 @@ fn objects() -> [Message; 7] {
         size: Some(5),
         mode: 0o644,
         has_holes: false,
+        by_time: true,
         modified_ns: 1,
         first_chunk: 0,
     };
     let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
     [
         Message::Object(object),
-        Message::Have(Have { object: 1, ranges, existing: Some([7; 32]) }),
+        Message::Have(Have { object: 1, ranges, existing: Some([7; 32]), is_same: false }),
         Message::Span(Span { chunk: 3, bytes: 100 }),
         Message::End(End { object: 1, size: 5, root: [9; 32] }),
         Message::Stored { object: 1 },

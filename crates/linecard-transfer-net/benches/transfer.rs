@@ -94,6 +94,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let lane = format!("{}:127.0.0.1", case.kind).parse()?;
     let stop = Arc::default();
     let options = SendOptions {
+        by_contents: false,
         input,
         peer: listener.local_addr()?,
         name: "bench".into(),

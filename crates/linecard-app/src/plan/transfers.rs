@@ -366,6 +366,7 @@ fn over_loopback(
     let on = |core| Cores { lanes: Some(core), files: Some(core) };
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
+        by_contents: false,
         input: Input::Path(from.into()),
         peer,
         name: "loopback".into(),

@@ -8,7 +8,7 @@ use super::flusher::Flusher;
 use super::name::PART;
 use super::partial::READ_BYTES;
 use super::sink::Setup;
-use super::{ChunkBytes, FileError, Kind, Object, Sink, link};
+use super::{ChunkBytes, FileError, Kind, Object, Sink, Stamp, link};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -54,6 +54,8 @@ pub enum Existing {
         /// Whether there is a partial file beside it.
         part: bool,
     },
+    /// A file of the same length and time, which counts as the same ([`Object::by_time`]).
+    Same,
     /// Something else: a file of another length, a folder, a link.
     Other,
 }
@@ -95,7 +97,8 @@ impl Folder {
         Ok(())
     }
 
-    /// The existing object under the name of a file. One of the same length is read and hashed.
+    /// The existing object under the name of a file. One of the same length is read and hashed, unless its time
+    /// says enough.
     ///
     /// # Errors
     ///
@@ -128,6 +131,9 @@ impl Folder {
         if !is_file || object.kind != Kind::File || u64::try_from(stat.st_size).ok() != object.size
         {
             return Ok(Existing::Other);
+        }
+        if object.by_time && !part && Stamp::of_stat(&stat) == object.modified {
+            return Ok(Existing::Same);
         }
         let read = READ.union(OFlags::NONBLOCK);
         let file = rustix::fs::openat(&*folder, last, read, Mode::empty()).map_err(failed)?;

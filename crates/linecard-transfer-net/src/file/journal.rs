@@ -144,6 +144,7 @@ mod tests {
             kind: Kind::File,
             size: Some(6_000),
             has_holes: false,
+            by_time: false,
             mode: 0o644,
             modified: Stamp { secs: -3, ns: 9 },
         }

@@ -46,6 +46,8 @@ pub struct Object {
     pub size: Option<u64>,
     /// Parts of it are zero and take no room on the disk.
     pub has_holes: bool,
+    /// A file of the same length and time at the receiver counts as the same, and neither is read.
+    pub by_time: bool,
     /// Permission bits.
     pub mode: u32,
     /// When it was last written.
@@ -88,7 +90,8 @@ impl Source {
     fn alone(name: &str, kind: Kind, size: Option<u64>) -> Result<Self, FileError> {
         let name = Name::new(name.as_bytes())?;
         let modified = Stamp::default();
-        let object = Object { name, kind, size, has_holes: false, mode: 0o600, modified };
+        let object =
+            Object { name, kind, size, has_holes: false, by_time: false, mode: 0o600, modified };
         Ok(Self {
             base: "-".into(),
             objects: vec![object],
@@ -126,6 +129,13 @@ impl Source {
             source.walk(&full, name, 1)?;
         }
         Ok(source)
+    }
+
+    /// The same, but files of the same length and time at the receiver are compared by what is in them.
+    #[must_use]
+    pub fn by_contents(mut self) -> Self {
+        self.objects.iter_mut().for_each(|object| object.by_time = false);
+        self
     }
 
     /// The data to send, folders before their contents.
@@ -239,6 +249,7 @@ impl Object {
         let mode = metadata.mode() & 0o777;
         // The system counts in units of 512 bytes.
         let has_holes = kind == Kind::File && metadata.blocks() * 512 < metadata.len();
-        Self { name, kind, size, has_holes, mode, modified: Stamp::of(metadata) }
+        let by_time = kind == Kind::File;
+        Self { name, kind, size, has_holes, by_time, mode, modified: Stamp::of(metadata) }
     }
 }

@@ -27,6 +27,11 @@ impl Stamp {
         Self { secs, ns: ns as u32 }
     }
 
+    /// The same as the system's call has it.
+    pub(super) fn of_stat(stat: &rustix::fs::Stat) -> Self {
+        Self { secs: stat.st_mtime, ns: u32::try_from(stat.st_mtime_nsec).unwrap_or(0) }
+    }
+
     /// That of a file.
     pub(super) fn of(metadata: &Metadata) -> Self {
         Self { secs: metadata.mtime(), ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0) }

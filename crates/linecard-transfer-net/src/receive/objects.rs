@@ -147,7 +147,7 @@ impl Objects {
         &mut self,
         object: u32,
         have: Have,
-        existing: Option<[u8; 32]>,
+        (existing, is_same): (Option<[u8; 32]>, bool),
     ) -> Option<(control::Have, Vec<Range<u32>>)> {
         let chunk_bytes = self.chunk_bytes;
         let open = self.open.iter_mut().find(|open| open.id == object)?;
@@ -164,7 +164,7 @@ impl Objects {
             .ranges()
             .map(|range| ChunkRange { first: first + range.start, count: range.end - range.start });
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
-        let told = control::Have { object, ranges: ranges.collect(), existing };
+        let told = control::Have { object, ranges: ranges.collect(), existing, is_same };
         (open.have, open.existing) = (have, existing);
         Some((told, skip))
     }
@@ -373,6 +373,7 @@ fn object_of(told: &control::Object) -> Result<Object, FileError> {
         kind,
         size: told.size,
         has_holes: told.has_holes,
+        by_time: told.by_time,
         mode: told.mode & 0o7777,
         modified: Stamp::of_ns(told.modified_ns),
     })

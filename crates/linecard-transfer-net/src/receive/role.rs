@@ -366,8 +366,9 @@ impl Receiving<'_> {
         now: Instant,
     ) -> Result<(), ReceiveError> {
         match written {
-            Written::Opened { object, have, existing } => {
-                if let Some((told, skip)) = self.objects.opened(object, have, existing) {
+            Written::Opened { object, have, existing, is_same } => {
+                let opened = self.objects.opened(object, have, (existing, is_same));
+                if let Some((told, skip)) = opened {
                     skip.into_iter().for_each(|chunks| self.receiver.skip(chunks));
                     endpoint.send(&Message::Have(told))?;
                 }

@@ -22,6 +22,8 @@ enum Target {
     Later(Box<Object>, Option<blake3::Hash>),
     /// Nowhere: a file with this hash is there, and must not be replaced.
     Kept(Box<Object>, blake3::Hash),
+    /// Nowhere: a file of the same length and time is there.
+    Same(Box<Object>),
     /// Out, in order.
     Out(Ordered<Box<dyn Write + Send>>),
     /// Nowhere: a folder, or a test of the way.
@@ -47,7 +49,7 @@ pub(super) enum Job {
 /// Its results.
 pub(super) enum Written {
     /// An object is open: chunks that need not come, and the hash of a file that is there.
-    Opened { object: u32, have: Have, existing: Option<[u8; 32]> },
+    Opened { object: u32, have: Have, existing: Option<[u8; 32]>, is_same: bool },
     /// A chunk is where it belongs.
     Chunk { chunk: u32, buffer: Vec<u8> },
     /// An object is in its place; or was, before anything came.
@@ -167,9 +169,9 @@ impl Writing {
     }
 
     fn open(&mut self, object: u32, about: Box<Object>) -> Result<Written, FileError> {
-        let opened = |have, existing: Option<blake3::Hash>| {
+        let opened = |have, existing: Option<blake3::Hash>, is_same| {
             let existing = existing.map(|hash| *hash.as_bytes());
-            Ok(Written::Opened { object, have, existing })
+            Ok(Written::Opened { object, have, existing, is_same })
         };
         let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
         let is_sink = |(_, target): &&(u32, Target)| matches!(target, Target::File(..));
@@ -190,6 +192,10 @@ impl Writing {
                 (Target::Out(ordered), Have::default(), None)
             }
             (Some(folder), _) => match folder.existing(&about)? {
+                Existing::Same => {
+                    self.targets.push((object, Target::Same(about)));
+                    return opened(Have::all(count), None, true);
+                }
                 Existing::File { hash, .. } if !self.work.overwrite => {
                     (Target::Kept(about, hash), Have::all(count), Some(hash))
                 }
@@ -212,7 +218,7 @@ impl Writing {
             },
         };
         self.targets.push((object, target));
-        opened(have, existing)
+        opened(have, existing, false)
     }
 
     fn write(
@@ -237,7 +243,7 @@ impl Writing {
                 bytes_of.truncate(bytes as usize);
                 ordered.write(chunk, bytes_of)
             }
-            Target::Later(..) | Target::Kept(..) | Target::Nowhere => Ok(()),
+            Target::Later(..) | Target::Kept(..) | Target::Same(_) | Target::Nowhere => Ok(()),
         }
     }
 
@@ -254,6 +260,12 @@ impl Writing {
         };
         let folder = self.work.folder.as_ref();
         let sink = match (self.targets.swap_remove(at).1, folder) {
+            (Target::Same(about), Some(folder)) => {
+                if self.work.overwrite {
+                    folder.dress(&about)?;
+                }
+                return done(true);
+            }
             (Target::Kept(_, hash), _) if hash == *root => return done(true),
             (Target::Kept(about, _), Some(folder)) => {
                 return Err(FileError::Exists { path: folder.path_of(&about) });
@@ -276,7 +288,9 @@ impl Writing {
                 ordered.finish(size, root)?;
                 return done(false);
             }
-            (Target::Later(..) | Target::Kept(..) | Target::Nowhere, _) => return done(false),
+            (Target::Later(..) | Target::Kept(..) | Target::Same(_) | Target::Nowhere, _) => {
+                return done(false);
+            }
         };
         sink.end_at(size)?;
         sink.verify(root)?;

@@ -31,6 +31,8 @@ use std::time::Duration;
 pub struct SendOptions {
     /// What.
     pub input: Input,
+    /// Whether files of the same length and time at the receiver are read and compared, too.
+    pub by_contents: bool,
     /// Where the receiver listens.
     pub peer: SocketAddr,
     /// Its name in the user's input: under that name its key is known.
@@ -135,6 +137,7 @@ pub fn send(
     // Resources that are not available are reported before the receiver is contacted.
     drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
     let source = Source::of(&options.input)?;
+    let source = if options.by_contents { source.by_contents() } else { source };
     let skipped = source.skipped().to_vec();
     let unreadable = source.unreadable().clone();
     let opened = open::open(options)?;

@@ -112,6 +112,7 @@ impl Objects {
                 size: if object.kind == Kind::Stream { None } else { object.size },
                 mode: object.mode | type_bits(object.kind),
                 has_holes: object.has_holes,
+                by_time: object.by_time,
                 modified_ns: object.modified.to_ns(),
                 first_chunk: self.next_chunk,
             }))?;
@@ -151,8 +152,8 @@ impl Objects {
             }
         }
         self.stored.had_bytes += open.had_bytes;
-        let existing = told.existing;
-        let _gone = self.queue.orders.send(Order { object, first_chunk, have, existing });
+        let (existing, is_same) = (told.existing, told.is_same);
+        let _gone = self.queue.orders.send(Order { object, first_chunk, have, existing, is_same });
         Ok(())
     }
 

@@ -40,7 +40,7 @@ impl Hostile {
         };
         say(&mut control, &Message::Welcome(welcome));
         let Message::Object(object) = next(&mut control) else { panic!("then an object") };
-        let have = Have { object: object.id, ranges: Vec::new(), existing: None };
+        let have = Have { object: object.id, ranges: Vec::new(), existing: None, is_same: false };
         say(&mut control, &Message::Have(have));
         let lanes = sockets.into_iter().enumerate().map(|(lane, socket)| {
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -90,6 +90,7 @@ fn send_to(
     let (listener, at) = listener();
     let access = shared(1);
     let options = SendOptions {
+        by_contents: false,
         lanes: vec!["127.0.0.1".parse().unwrap(); lanes],
         patience: PATIENCE,
         ..sending(1_000_000, at, &access)

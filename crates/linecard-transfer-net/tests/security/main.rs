@@ -75,6 +75,7 @@ fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
 /// A transfer of this many bytes of test data over one lane.
 fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
+        by_contents: false,
         input: Input::Test(bytes),
         peer,
         name: "test".into(),

@@ -196,6 +196,7 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
         size: None,
         mode: 0,
         has_holes: false,
+        by_time: false,
         modified_ns: 0,
         first_chunk: 0,
     };
@@ -293,6 +294,7 @@ fn announced_folders_take_a_share_of_the_memory_only() {
             size,
             mode,
             has_holes: false,
+            by_time: false,
             modified_ns: 0,
             first_chunk: 0,
         };

@@ -24,9 +24,12 @@ fn deaf(listener: &TcpListener, access: &Access, stop: &AtomicBool) {
                 window_chunks: 4,
                 lanes: vec![address; hello.lanes.len()],
             }),
-            Ok(Some(Message::Object(object))) => {
-                Message::Have(Have { object: object.id, ranges: Vec::new(), existing: None })
-            }
+            Ok(Some(Message::Object(object))) => Message::Have(Have {
+                object: object.id,
+                ranges: Vec::new(),
+                existing: None,
+                is_same: false,
+            }),
             Ok(_) => {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;

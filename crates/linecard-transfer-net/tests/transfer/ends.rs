@@ -18,6 +18,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let send = SendOptions {
+        by_contents: false,
         input: Input::Path(from.into()),
         peer: listener.local_addr().expect("it listens"),
         name: "test".into(),

@@ -19,6 +19,8 @@ pub struct Object {
     pub mode: u32,
     /// Whether it has holes: parts that are zero and take no room on the sender's disk.
     pub has_holes: bool,
+    /// Whether a file of the same length and modification time at the receiver counts as the same.
+    pub by_time: bool,
     /// Modification time, ns since 1970.
     pub modified_ns: i64,
     /// Number of its first chunk in the connection.
@@ -31,6 +33,7 @@ const MODE: Tag = (4, "mode");
 const MODIFIED: Tag = (5, "modification time");
 const FIRST_CHUNK: Tag = (6, "first chunk");
 const HOLES: Tag = (7, "holes");
+const BY_TIME: Tag = (8, "by time");
 
 impl Object {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -45,6 +48,9 @@ impl Object {
         if self.has_holes {
             frame.bytes(HOLES.0, &[]);
         }
+        if self.by_time {
+            frame.bytes(BY_TIME.0, &[]);
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
@@ -56,6 +62,7 @@ impl Object {
             first_chunk: fields.number(FIRST_CHUNK)?,
             name: fields.bytes(NAME, MAX_NAME_BYTES)?.to_vec(),
             has_holes: fields.maybe(HOLES)?.is_some(),
+            by_time: fields.maybe(BY_TIME)?.is_some(),
         })
     }
 }
@@ -79,10 +86,14 @@ pub struct Have {
     /// BLAKE3 hash of the receiver's file of the same name and length: if the object has the same
     /// hash, the sender sends none of its chunks.
     pub existing: Option<[u8; 32]>,
+    /// The receiver has a file of the same name, length and time, and takes it for the same: `ranges` are
+    /// all, and the sender need not read it.
+    pub is_same: bool,
 }
 
 const RANGES: Tag = (2, "ranges");
 const EXISTING: Tag = (3, "hash of the existing file");
+const SAME: Tag = (4, "same");
 
 impl Have {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -93,6 +104,9 @@ impl Have {
         });
         if let Some(existing) = &self.existing {
             frame.bytes(EXISTING.0, existing);
+        }
+        if self.is_same {
+            frame.bytes(SAME.0, &[]);
         }
     }
 
@@ -111,7 +125,12 @@ impl Have {
             free = end;
             ranges.push(ChunkRange { first, count });
         }
-        Ok(Self { object, ranges, existing: fields.maybe_array(EXISTING)? })
+        Ok(Self {
+            object,
+            ranges,
+            existing: fields.maybe_array(EXISTING)?,
+            is_same: fields.maybe(SAME)?.is_some(),
+        })
     }
 }
 

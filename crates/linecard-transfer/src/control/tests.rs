@@ -76,7 +76,7 @@ fn random_have(rng: &mut Rng) -> Have {
         rng.fill(&mut hash);
         hash
     });
-    Have { object: rng.next_u64() as u32, ranges, existing }
+    Have { object: rng.next_u64() as u32, ranges, existing, is_same: rng.chance(0.5) }
 }
 
 fn random_object(rng: &mut Rng) -> Object {
@@ -88,6 +88,7 @@ fn random_object(rng: &mut Rng) -> Object {
         size: rng.chance(0.5).then(|| rng.next_u64()),
         mode: rng.next_u64() as u32,
         has_holes: rng.chance(0.5),
+        by_time: rng.chance(0.5),
         modified_ns: rng.next_u64() as i64,
         first_chunk: rng.next_u64() as u32,
     }
@@ -195,7 +196,11 @@ fn every_truncation_waits_or_is_refused() {
             if let Ok(read) = read_all(&short) {
                 let has_optional = matches!(
                     message,
-                    Message::Failed(_) | Message::Refuse(_) | Message::Hello(_) | Message::Have(_)
+                    Message::Failed(_)
+                        | Message::Refuse(_)
+                        | Message::Hello(_)
+                        | Message::Object(_)
+                        | Message::Have(_)
                 );
                 assert!(has_optional, "{read:?}");
             }
@@ -309,6 +314,7 @@ fn lists_beyond_their_limit_are_refused_by_their_length() {
         size: None,
         mode: 0,
         has_holes: false,
+        by_time: false,
         modified_ns: 0,
         first_chunk: 0,
     };

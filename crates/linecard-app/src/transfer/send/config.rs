@@ -59,6 +59,9 @@ pub struct Config {
     )]
     #[schemars(extend("x-flag" = "chunk"))]
     pub chunk: Bytes,
+    /// read and compare files that are there with the same length and time, too; otherwise these count as the same
+    #[schemars(extend("x-flag" = "checksum"))]
+    pub checksum: bool,
     /// How the ends know each other.
     #[garde(dive)]
     pub access: Access,

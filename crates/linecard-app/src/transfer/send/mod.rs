@@ -144,6 +144,7 @@ impl Config {
     fn options(&self, context: &Context<'_>) -> Result<SendOptions, Error> {
         linecard_config::check(self)?;
         Ok(SendOptions {
+            by_contents: self.checksum,
             input: input(&self.input)?,
             // Replaced by each address of the peer.
             peer: SocketAddr::from(([0; 4], 0)),

@@ -5,6 +5,7 @@ use crate::folder::CommandOutput;
 use linecard_testkit::say;
 use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -95,6 +96,28 @@ fn a_second_run_sends_nothing() {
         assert_eq!(inode(), before);
         assert_equal(&ends, &[]);
     }
+}
+
+/// A file that was changed and has its former time.
+#[test]
+fn length_and_time_decide_unless_contents_are_to_be_compared() {
+    let ends = tree();
+    let (sent, got) = ends.both("tree", &[], &[]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    let path = ends.folder.path(&format!("to/{}", name(11)));
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let other = noise(FILE_BYTES);
+    let mut file = fs::File::create(&path).unwrap();
+    file.write_all(&other).unwrap();
+    file.set_modified(modified).unwrap();
+    let (sent, got) = ends.both("tree", &["--json"], &["--json", "--overwrite"]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    assert_eq!((number(&sent, "unchanged"), number(&got, "unchanged")), (60, 60));
+    assert!(fs::read(&path).unwrap() == other);
+    let (sent, got) = ends.both("tree", &["--json", "--checksum"], &["--json", "--overwrite"]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    assert_eq!((number(&sent, "unchanged"), number(&got, "unchanged")), (59, 59));
+    assert_equal(&ends, &[]);
 }
 
 #[test]

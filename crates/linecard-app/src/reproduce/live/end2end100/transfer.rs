@@ -132,6 +132,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
         format!("udp:{address},rate={rate}").parse().map_err(failed)
     });
     Ok(SendOptions {
+        by_contents: false,
         input: Input::Test(order.chunks * super::CHUNK),
         peer: SocketAddr::new(Host::Peer.address().into(), PORT),
         name: "the lab's peer".into(),
