@@ -106,9 +106,9 @@ pub struct Timing {
     pub nominal_ns: Option<Period>,
     /// period, seen
     pub period_ns: Option<Period>,
-    /// jitter (RFC 3550), mean
+    /// jitter, mean
     pub jitter_mean_ns: Option<Nanoseconds>,
-    /// jitter (RFC 3550), greatest
+    /// jitter, greatest
     pub jitter_max_ns: Option<Nanoseconds>,
     /// sender's clock
     pub skew: Option<Drift>,
