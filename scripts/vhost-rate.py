@@ -30,8 +30,10 @@ BURST, BURSTS = 32, 8
 class Testpmd:
     """A testpmd that forwards between its two ports."""
 
-    def __init__(self, name: str, cores: str, devices: list[str], options: list[str]):
-        command = ["stdbuf", "-oL", "dpdk-testpmd", "-l", cores, "--in-memory", "--single-file-segments", "-m", "400", "--no-pci"]
+    def __init__(self, name: str, core: int, devices: list[str], options: list[str]):
+        # Its main thread, which only takes commands, is on the other of the two cores.
+        command = ["stdbuf", "-oL", "dpdk-testpmd", "-l", "0,1", f"--main-lcore={1 - core}", "--in-memory"]
+        command += ["--single-file-segments", "-m", "400", "--no-pci"]
         command += ["--no-telemetry", f"--file-prefix={name}", *(f"--vdev={device}" for device in devices)]
         command += ["--", "-i", "--nb-cores=1", "--total-num-mbufs=16384", *options]
         self.process = subprocess.Popen(
@@ -72,7 +74,7 @@ def measure(options: str | None, size: int, seconds: float) -> tuple[float, floa
         sockets = [f"{folder}/{name}" for name in "ab"]
         if options is None:
             devices = [f"eth_vhost{at},iface={socket}" for at, socket in enumerate(sockets)]
-            back = Testpmd("vhost-back", "1,0", devices, ["--auto-start", "--forward-mode=io"])
+            back = Testpmd("vhost-back", 0, devices, ["--auto-start", "--forward-mode=io"])
         else:
             command = [LINECARD, "attach", *(f"vhost:{socket}" for socket in sockets), *shlex.split(options)]
             command += ["--interval=3600s", "--keep-rights", "--cores=0"]
@@ -81,7 +83,7 @@ def measure(options: str | None, size: int, seconds: float) -> tuple[float, floa
             assert options is None or back.poll() is None, "attach ended"
             time.sleep(0.1)
         devices = [f"virtio_user{at},path={socket},queue_size=1024" for at, socket in enumerate(sockets)]
-        front = Testpmd("vhost-front", "0,1", devices, [f"--txpkts={size}", "--forward-mode=io"])
+        front = Testpmd("vhost-front", 1, devices, [f"--txpkts={size}", "--forward-mode=io"])
         front.say(f"start tx_first {BURSTS}", "packet forwarding")
         time.sleep(1)
         packets, begun, spent = front.received(), time.monotonic(), seconds_of(back.pid)
