@@ -1,9 +1,8 @@
 //! Symbolic links. Only those are sent and made that cannot lead out of the folder that was sent.
 
 use super::dress::times;
-use super::name::LINK;
 use super::{FileError, Name, Object};
-use rustix::fs::{AtFlags, RenameFlags};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs;
@@ -37,36 +36,25 @@ pub(super) fn leads_out(name: &Name, target: &[u8]) -> bool {
     !is_path || target.starts_with(b"/") || up > depth || parts.any(|part| part == b"..")
 }
 
-/// Makes the link of an object, in place of what has its name if `overwrite`.
+/// Makes the link of an object under the name `new`, where an earlier run may have left one.
 pub(super) fn make(
     folder: &OwnedFd,
+    new: &str,
     (object, path): (&Object, &Path),
     target: &[u8],
-    overwrite: bool,
 ) -> Result<(), FileError> {
     if leads_out(&object.name, target) {
         let name = object.name.to_string().chars().take(80).collect();
         let why = "it is a link that leads out of the folder that was sent";
         return Err(FileError::Name { name, why });
     }
-    let failed = |error: Errno| FileError::of(error, "make the link", path, 0);
-    let (new, (_, last)) = (object.name.beside(LINK), object.name.split());
-    match rustix::fs::unlinkat(folder, &new, AtFlags::empty()) {
+    match rustix::fs::unlinkat(folder, new, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(FileError::of(error, "make the link", path, 0)),
     }
-    rustix::fs::symlinkat(OsStr::from_bytes(target), folder, &new).map_err(failed)?;
-    let named = dress(folder, OsStr::new(&new), object).and_then(|()| match overwrite {
-        true => rustix::fs::renameat(folder, &new, folder, last),
-        false => rustix::fs::renameat_with(folder, &new, folder, last, RenameFlags::NOREPLACE),
-    });
-    if named.is_err() {
-        let _removed = rustix::fs::unlinkat(folder, &new, AtFlags::empty());
-    }
-    named.map_err(|error| match error {
-        Errno::EXIST => FileError::Exists { path: path.into() },
-        error => failed(error),
-    })
+    rustix::fs::symlinkat(OsStr::from_bytes(target), folder, new)
+        .and_then(|()| dress(folder, OsStr::new(new), object))
+        .map_err(|error| FileError::of(error, "make the link", path, 0))
 }
 
 /// Gives a link the time of the object; links have no mode.

@@ -8,7 +8,7 @@
 use super::dress::dress;
 use super::flusher::{FLUSH_BYTES, Flusher};
 use super::journal::RECORD_BYTES;
-use super::name::{DAMAGED, PART};
+use super::name::{DAMAGED, LINK, PART};
 use super::partial::{Journal, Partial, lock, remove};
 use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, MAX_CHUNKS, Object, Tree, holes, link};
 use rustix::fs::{AtFlags, FileType, FlockOperation, RenameFlags};
@@ -302,38 +302,47 @@ impl Sink {
     }
 
     fn rename(&self) -> Result<(), FileError> {
-        let part = self.object.name.beside(PART);
+        if self.object.kind != Kind::Link {
+            return self.rename_from(&self.object.name.beside(PART));
+        }
+        let new = self.object.name.beside(LINK);
+        let made = self.link(&new).and_then(|()| self.rename_from(&new));
+        if made.is_err() {
+            let _removed = rustix::fs::unlinkat(&*self.folder, &new, AtFlags::empty());
+        }
+        // There is nothing to go on with, whether or not it was made.
+        let removed = remove(&self.folder, &self.object.name, true)
+            .map_err(|error| self.failed("remove the partial file of", 0)(error.into()));
+        made.and(removed)
+    }
+
+    /// Gives its name to what is called `part` so far.
+    fn rename_from(&self, part: &str) -> Result<(), FileError> {
         let (_, last) = self.object.name.split();
         let failed = |error: Errno| self.failed("rename the partial file to", 0)(error.into());
         let folder = &*self.folder;
-        if self.object.kind == Kind::Link {
-            let made = self.link();
-            // There is nothing to go on with, whether or not it was made.
-            let removed = rustix::fs::unlinkat(folder, &part, AtFlags::empty()).map_err(failed);
-            return made.and(removed);
-        }
         if self.overwrite {
-            return rustix::fs::renameat(folder, &part, folder, last).map_err(failed);
+            return rustix::fs::renameat(folder, part, folder, last).map_err(failed);
         }
-        match rustix::fs::renameat_with(folder, &part, folder, last, RenameFlags::NOREPLACE) {
+        match rustix::fs::renameat_with(folder, part, folder, last, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => Err(FileError::Exists { path: self.path.clone() }),
             // A file system that cannot do both in one step.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 refuse_existing(folder, &self.path, &self.object, false)?;
-                rustix::fs::renameat(folder, &part, folder, last).map_err(failed)
+                rustix::fs::renameat(folder, part, folder, last).map_err(failed)
             }
             result => result.map_err(failed),
         }
     }
 
-    /// Makes the link whose target the partial file has.
-    fn link(&self) -> Result<(), FileError> {
+    /// Makes the link whose target the partial file has, under another name.
+    fn link(&self, new: &str) -> Result<(), FileError> {
         let mut target = Vec::new();
         let file = &*self.file;
         let size = file.metadata().map_or(0, |metadata| metadata.len()).min(SMALL_BYTES);
         target.resize(size as usize, 0);
         file.read_exact_at(&mut target, 0).map_err(self.failed("read the partial file of", 0))?;
-        link::make(&self.folder, (&self.object, &self.path), &target, self.overwrite)
+        link::make(&self.folder, new, (&self.object, &self.path), &target)
     }
 
     /// Keeps what arrived and is not what was sent, where nobody goes on with it.
