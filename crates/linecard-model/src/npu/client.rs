@@ -6,7 +6,7 @@
 //! estimates (the timer is a number), probes of a closed window, window scaling.
 
 use super::config::Client;
-use super::frame::Say;
+use super::frame::SegmentHeader;
 use crate::Ps;
 use linecard::packet::header::tcp_flags::{ACK, FIN, SYN};
 
@@ -26,7 +26,7 @@ pub(super) enum State {
 /// A segment to be sent: `len` bytes of the stream from `offset` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
-    pub(super) say: Say,
+    pub(super) header: SegmentHeader,
     pub(super) offset: u64,
     pub(super) len: usize,
 }
@@ -129,29 +129,29 @@ impl Sender {
         let len = self.room(client)?;
         let is_end = self.end == Some(self.next);
         let offset = self.next;
-        let say = self.say(offset, if is_end { ACK | FIN } else { ACK });
+        let header = self.header(offset, if is_end { ACK | FIN } else { ACK });
         self.next += if is_end { 1 } else { len };
         self.counters.segments += 1;
         self.counters.retransmitted += u64::from(offset < self.highest);
         self.highest = self.highest.max(self.next);
         self.deadline = self.deadline.or(Some(self.timeout(now, client)));
-        Some(Segment { say, offset, len: len as usize })
+        Some(Segment { header, offset, len: len as usize })
     }
 
     fn take_control(&mut self, flags: u16, now: Ps, client: &Client) -> Segment {
-        let mut say = self.say(0, flags);
+        let mut header = self.header(0, flags);
         if flags == SYN {
-            (say.sequence, say.acknowledgment) = (self.first, 0);
+            (header.sequence, header.acknowledgment) = (self.first, 0);
             self.counters.syns += 1;
             let tries = (self.counters.syns as u32 - 1).min(MAX_BACKOFF);
             self.deadline = Some(now + Ps::from_ns(client.syn_rto_ns << tries));
         }
-        Segment { say, offset: 0, len: 0 }
+        Segment { header, offset: 0, len: 0 }
     }
 
-    fn say(&self, offset: u64, flags: u16) -> Say {
+    fn header(&self, offset: u64, flags: u16) -> SegmentHeader {
         let sequence = self.first.wrapping_add(1).wrapping_add(offset as u32);
-        Say { sequence, acknowledgment: self.server_next, flags, window: WINDOW }
+        SegmentHeader { sequence, acknowledgment: self.server_next, flags, window: WINDOW }
     }
 
     fn timeout(&self, now: Ps, client: &Client) -> Ps {
@@ -159,29 +159,29 @@ impl Sender {
     }
 
     /// Processes an acknowledgment from the receiver, or sent on its behalf.
-    pub(super) fn hear(&mut self, say: &Say, now: Ps, client: &Client) {
+    pub(super) fn receive(&mut self, header: &SegmentHeader, now: Ps, client: &Client) {
         // A connection that was given up stays so.
         if self.state == State::Failed {
             return;
         }
-        if say.flags & SYN != 0 {
+        if header.flags & SYN != 0 {
             if self.state == State::SynSent {
                 self.state = State::Established;
-                self.window = say.window.into();
+                self.window = header.window.into();
                 self.deadline = None;
             }
             // A second SYN-ACK means that the acknowledgment of the first was lost.
-            self.server_next = say.sequence.wrapping_add(1);
+            self.server_next = header.sequence.wrapping_add(1);
             self.control = Some(ACK);
             return;
         }
         let expected = self.first.wrapping_add(1).wrapping_add(self.acknowledged as u32);
-        let step = i64::from(say.acknowledgment.wrapping_sub(expected) as i32);
+        let step = i64::from(header.acknowledgment.wrapping_sub(expected) as i32);
         let sent = self.highest - self.acknowledged;
         if self.state != State::Established || step < 0 || step as u64 > sent {
             return;
         }
-        self.window = say.window.into();
+        self.window = header.window.into();
         if step > 0 {
             self.advance(step as u64, client);
             let is_waiting = self.acknowledged < self.next;

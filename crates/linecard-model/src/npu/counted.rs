@@ -4,7 +4,7 @@
 //! thread, its share of a cache of 32 KiB. The unit that receives writes packets past the cache.
 
 use super::config::{Config, Core};
-use super::frame::{self, Direction, HEADERS, Say};
+use super::frame::{self, Direction, HEADERS, SegmentHeader};
 use super::stream::Stream;
 use super::thread::{Offloads, Output};
 use crate::Ps;
@@ -146,8 +146,9 @@ impl Bench {
         let sent = vec![0; CONNECTIONS.into()];
         let mut bench = Self { core, unit, buffer: 0, stream: Stream::new(1), sent };
         for port in 0..CONNECTIONS {
-            let say = Say { sequence: u32::MAX, acknowledgment: 0, flags: SYN, window: 0 };
-            bench.take(&frame::build(Direction::ToServer(port), &say, &[]));
+            let header =
+                SegmentHeader { sequence: u32::MAX, acknowledgment: 0, flags: SYN, window: 0 };
+            bench.take(&frame::build(Direction::ToServer(port), &header, &[]));
         }
         bench.unit.requests.clear();
         bench
@@ -171,9 +172,10 @@ impl Bench {
     fn segment(&mut self, connection: u16, len: usize) -> Vec<u8> {
         let sent = &mut self.sent[usize::from(connection)];
         let payload = self.stream.bytes(connection.into(), *sent, len).to_vec();
-        let say = Say { sequence: *sent as u32, acknowledgment: 7, flags: ACK, window: 0xFFFF };
+        let header =
+            SegmentHeader { sequence: *sent as u32, acknowledgment: 7, flags: ACK, window: 0xFFFF };
         *sent += len as u64;
-        frame::build(Direction::ToServer(connection), &say, &payload)
+        frame::build(Direction::ToServer(connection), &header, &payload)
     }
 
     /// A merged packet of each connection, packets by turns: steps for each number of held packets.
@@ -260,18 +262,18 @@ fn the_firmware_does_what_the_live_offloads_do() {
     config.npu.hold_budget_ns = 3_600_000_000_000;
     let mut live = Offloads::new(&config);
     let mut segments = Vec::new();
-    let say = Say { sequence: u32::MAX, acknowledgment: 0, flags: SYN, window: 0 };
-    feed(&mut live, &frame::build(Direction::ToServer(0), &say, &[]), 0, &mut segments);
-    let say = Say { sequence: 6, acknowledgment: 0, flags: SYN | ACK, window: 0xFFFF };
-    let answer = frame::build(Direction::ToClient(0), &say, &[]);
+    let header = SegmentHeader { sequence: u32::MAX, acknowledgment: 0, flags: SYN, window: 0 };
+    feed(&mut live, &frame::build(Direction::ToServer(0), &header, &[]), 0, &mut segments);
+    let header = SegmentHeader { sequence: 6, acknowledgment: 0, flags: SYN | ACK, window: 0xFFFF };
+    let answer = frame::build(Direction::ToClient(0), &header, &[]);
     live.answer(&mut Packet::new(answer, LinkType::Ethernet, Meta::default()));
     let mut replies = 0;
     for number in 1..=2 * MERGED {
         let frame = bench.segment(0, SEGMENT);
         bench.take(&frame);
         replies += feed(&mut live, &frame, 1_000 * number, &mut segments);
-        let (_, say) = frame::read(bench.unit.answers.last().expect("an answer")).expect("TCP");
-        assert_eq!((u64::from(say.acknowledgment), say.window), (bench.sent[0], 0xFFFF));
+        let (_, header) = frame::read(bench.unit.answers.last().expect("an answer")).expect("TCP");
+        assert_eq!((u64::from(header.acknowledgment), header.window), (bench.sent[0], 0xFFFF));
     }
     // The live coalescer flushes with the packet that does not fit.
     feed(&mut live, &bench.segment(0, SEGMENT), 1_000_000, &mut segments);

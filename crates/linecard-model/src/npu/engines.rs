@@ -1,7 +1,7 @@
 //! The components around the receive threads: DMA engine, host, sending thread, client.
 
 use super::config::Discipline;
-use super::frame::{self, Direction, Say};
+use super::frame::{self, Direction, SegmentHeader};
 use super::machine::{Event, Job, Machine};
 use crate::Ps;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ impl Machine<'_> {
             return;
         }
         thread.ring -= 1;
-        let is_syn = frame::read(packet.bytes()).is_some_and(|(_, say)| say.flags & SYN != 0);
+        let is_syn = frame::read(packet.bytes()).is_some_and(|(_, header)| header.flags & SYN != 0);
         let job = self.jobs.add(Job { thread: number, packet, segments, left, is_syn });
         // The balancer adds one hop.
         let hops = 1 + u64::from(self.config.dma.discipline == Discipline::RoundRobin);
@@ -114,9 +114,9 @@ impl Machine<'_> {
         let Some((Direction::ToServer(port), _)) = frame::read(job.packet.bytes()) else { return };
         let Some(number) = self.connection(port) else { return };
         let receiver = &mut self.receivers[number];
-        let said = receiver.take((number, &job.packet), self.now, &mut self.shared);
-        if let Some(say) = said {
-            self.say(number, &say);
+        let answer = receiver.take((number, &job.packet), self.now, &mut self.shared);
+        if let Some(header) = answer {
+            self.send_header(number, &header);
         }
         self.plan_opening(number);
     }
@@ -135,14 +135,14 @@ impl Machine<'_> {
     pub(super) fn opens(&mut self, number: usize) {
         let receiver = &mut self.receivers[number];
         receiver.is_waiting = false;
-        let say = receiver.say(self.now, &self.shared);
-        self.say(number, &say);
+        let header = receiver.header(self.now, &self.shared);
+        self.send_header(number, &header);
         self.plan_opening(number);
     }
 
     /// The host sends a segment. The connection's thread sees it, which takes no time here.
-    fn say(&mut self, number: usize, say: &Say) {
-        let bytes = frame::build(Direction::ToClient(self.senders[number].port), say, &[]);
+    fn send_header(&mut self, number: usize, header: &SegmentHeader) {
+        let bytes = frame::build(Direction::ToClient(self.senders[number].port), header, &[]);
         let mut packet = Packet::new(bytes, LinkType::Ethernet, Meta::default());
         let thread = usize::from(self.homes[number]);
         if self.threads[thread].offloads.answer(&mut packet) {
@@ -166,6 +166,6 @@ impl Machine<'_> {
         let rate = self.config.client.link_rate.bits_per_second();
         let wire = Ps::of_bits(frame::wire_bits(bytes.len()), rate);
         self.back_free = self.back_free.max(self.sender_free) + wire;
-        self.events.add(self.back_free, Event::Heard(bytes));
+        self.events.add(self.back_free, Event::FrameReceived(bytes));
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum Direction {
 
 /// The contents of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Say {
+pub(super) struct SegmentHeader {
     pub(super) sequence: u32,
     pub(super) acknowledgment: u32,
     pub(super) flags: u16,
@@ -35,7 +35,7 @@ pub(super) struct Say {
 }
 
 /// A frame with this segment and payload.
-pub(super) fn build(direction: Direction, say: &Say, payload: &[u8]) -> Vec<u8> {
+pub(super) fn build(direction: Direction, header: &SegmentHeader, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADERS + payload.len());
     bytes.resize(HEADERS, 0);
     let (from, to, source, destination, macs) = match direction {
@@ -64,10 +64,10 @@ pub(super) fn build(direction: Direction, say: &Say, payload: &[u8]) -> Vec<u8> 
     let tcp = Tcp {
         source,
         destination,
-        sequence: say.sequence,
-        acknowledgment: say.acknowledgment,
-        offset_flags: 5 << 12 | say.flags,
-        window: say.window,
+        sequence: header.sequence,
+        acknowledgment: header.acknowledgment,
+        offset_flags: 5 << 12 | header.flags,
+        window: header.window,
         checksum: 0,
         urgent: 0,
     };
@@ -81,9 +81,9 @@ pub(super) fn build(direction: Direction, say: &Say, payload: &[u8]) -> Vec<u8> 
 }
 
 /// The connection and contents of a frame; none if it is too short.
-pub(super) fn read(bytes: &[u8]) -> Option<(Direction, Say)> {
+pub(super) fn read(bytes: &[u8]) -> Option<(Direction, SegmentHeader)> {
     let tcp = header::get::<Tcp>(bytes, TRANSPORT)?;
-    let say = Say {
+    let header = SegmentHeader {
         sequence: tcp.sequence,
         acknowledgment: tcp.acknowledgment,
         flags: tcp.offset_flags & 0x01FF,
@@ -94,7 +94,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Direction, Say)> {
     } else {
         Direction::ToClient(tcp.destination)
     };
-    Some((way, say))
+    Some((way, header))
 }
 
 /// Bits that a frame of `len` bytes takes on the wire.

@@ -3,7 +3,7 @@
 //! Every packet with data, SYN or FIN is acknowledged at once. Data after a gap is kept if it lies
 //! in the window. Not modelled: delayed acknowledgments, options, sending.
 
-use super::frame::{Say, read};
+use super::frame::{SegmentHeader, read};
 use super::stream::{Digest, MAX_RUN, Stream};
 use crate::Ps;
 use alloc::collections::BTreeMap;
@@ -80,7 +80,7 @@ impl Receiver {
         (number, packet): (usize, &Packet<Vec<u8>>),
         now: Ps,
         shared: &mut Shared,
-    ) -> Option<Say> {
+    ) -> Option<SegmentHeader> {
         let (_, said) = read(packet.bytes())?;
         let len = packet.payload_len() as u64;
         shared.figures.bytes += len;
@@ -92,7 +92,7 @@ impl Receiver {
             (self.is_known, self.peer_first) = (true, said.sequence.wrapping_add(1));
             let window = self.window(now, shared);
             let acknowledgment = self.peer_first;
-            return Some(Say {
+            return Some(SegmentHeader {
                 sequence: self.own_first,
                 acknowledgment,
                 flags: SYN | ACK,
@@ -113,7 +113,7 @@ impl Receiver {
         if ends && end == self.expected() && !core::mem::replace(&mut self.has_ended, true) {
             shared.figures.finished += 1;
         }
-        (len > 0 || ends).then(|| self.say(now, shared))
+        (len > 0 || ends).then(|| self.header(now, shared))
     }
 
     fn expected(&self) -> u32 {
@@ -121,10 +121,15 @@ impl Receiver {
     }
 
     /// The current acknowledgment.
-    pub(super) fn say(&mut self, now: Ps, shared: &Shared) -> Say {
+    pub(super) fn header(&mut self, now: Ps, shared: &Shared) -> SegmentHeader {
         let window = self.window(now, shared);
         let acknowledgment = self.expected().wrapping_add(self.has_ended.into());
-        Say { sequence: self.own_first.wrapping_add(1), acknowledgment, flags: ACK, window }
+        SegmentHeader {
+            sequence: self.own_first.wrapping_add(1),
+            acknowledgment,
+            flags: ACK,
+            window,
+        }
     }
 
     /// Accepts payload that is next, as far as there is room, or keeps later data.

@@ -28,7 +28,7 @@ impl Machine<'_> {
             sender.in_line = false;
             let Some(segment) = sender.take(self.now, client) else { continue };
             let payload = self.shared.stream.bytes(connection, segment.offset, segment.len);
-            let bytes = frame::build(Direction::ToServer(sender.port), &segment.say, payload);
+            let bytes = frame::build(Direction::ToServer(sender.port), &segment.header, payload);
             let time =
                 Ps::of_bits(frame::wire_bits(bytes.len()), client.link_rate.bits_per_second());
             self.wire = Some(bytes);
@@ -91,12 +91,12 @@ impl Machine<'_> {
     }
 
     /// A frame has reached the client.
-    pub(super) fn heard(&mut self, bytes: &[u8]) {
-        let Some((Direction::ToClient(port), say)) = frame::read(bytes) else { return };
+    pub(super) fn frame_received(&mut self, bytes: &[u8]) {
+        let Some((Direction::ToClient(port), header)) = frame::read(bytes) else { return };
         let Some(number) = self.connection(port) else { return };
         let sender = &mut self.senders[number];
         let (before, was_finished) = (sender.state, sender.is_finished());
-        sender.hear(&say, self.now, &self.config.client);
+        sender.receive(&header, self.now, &self.config.client);
         let is_finished = sender.is_finished() && !was_finished;
         let is_made = before == State::SynSent && sender.state == State::Established;
         if is_finished {

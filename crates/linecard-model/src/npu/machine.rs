@@ -4,7 +4,7 @@ use super::client::{Sender, State};
 use super::config::Config;
 use super::cores::{Cores, Next, Task};
 use super::dma::Requests;
-use super::frame::{self, Direction, Say};
+use super::frame::{self, Direction, SegmentHeader};
 use super::host::{Receiver, Shared};
 use super::outcome::{Amount, NpuResults};
 use super::stream::{Digest, Stream};
@@ -49,7 +49,7 @@ pub(super) enum Event {
     /// The application has freed buffer space.
     Opens(usize),
     /// A frame has reached the client.
-    Heard(Vec<u8>),
+    FrameReceived(Vec<u8>),
     /// A retransmission timer may be due.
     Timer(usize),
 }
@@ -205,8 +205,8 @@ impl<'s> Machine<'s> {
 
     /// The thread to which a port's connection is steered.
     fn home(&self, port: u16) -> u16 {
-        let say = Say { sequence: 0, acknowledgment: 0, flags: 0, window: 0 };
-        let bytes = frame::build(Direction::ToServer(port), &say, &[]);
+        let header = SegmentHeader { sequence: 0, acknowledgment: 0, flags: 0, window: 0 };
+        let bytes = frame::build(Direction::ToServer(port), &header, &[]);
         self.steer(&Packet::new(bytes, LinkType::Ethernet, Meta::default()))
     }
 
@@ -258,7 +258,7 @@ impl<'s> Machine<'s> {
             Event::Interrupt(job) => self.interrupt(job),
             Event::Handled => self.handled(),
             Event::Opens(connection) => self.opens(connection),
-            Event::Heard(frame) => self.heard(&frame),
+            Event::FrameReceived(frame) => self.frame_received(&frame),
             Event::Timer(connection) => self.timer(connection),
         }
     }
