@@ -9,6 +9,9 @@ use linecard::packet::{ChecksumState, Form, Gso, LayerKind, LinkType, Meta};
 use linecard::time::ns;
 use std::ops::Range;
 
+/// Average intervals without an arrival after which a flow is idle (Li, Chen, Su, IV.E).
+const IDLE_INTERVALS: u64 = 10;
+
 /// Output: the packets in it by their number of arrival, and the frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Out {
@@ -250,7 +253,7 @@ impl Twin {
         flow.held.push(next);
         flow.deadline = flow.opened.saturating_add(ns(self.config.hold_budget));
         if let Some(average) = flow.average {
-            let pause = average.saturating_mul(10).max(ns(self.config.idle_floor));
+            let pause = average.saturating_mul(IDLE_INTERVALS).max(ns(self.config.idle_floor));
             flow.deadline = flow.deadline.min(self.now.saturating_add(pause));
         }
         if ended {

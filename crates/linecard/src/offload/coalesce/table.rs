@@ -17,6 +17,8 @@ const WAYS: usize = 8;
 const NOTHING: SlotId = SlotId::MAX;
 /// The interval before the second packet.
 const UNKNOWN: u32 = u32::MAX;
+/// Average intervals without an arrival after which a flow is idle (Li, Chen, Su, IV.E).
+const IDLE_INTERVALS: u64 = 10;
 
 #[derive(Debug, Clone)]
 #[repr(align(64))]
@@ -189,14 +191,14 @@ impl Table {
         }
     }
 
-    /// When the flow counts as idle: ten times its average interval after its last arrival.
+    /// When the flow counts as idle: [`IDLE_INTERVALS`] after its last arrival.
     #[inline(always)]
     pub(super) fn idle_at(&self, id: FlowId, floor_ns: u64) -> Instant {
         let clock = &self.clocks[id as usize];
         if clock.interval_ns == UNKNOWN {
             return Instant::NEVER;
         }
-        clock.last_arrival.plus_ns((u64::from(clock.interval_ns) * 10).max(floor_ns))
+        clock.last_arrival.plus_ns((u64::from(clock.interval_ns) * IDLE_INTERVALS).max(floor_ns))
     }
 
     /// Whether no packet of the flow is expected within `soon_ns`.
