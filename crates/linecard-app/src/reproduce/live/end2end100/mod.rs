@@ -9,9 +9,11 @@ mod transfer;
 use super::iperf3::{self, Test};
 use crate::{Error, Failure};
 use linecard_io::lab::{Cable, Host, Lab};
-use linecard_report::{Report, Section, Value};
+use linecard_report::{BitRate, Nanoseconds, Report, Share, section_of};
 use linecard_transfer::control::Mode;
-use transfer::{Event, Moved, Order};
+use schemars::JsonSchema;
+use serde::Serialize;
+use transfer::{Event, Order};
 
 /// Lanes, and the rate of each.
 const LANES: usize = 8;
@@ -40,11 +42,21 @@ pub(super) fn add(say: super::Say<'_>, report: &mut Report) -> Result<(), Error>
     let equal = [RATE_BPS; LANES];
     let mut unequal = equal;
     unequal[LANES - 1] = SLOW_BPS;
-    report.push(stable(&equal)?);
-    report.push(low_latency("live_equal", "Low latency, 8 equal lanes", &equal)?);
-    report.push(low_latency("live_unequal", "Low latency, one lane at 50 Mbit/s", &unequal)?);
-    report.push(death("live_death_repaired", "A lane cut in mid-chunk, rs:28,4", "rs:28,4")?);
-    report.push(death("live_death", "A lane cut in mid-chunk, no repair", "none")?);
+    let title = |title: &str| format!("Real lanes: {title}");
+    let stable_title = title("stable, 8 of 200 Mbit/s");
+    report.push(section_of("live_stable", stable_title, &stable(&equal)?));
+    for (key, name, rates_bps) in [
+        ("live_equal", "Low latency, 8 equal lanes", &equal),
+        ("live_unequal", "Low latency, one lane at 50 Mbit/s", &unequal),
+    ] {
+        report.push(section_of(key, title(name), &low_latency(rates_bps)?));
+    }
+    for (key, name, fec) in [
+        ("live_death_repaired", "A lane cut in mid-chunk, rs:28,4", "rs:28,4"),
+        ("live_death", "A lane cut in mid-chunk, no repair", "none"),
+    ] {
+        report.push(section_of(key, title(name), &death(fec)?));
+    }
     report.note(
         "Real lanes: veth pairs between two network namespaces of this machine, each shaped to its rate \
          by a token bucket of 16 KB. Data are encrypted and come from memory, without files and hashes. They share this machine's cores \
@@ -73,36 +85,85 @@ fn ideal_ns(rates_bps: &[u64]) -> f64 {
     CHUNK as f64 * 8e9 / bound_bps(rates_bps)
 }
 
-fn stable(rates_bps: &[u64]) -> Result<Section, Error> {
+/// A stable transfer, and as many TCP connections.
+#[derive(Serialize, JsonSchema)]
+struct Stable {
+    /// goodput
+    goodput_bits_per_second: BitRate,
+    /// of what framing leaves
+    of_bound: Share,
+    /// packets sent again
+    resent: u64,
+    /// goodput of as many TCP connections
+    split_bits_per_second: BitRate,
+    /// of what its framing leaves
+    split_of_bound: Share,
+    /// received by iperf3, one for each lane
+    iperf3_bits_per_second: Option<BitRate>,
+    /// of what its framing leaves
+    iperf3_of_bound: Option<Share>,
+}
+
+/// Chunks of low latency, and those of a TCP split.
+#[derive(Serialize, JsonSchema)]
+struct LowLatency {
+    /// chunk, p50
+    p50_ns: Nanoseconds,
+    /// ideal: all lanes full
+    ideal_ns: Nanoseconds,
+    /// of the ideal
+    over_ideal: f64,
+    /// chunk, most
+    most_ns: Nanoseconds,
+    /// packets sent again
+    resent: u64,
+    /// packets sent twice
+    twice: u64,
+    /// chunk by TCP split, p50
+    split_ns: Nanoseconds,
+    /// of the ideal, by TCP split
+    split_over_ideal: f64,
+}
+
+/// A lane that is disconnected while a chunk is under way.
+#[derive(Serialize, JsonSchema)]
+struct Death {
+    /// chunk without that, p50
+    quiet_ns: Nanoseconds,
+    /// the chunk in which it was disconnected
+    cut_ns: Nanoseconds,
+    /// of that p50
+    slower: f64,
+    /// chunk over the other seven, most
+    most_ns: Nanoseconds,
+    /// packets sent again
+    resent: u64,
+    /// times the lane was given up
+    deaths: u64,
+    /// times it recovered
+    rejoins: u64,
+    /// until it carried data again
+    back_ns: Nanoseconds,
+}
+
+fn stable(rates_bps: &[u64]) -> Result<Stable, Error> {
     let lab = lab(rates_bps)?;
     let moved = transfer::run(&lab, &order(rates_bps, Mode::Stable, STABLE_CHUNKS))?;
     let part = (STABLE_CHUNKS * CHUNK) as usize / rates_bps.len();
     let split_ns = split::run(&lab, rates_bps.len(), part, 1)?;
-    let mut section = Section::new("live_stable", "Real lanes: stable, 8 of 200 Mbit/s");
-    section.add("goodput_bits_per_second", "goodput", Value::BitRate(moved.goodput_bps()));
-    let share = moved.goodput_bps() / bound_bps(rates_bps);
-    section.add("of_bound", "of what framing leaves", Value::Share(share));
-    section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
     let split_bps = (STABLE_CHUNKS * CHUNK * 8) as f64 * 1e9 / split_ns as f64;
-    section.add(
-        "split_bits_per_second",
-        "goodput of as many TCP connections",
-        Value::BitRate(split_bps),
-    );
     let bound_of_tcp = rates_bps.iter().sum::<u64>() as f64 * TCP_SHARE;
-    let share = split_bps / bound_of_tcp;
-    section.add("split_of_bound", "of what its framing leaves", Value::Share(share));
-    if iperf3::missing().is_none() {
-        let iperf_bps = by_iperf3(&lab, rates_bps.len())?;
-        section.add(
-            "iperf3_bits_per_second",
-            "received by iperf3, one for each lane",
-            Value::BitRate(iperf_bps),
-        );
-        let share = iperf_bps / bound_of_tcp;
-        section.add("iperf3_of_bound", "of what its framing leaves", Value::Share(share));
-    }
-    Ok(section)
+    let is_there = iperf3::missing().is_none();
+    let iperf_bps = is_there.then(|| by_iperf3(&lab, rates_bps.len())).transpose()?;
+    Ok(Stable {
+        goodput_bits_per_second: BitRate(moved.goodput_bps()),
+        of_bound: Share(moved.goodput_bps() / bound_bps(rates_bps)),
+        resent: moved.sent.counters.resent,
+        split_bits_per_second: BitRate(split_bps),
+        split_of_bound: Share(split_bps / bound_of_tcp),
+        iperf3_bits_per_second: iperf_bps.map(BitRate),
+        iperf3_of_bound: iperf_bps.map(|bps| Share(bps / bound_of_tcp)),
+    })
 }
 
 /// Rate of `iperf3` over all lanes together, in bit/s.
@@ -119,61 +180,41 @@ fn by_iperf3(lab: &Lab, lanes: usize) -> Result<f64, Error> {
     tests.into_iter().map(Test::finish).sum()
 }
 
-fn low_latency(
-    key: &'static str,
-    title: &'static str,
-    rates_bps: &[u64],
-) -> Result<Section, Error> {
+fn low_latency(rates_bps: &[u64]) -> Result<LowLatency, Error> {
     let lab = lab(rates_bps)?;
     let moved = transfer::run(&lab, &order(rates_bps, Mode::LowLatency, 16))?;
-    let split = split::run(&lab, rates_bps.len(), CHUNK as usize / rates_bps.len(), 8)?;
-    let mut section = Section::new(key, format!("Real lanes: {title}"));
-    let ideal_ns = ideal_ns(rates_bps);
-    add_latency(&mut section, &moved, ideal_ns);
-    section.add("split_ns", "chunk by TCP split, p50", Value::Ns(split as f64));
-    let share = split as f64 / ideal_ns;
-    section.add("split_over_ideal", "of the ideal, by TCP split", Value::Number(share));
-    Ok(section)
-}
-
-fn add_latency(section: &mut Section, moved: &Moved, ideal_ns: f64) {
-    let median = moved.quantile_ns(50);
-    section.add("p50_ns", "chunk, p50", Value::Ns(median as f64));
-    section.add("ideal_ns", "ideal: all lanes full", Value::Ns(ideal_ns));
-    section.add("over_ideal", "of the ideal", Value::Number(median as f64 / ideal_ns));
-    section.add("most_ns", "chunk, most", Value::Ns(moved.quantile_ns(100) as f64));
-    section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
-    section.add("twice", "packets sent twice", Value::Count(moved.sent.counters.duplicates));
+    let split_ns = split::run(&lab, rates_bps.len(), CHUNK as usize / rates_bps.len(), 8)? as f64;
+    let (p50_ns, ideal_ns) = (moved.quantile_ns(50) as f64, ideal_ns(rates_bps));
+    Ok(LowLatency {
+        p50_ns: Nanoseconds(p50_ns),
+        ideal_ns: Nanoseconds(ideal_ns),
+        over_ideal: p50_ns / ideal_ns,
+        most_ns: Nanoseconds(moved.quantile_ns(100) as f64),
+        resent: moved.sent.counters.resent,
+        twice: moved.sent.counters.duplicates,
+        split_ns: Nanoseconds(split_ns),
+        split_over_ideal: split_ns / ideal_ns,
+    })
 }
 
 /// Lane 2 is cut for 400 ms while the fifth chunk or so is under way.
-fn death(key: &'static str, title: &'static str, fec: &'static str) -> Result<Section, Error> {
+fn death(fec: &'static str) -> Result<Death, Error> {
     let rates_bps = [RATE_BPS; LANES];
     let event = Some(Event { lane: 2, after_ms: 450, for_ms: 400 });
     let base = order(&rates_bps, Mode::LowLatency, 24);
     let lab = lab(&rates_bps)?;
     let quiet = transfer::run(&lab, &Order { fec, ..base })?;
     let moved = transfer::run(&lab, &Order { fec, event, ..base })?;
-    let mut section = Section::new(key, format!("Real lanes: {title}"));
-    let median = quiet.quantile_ns(50);
-    section.add("quiet_ns", "chunk without that, p50", Value::Ns(median as f64));
-    section.add(
-        "cut_ns",
-        "the chunk in which it was \
-         disconnected",
-        Value::Ns(moved.cut_ns() as f64),
-    );
-    let slower = moved.cut_ns() as f64 / median as f64;
-    section.add("slower", "of that p50", Value::Number(slower));
-    section.add(
-        "most_ns",
-        "chunk over the other seven, most",
-        Value::Ns(moved.quantile_ns(100) as f64),
-    );
-    section.add("resent", "packets sent again", Value::Count(moved.sent.counters.resent));
+    let (quiet_ns, cut_ns) = (quiet.quantile_ns(50) as f64, moved.cut_ns() as f64);
     let lane = moved.sent.lanes.get(2).map(|lane| lane.counters).unwrap_or_default();
-    section.add("deaths", "times the lane was given up", Value::Count(lane.deaths));
-    section.add("rejoins", "times it recovered", Value::Count(lane.rejoins));
-    section.add("back_ns", "until it carried data again", Value::Ns(moved.back_ns as f64));
-    Ok(section)
+    Ok(Death {
+        quiet_ns: Nanoseconds(quiet_ns),
+        cut_ns: Nanoseconds(cut_ns),
+        slower: cut_ns / quiet_ns,
+        most_ns: Nanoseconds(moved.quantile_ns(100) as f64),
+        resent: moved.sent.counters.resent,
+        deaths: lane.deaths,
+        rejoins: lane.rejoins,
+        back_ns: Nanoseconds(moved.back_ns as f64),
+    })
 }

@@ -7,7 +7,9 @@ use crate::Error;
 use linecard::offload::active_ack::{Config, Mode};
 use linecard_io::attach::Settings;
 use linecard_io::lab::Host;
-use linecard_report::{Report, Section, Value};
+use linecard_report::Item;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -16,50 +18,40 @@ use std::time::{Duration, Instant};
 /// A transfer that takes longer has failed: nobody will send what is missing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Measures, and adds what came out.
-pub(super) fn add(scenario: &Scenario, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
-    let wanted = &scenario.active_ack;
-    let title = format!(
-        "Section V.C: transfers of {} on new connections, merged up to 64 KiB or for {:?}",
-        Value::Bytes(wanted.block.get()),
-        wanted.hold
-    );
-    let mut section = Section::list("active_ack", title);
-    for (name, mode, paper) in [
+/// Transfers in one mode.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Seen {
+    done: usize,
+    tried: usize,
+    median_ms: f64,
+    retransmitted: u64,
+    answered: u64,
+    #[serde(skip)]
+    paper: &'static str,
+}
+
+/// Measures without active acknowledgment, and with each of its modes.
+pub(super) fn measure(scenario: &Scenario, say: Say<'_>) -> Result<Vec<Item<Seen>>, Error> {
+    let modes = [
         ("without active ACK", None, "paper: the sender stalls until a timer fires"),
         ("with it, window of the receiver", Some(Mode::WindowHonest), "not in the paper"),
         ("with it, window 0xFFFF", Some(Mode::Paper), "paper: no stall"),
-    ] {
-        let seen = once(scenario, mode)?;
+    ];
+    let each = modes.into_iter().map(|(name, mode, paper)| {
+        let seen = Seen { paper, ..once(scenario, mode)? };
         say(&format!("{name}: {:.1} ms", seen.median_ms));
-        section.add("", name, seen.value(wanted.transfers, paper));
-    }
-    report.push(section);
-    Ok(())
-}
-
-struct Seen {
-    median_ms: f64,
-    done: usize,
-    retransmitted: u64,
-    answered: u64,
+        Ok(Item { label: name.to_owned(), value: seen })
+    });
+    each.collect()
 }
 
 impl Seen {
-    fn value(&self, tried: usize, paper: &str) -> Value {
-        let Self { median_ms, done, retransmitted, answered } = *self;
-        let text = format!(
+    pub(super) fn text(&self) -> String {
+        let Self { done, tried, median_ms, retransmitted, answered, paper } = self;
+        format!(
             "{done} of {tried} done, median {median_ms:.1} ms, {retransmitted} segments sent again, \
              {answered} answered; {paper}"
-        );
-        let fields = vec![
-            ("done", Value::Count(done as u64)),
-            ("tried", Value::Count(tried as u64)),
-            ("median_ms", Value::Number(median_ms)),
-            ("retransmitted", Value::Count(retransmitted)),
-            ("answered", Value::Count(answered)),
-        ];
-        Value::Fields(text, fields)
+        )
     }
 }
 
@@ -92,9 +84,11 @@ fn once(scenario: &Scenario, mode: Option<Mode>) -> Result<Seen, Error> {
 
     Ok(Seen {
         done: times.len(),
+        tried: wanted.transfers,
         median_ms: median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect()),
         retransmitted,
         answered: account.active_ack.sent,
+        paper: "",
     })
 }
 

@@ -8,10 +8,52 @@ mod throughput;
 
 use super::{Say, section};
 use crate::Error;
-use linecard_report::Report;
+use linecard_report::{Item, Outcome, Report, Value, report_of};
 use scenario::Scenario;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
+
+/// Measurements on live interfaces.
+#[derive(Serialize, JsonSchema)]
+struct Live {
+    /// Figure 13: TCP received over connections, merged and as packets come
+    throughput: Vec<Item<throughput::Point>>,
+    /// Figure 13, paper and ours
+    throughput_verdict: Vec<Item<String>>,
+    starvation: Vec<Item<starvation::Seen>>,
+    active_ack: Vec<Item<active_ack::Seen>>,
+    #[serde(skip)]
+    scenario: Scenario,
+}
+
+impl Outcome for Live {
+    fn title(&self, section: &str) -> Option<String> {
+        let Scenario { starvation, active_ack, .. } = &self.scenario;
+        Some(match section {
+            "starvation" => format!(
+                "Section V.B: new connections beside {} flows that the output cannot keep up with",
+                starvation.flows
+            ),
+            "active_ack" => format!(
+                "Section V.C: transfers of {} on new connections, merged up to 64 KiB or for {:?}",
+                Value::Bytes(active_ack.block.get()),
+                active_ack.hold
+            ),
+            _ => return None,
+        })
+    }
+
+    fn item(&self, section: &str, index: usize) -> Option<String> {
+        Some(match section {
+            "throughput" => self.throughput.get(index)?.value.text(),
+            "starvation" => self.starvation.get(index)?.value.text(),
+            "active_ack" => self.active_ack.get(index)?.value.text(),
+            _ => return None,
+        })
+    }
+}
 
 /// Refuses what cannot be measured.
 pub(super) fn check(own: Option<&Path>) -> Result<(), Error> {
@@ -31,9 +73,18 @@ pub(super) fn add(own: Option<&Path>, say: Say<'_>, report: &mut Report) -> Resu
         report.note(format!("Live interfaces were left out: {why}"));
         return Ok(());
     }
-    throughput::add(&scenario, say, report)?;
-    starvation::add(&scenario, say, report)?;
-    active_ack::add(&scenario, say, report)?;
+    let points = throughput::measure(&scenario, say)?;
+    let live = Live {
+        throughput_verdict: throughput::compare(&points),
+        throughput: points,
+        starvation: starvation::measure(&scenario, say)?,
+        active_ack: active_ack::measure(&scenario, say)?,
+        scenario,
+    };
+    report_of(report.job(), &live)
+        .sections()
+        .iter()
+        .for_each(|section| report.push(section.clone()));
     report.note(
         "Live: kernel TCP in two network namespaces on this machine, with linecard between a veth \
          cable and a TAP device.",

@@ -7,7 +7,9 @@ use crate::Error;
 use linecard_io::attach::{Deployment, Merge, Settings};
 use linecard_io::engine::Order;
 use linecard_io::lab::Host;
-use linecard_report::{Report, Section, Value};
+use linecard_report::Item;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,52 +23,33 @@ const NOBODY: u16 = 9;
 const HEAD_START: Duration = Duration::from_millis(300);
 
 /// Measurements with one order of output.
-struct Seen {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Seen {
     made: usize,
     tried: usize,
     median_ms: f64,
     most_waiting: usize,
+    #[serde(skip)]
+    paper: &'static str,
 }
 
-/// Measures, and adds what came out.
-pub(super) fn add(scenario: &Scenario, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
-    let wanted = &scenario.starvation;
-    let title = format!(
-        "Section V.B: new connections beside {} flows that the output cannot keep up with",
-        wanted.flows
-    );
-    let mut section = Section::list("starvation", title);
-    for order in &wanted.orders {
-        let (name, order) = (order.name(), order.of_engine());
-        let seen = once(scenario, order)?;
+/// Measures each order of the scenario.
+pub(super) fn measure(scenario: &Scenario, say: Say<'_>) -> Result<Vec<Item<Seen>>, Error> {
+    let each = scenario.starvation.orders.iter().map(|order| {
+        let name = order.name();
+        let seen = once(scenario, order.of_engine())?;
         say(&format!("{name}: {} of {} connections made", seen.made, seen.tried));
-        section.add("", name, seen.value(order));
-    }
-    report.push(section);
-    Ok(())
+        Ok(Item { label: name.to_owned(), value: seen })
+    });
+    each.collect()
 }
 
 impl Seen {
-    fn value(&self, order: Order) -> Value {
-        let paper = match order {
-            Order::RoundRobin => "paper: all are made",
-            Order::Fifo => "not in the paper",
-            Order::Stack if 2 * self.made < self.tried => "paper: most time out, as here",
-            Order::Stack => {
-                "paper: most time out; here the output empties its stack often enough that they pass"
-            }
-        };
-        let text = format!(
-            "{} of {} made, median {:.1} ms, {} requests waited at most; {paper}",
-            self.made, self.tried, self.median_ms, self.most_waiting
-        );
-        let fields = vec![
-            ("made", Value::Count(self.made as u64)),
-            ("tried", Value::Count(self.tried as u64)),
-            ("median_ms", Value::Number(self.median_ms)),
-            ("most_waiting", Value::Count(self.most_waiting as u64)),
-        ];
-        Value::Fields(text, fields)
+    pub(super) fn text(&self) -> String {
+        format!(
+            "{} of {} made, median {:.1} ms, {} requests waited at most; {}",
+            self.made, self.tried, self.median_ms, self.most_waiting, self.paper
+        )
     }
 }
 
@@ -99,11 +82,20 @@ fn once(scenario: &Scenario, order: Order) -> Result<Seen, Error> {
         times
     })?;
     let account = session.finish()?;
+    let (made, tried) = (times.len(), wanted.attempts);
     Ok(Seen {
-        made: times.len(),
-        tried: wanted.attempts,
+        made,
+        tried,
         median_ms: median(times.iter().map(|time| time.as_secs_f64() * 1e3).collect()),
         most_waiting: account.gather.most_waiting,
+        paper: match order {
+            Order::RoundRobin => "paper: all are made",
+            Order::Fifo => "not in the paper",
+            Order::Stack if 2 * made < tried => "paper: most time out, as here",
+            Order::Stack => {
+                "paper: most time out; here the output empties its stack often enough that they pass"
+            }
+        },
     })
 }
 

@@ -5,32 +5,21 @@ use super::scenario::Scenario;
 use super::session::{Session, median};
 use crate::Error;
 use linecard_io::attach::{AttachStats, Merge, Settings};
-use linecard_report::{Report, Section, Value};
+use linecard_report::{Item, Value};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Where the paper's curve ends, in bits per second.
 const PAPER_PLATEAU: f64 = 4.75e9;
 
 /// Measurements for a number of connections.
-struct Point {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Point {
     connections: u32,
-    merged: f64,
-    apart: f64,
-    aggregate: f64,
-}
-
-/// Measures, and adds what came out.
-pub(super) fn add(scenario: &Scenario, say: Say<'_>, report: &mut Report) -> Result<(), Error> {
-    let points = measure(scenario, say)?;
-    let mut section = Section::list(
-        "throughput",
-        "Figure 13: TCP received over connections, merged and as packets come",
-    );
-    for point in &points {
-        section.add("", connections(point.connections), point.value());
-    }
-    report.push(section);
-    report.push(compare(&points));
-    Ok(())
+    merged_bits_per_second: f64,
+    apart_bits_per_second: f64,
+    mean_aggregate: f64,
+    ratio: f64,
 }
 
 fn connections(count: u32) -> String {
@@ -38,26 +27,19 @@ fn connections(count: u32) -> String {
 }
 
 impl Point {
-    fn value(&self) -> Value {
-        let ratio = self.merged / self.apart.max(1.0);
-        let text = format!(
-            "{} merged ({:.1} packets a piece), {} as they come: {ratio:.1} times",
-            Value::BitRate(self.merged),
-            self.aggregate,
-            Value::BitRate(self.apart)
-        );
-        let fields = vec![
-            ("connections", Value::Count(self.connections.into())),
-            ("merged_bits_per_second", Value::BitRate(self.merged)),
-            ("apart_bits_per_second", Value::BitRate(self.apart)),
-            ("mean_aggregate", Value::Number(self.aggregate)),
-            ("ratio", Value::Number(ratio)),
-        ];
-        Value::Fields(text, fields)
+    pub(super) fn text(&self) -> String {
+        format!(
+            "{} merged ({:.1} packets a piece), {} as they come: {:.1} times",
+            Value::BitRate(self.merged_bits_per_second),
+            self.mean_aggregate,
+            Value::BitRate(self.apart_bits_per_second),
+            self.ratio
+        )
     }
 }
 
-fn measure(scenario: &Scenario, say: Say<'_>) -> Result<Vec<Point>, Error> {
+/// Measures a point for each number of connections.
+pub(super) fn measure(scenario: &Scenario, say: Say<'_>) -> Result<Vec<Item<Point>>, Error> {
     let counts = &scenario.throughput.connections;
     // Rounds are interleaved: what else the machine does meets all alike.
     let mut rates = vec![[Vec::new(), Vec::new(), Vec::new()]; counts.len()];
@@ -76,11 +58,16 @@ fn measure(scenario: &Scenario, say: Say<'_>) -> Result<Vec<Point>, Error> {
             }
         }
     }
-    let point = |(&connections, [merged, apart, aggregate]): (&u32, [Vec<f64>; 3])| Point {
-        connections,
-        merged: median(merged),
-        apart: median(apart),
-        aggregate: median(aggregate),
+    let point = |(&count, rates): (&u32, [Vec<f64>; 3])| {
+        let [merged, apart, mean_aggregate] = rates.map(median);
+        let value = Point {
+            connections: count,
+            merged_bits_per_second: merged,
+            apart_bits_per_second: apart,
+            mean_aggregate,
+            ratio: merged / apart.max(1.0),
+        };
+        Item { label: connections(count), value }
     };
     Ok(counts.iter().zip(rates).map(point).collect())
 }
@@ -101,37 +88,39 @@ fn once(scenario: &Scenario, connections: u32, merge: bool) -> Result<(f64, f64)
 }
 
 /// The paper's statements about its figure, which has no numbers but one.
-fn compare(points: &[Point]) -> Section {
-    let mut section = Section::list("throughput_verdict", "Figure 13, paper and ours");
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return section };
-    let plateau = last.merged / PAPER_PLATEAU;
-    let text = format!(
+pub(super) fn compare(points: &[Item<Point>]) -> Vec<Item<String>> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let item = |label: &str, value| Item { label: label.to_owned(), value };
+    let (least_merged, merged) =
+        (first.value.merged_bits_per_second, last.value.merged_bits_per_second);
+    let plateau = merged / PAPER_PLATEAU;
+    let rate = format!(
         "paper {}, ours {}: {plateau:.2} times. The paper's is the limit of 13 threads of an NPU; ours \
          of a core that the host's TCP shares",
         Value::BitRate(PAPER_PLATEAU),
-        Value::BitRate(last.merged)
+        Value::BitRate(merged)
     );
-    section.add("", "rate at most connections", Value::Text(text));
-    let growth = last.merged / first.merged.max(1.0);
-    let text = format!(
+    let growth = merged / least_merged.max(1.0);
+    let grown = format!(
         "paper \"increases\", ours {growth:.2} times from {} to {}. {}",
-        connections(first.connections),
-        connections(last.connections),
+        first.label,
+        last.label,
         if growth > 1.2 {
             "As in the paper"
         } else {
             "Differs: a slow hardware thread serves a connection there, a whole core all of them here"
         }
     );
-    section.add("", "growth with connections", Value::Text(text));
-    let apart = |point: &Point| point.apart;
-    let most = points.iter().map(apart).fold(0.0, f64::max);
-    let least = points.iter().map(apart).fold(f64::INFINITY, f64::min);
-    let spread = most / least.max(1.0);
-    let text = format!(
+    let apart = points.iter().map(|point| point.value.apart_bits_per_second);
+    let least = apart.clone().fold(f64::INFINITY, f64::min);
+    let spread = apart.fold(0.0, f64::max) / least.max(1.0);
+    let spreads = format!(
         "paper \"irrelevant\", ours {spread:.2} times between the least and the most. {}",
         if spread < 1.5 { "As in the paper" } else { "Differs" }
     );
-    section.add("", "connections without LRO", Value::Text(text));
-    section
+    vec![
+        item("rate at most connections", rate),
+        item("growth with connections", grown),
+        item("connections without LRO", spreads),
+    ]
 }
