@@ -18,13 +18,13 @@ pub const EXIT_CODES: [(u8, &str); 19] = [
         "the input is damaged: the output has everything before the damage, and there is no output when nothing \
          could be read",
     ),
-    (5, "run, model: a byte was lost, wrong or out of place"),
+    (5, "run, model, send, recv: a byte was lost, wrong or out of place"),
     (
         6,
-        "attach, jitter: a port, a socket or the address for metrics could not be opened, or rights are lacking \
-         or could not be given up",
+        "attach, jitter, send, recv: a port, a socket or an address could not be opened, or privileges are missing \
+         or could not be dropped",
     ),
-    (7, "attach: a port has gone while it was in use"),
+    (7, "attach: a port disappeared while it was in use"),
     (8, "attach: a thread has failed, which is a bug"),
     (9, "model: the firmware did what no core can do, loops, or refuses a message"),
     (10, "reproduce: a figure differs without a reason, or beyond its limit"),
@@ -110,7 +110,7 @@ pub enum Failure {
     Wrong,
     /// A port cannot be opened, or not safely.
     Attach,
-    /// A port has gone.
+    /// A port disappeared.
     Gone,
     /// A thread has failed.
     Thread,

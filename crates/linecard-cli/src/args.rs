@@ -45,13 +45,13 @@ pub(crate) enum Command {
     /// here take precedence over those of the scenario, which can also choose the IP version, corruption, hold budget
     /// and checksum policy; scenarios/run.toml shows every key.
     Run(RunArguments),
-    /// Join two live ports: packets from NEAR are merged (LRO) on their way to FAR, and what FAR gives
-    /// in large packets is cut (LSO).
+    /// Join two live ports: packets from NEAR are merged (LRO) on their way to FAR, and large packets from
+    /// FAR are segmented (LSO).
     ///
     /// NEAR stands for the wire, FAR for the host: a new TAP device gets the MTU and the MAC address of the near
     /// interface and takes its place. Runs until Ctrl-C, then flushes held packets. Needs root to open the ports (or
-    /// the capabilities `net_admin` for TUN and TAP devices, and `net_raw` and `bpf` too for interfaces), and gives up
-    /// all rights before the first packet.
+    /// the capabilities `net_admin` for TUN and TAP devices, and `net_raw` and `bpf` too for interfaces), and drops
+    /// all privileges before the first packet.
     #[cfg(target_os = "linux")]
     Attach(AttachArguments),
     /// Model a network interface in virtual time, before it is built: cores with real firmware,

@@ -40,7 +40,7 @@ pub(crate) struct AttachArguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &AttachArguments) -> Result<(), Error> {
     arguments.log.set();
-    let wanted = signals::account_wanted()?;
+    let wanted = signals::statistics_wanted()?;
     arguments.flags.until_signal(|config: &Config, context| {
         let settings = config.settings()?;
         let captures: Vec<&Path> =
@@ -111,13 +111,13 @@ impl Observer for Show<'_> {
         }
     }
 
-    fn wants_account(&mut self) -> bool {
+    fn wants_statistics(&mut self) -> bool {
         self.wanted.swap(false, Ordering::Relaxed)
     }
 
-    fn account(&mut self, report: &Report) {
+    fn statistics(&mut self, report: &Report) {
         match &mut self.kind {
-            Kind::Lines(lines) => drop(lines.account(report)),
+            Kind::Lines(lines) => drop(lines.statistics(report)),
             // As for intervals.
             _ => drop(account::print(report, false, self.output)),
         }

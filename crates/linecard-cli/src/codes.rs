@@ -52,6 +52,8 @@ pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Arguments;
+    use clap::CommandFactory;
 
     #[test]
     fn a_command_has_the_codes_that_it_ends_with() {
@@ -64,6 +66,26 @@ mod tests {
         assert_eq!(codes, ["Exit", "0", "4", "6"]);
         assert!(text.contains("there is no output when nothing could be read"), "{text}");
         assert!(!text.contains("scenario") && !text.contains("what has arrived"), "{text}");
+    }
+
+    /// Those of `send` and `recv` are explained in their document, too.
+    #[test]
+    fn codes_of_transfers_are_those_of_their_document() {
+        let document = include_str!("../../../docs/howto/transfer.md");
+        let table = document.split("## Exit codes").nth(1).unwrap_or_default();
+        let table = table.split("\n## ").next().unwrap_or_default();
+        let codes = |text: &str, before: &str| -> Vec<u8> {
+            let starts = text.lines().filter_map(|line| line.strip_prefix(before));
+            starts.filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
+        };
+        let documented = codes(table, "| ");
+        assert!([5, 6].iter().all(|code| documented.contains(code)), "{documented:?}");
+        let command = Arguments::command();
+        for name in ["send", "recv"] {
+            let help = command.find_subcommand(name).and_then(|found| found.get_after_long_help());
+            let help = help.map(ToString::to_string).unwrap_or_default();
+            assert_eq!(codes(&help, "  "), documented, "{name}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
 }
 
 /// Set by SIGUSR1, which asks for the statistics so far.
-pub(crate) fn account_wanted() -> Result<Arc<AtomicBool>, Error> {
+pub(crate) fn statistics_wanted() -> Result<Arc<AtomicBool>, Error> {
     let wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGUSR1, Arc::clone(&wanted))?;
     Ok(wanted)

@@ -78,7 +78,7 @@ impl Table {
                 }
             }
             @if left > 0 {
-                p.remark { "and " (Value::Count(left as u64)) " rows more, which the JSON beside this page has" }
+                p.remark { (Value::Count(left as u64)) " more rows are in the JSON beside this page" }
             }
         }
     }

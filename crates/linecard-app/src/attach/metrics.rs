@@ -1,4 +1,4 @@
-//! The account as `OpenMetrics` text, for scrapers.
+//! The statistics as `OpenMetrics` text, for scrapers.
 
 use super::rates;
 use linecard::offload::coalesce::{Counters as Merging, Flush, Refusal};
@@ -28,30 +28,48 @@ struct Metric {
 /// The labels of a value.
 type Labels = Vec<(&'static str, String)>;
 
-/// Name, help, whether it is bytes, and the value.
-type Counted<T> = (&'static str, &'static str, bool, fn(&T) -> u64);
+/// A metric of one counter among those of a `T`.
+struct Counted<T> {
+    metric: Metric,
+    value: fn(&T) -> u64,
+}
+
+const fn counted<T>(
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    value: fn(&T) -> u64,
+) -> Counted<T> {
+    Counted { metric: Metric { name, help, unit }, value }
+}
 
 /// Counters of ports.
 const PORTS: [Counted<Counters>; 8] = [
-    ("received_packets", "Packets received; a large one counts once", false, |c| c.received),
-    ("received", "Bytes of frames received", true, |c| c.received_bytes),
-    ("transmitted_packets", "Packets transmitted; a large one counts once", false, |c| {
+    counted("received_packets", "Packets received; a large one counts once", None, |c| c.received),
+    counted("received", "Bytes of frames received", Some(Unit::Bytes), |c| c.received_bytes),
+    counted("transmitted_packets", "Packets transmitted; a large one counts once", None, |c| {
         c.transmitted
     }),
-    ("transmitted", "Bytes of frames transmitted", true, |c| c.transmitted_bytes),
-    ("cut_packets", "Large packets cut by the port (LSO)", false, |c| c.cut),
-    ("no_buffer", "Times that nothing was received for lack of buffers", false, |c| c.no_buffer),
-    ("blocked", "Times that the kernel's queue was full", false, |c| c.blocked),
-    ("open_checksum_packets", "Packets received with a checksum left open", false, |c| {
+    counted("transmitted", "Bytes of frames transmitted", Some(Unit::Bytes), |c| {
+        c.transmitted_bytes
+    }),
+    counted("cut_packets", "Large packets segmented by the port (LSO)", None, |c| c.cut),
+    counted("no_buffer", "Times that nothing was received for lack of buffers", None, |c| {
+        c.no_buffer
+    }),
+    counted("blocked", "Times that the kernel's queue was full", None, |c| c.blocked),
+    counted("open_checksum_packets", "Packets received with a checksum left open", None, |c| {
         c.open_checksums
     }),
 ];
 
 /// Counters of the coalescer.
 const MERGED: [Counted<Merging>; 3] = [
-    ("merge_in_packets", "Packets that came to be merged", false, |c| c.packets_in),
-    ("merge_out_packets", "Packets passed on, merged ones counted once", false, |c| c.packets_out),
-    ("merged_packets", "Packets merged into another (LRO)", false, |c| c.merged),
+    counted("merge_in_packets", "Packets offered for merging", None, |c| c.packets_in),
+    counted("merge_out_packets", "Packets passed on, merged ones counted once", None, |c| {
+        c.packets_out
+    }),
+    counted("merged_packets", "Packets merged into another (LRO)", None, |c| c.merged),
 ];
 
 /// The ports of an attachment, as the command line has them without their options.
@@ -67,11 +85,11 @@ pub struct Ports {
 #[derive(Debug)]
 struct Metrics(AttachStats, Ports);
 
-/// The `OpenMetrics` text that a scraper gets of an account.
+/// The `OpenMetrics` text that a scraper gets of statistics.
 #[must_use]
-pub fn text(account: &AttachStats, ports: &Ports) -> String {
+pub fn text(stats: &AttachStats, ports: &Ports) -> String {
     let mut registry = Registry::with_prefix("linecard");
-    registry.register_collector(Box::new(Metrics(account.clone(), ports.clone())));
+    registry.register_collector(Box::new(Metrics(stats.clone(), ports.clone())));
     let mut text = String::new();
     // Strings take everything.
     let _written = text::encode(&mut text, &registry);
@@ -97,25 +115,24 @@ fn info(ports: &Ports, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     metric.encode_info(&labels)
 }
 
-fn write(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    for (name, help, is_bytes, value) in PORTS {
-        let unit = is_bytes.then_some(Unit::Bytes);
-        let values = ports(account).map(|(labels, port)| (labels, value(port)));
-        counters(encoder, &Metric { name, help, unit }, values)?;
+fn write(stats: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    for Counted { metric, value } in PORTS {
+        let values = ports(stats).map(|(labels, port)| (labels, value(port)));
+        counters(encoder, &metric, values)?;
     }
-    drops(account, encoder)?;
-    for (name, help, _, value) in MERGED {
-        let values = workers(account).map(|(labels, merged)| (labels, value(&merged.coalesce)));
-        counters(encoder, &Metric { name, help, unit: None }, values)?;
+    drops(stats, encoder)?;
+    for Counted { metric, value } in MERGED {
+        let values = workers(stats).map(|(labels, merged)| (labels, value(&merged.coalesce)));
+        counters(encoder, &metric, values)?;
     }
-    held(account, encoder)?;
-    reasons(account, encoder)?;
-    histograms(account, encoder)
+    held(stats, encoder)?;
+    reasons(stats, encoder)?;
+    histograms(stats, encoder)
 }
 
 /// Every port, with labels.
-fn ports(account: &AttachStats) -> impl Iterator<Item = (Labels, &Counters)> {
-    let sides = [("near", &account.near), ("far", &account.far)];
+fn ports(stats: &AttachStats) -> impl Iterator<Item = (Labels, &Counters)> {
+    let sides = [("near", &stats.near), ("far", &stats.far)];
     sides.into_iter().flat_map(|(side, ports)| {
         let number = |(worker, port)| {
             let worker: usize = worker;
@@ -125,13 +142,13 @@ fn ports(account: &AttachStats) -> impl Iterator<Item = (Labels, &Counters)> {
     })
 }
 
-fn directions(account: &AttachStats) -> [(&'static str, &[MergeStats]); 2] {
-    [("ingress", &account.ingress), ("egress", &account.egress)]
+fn directions(stats: &AttachStats) -> [(&'static str, &[MergeStats]); 2] {
+    [("ingress", &stats.ingress), ("egress", &stats.egress)]
 }
 
 /// Counters of each direction that merges, with labels.
-fn workers(account: &AttachStats) -> impl Iterator<Item = (Labels, &MergeStats)> {
-    directions(account).into_iter().flat_map(|(direction, workers)| {
+fn workers(stats: &AttachStats) -> impl Iterator<Item = (Labels, &MergeStats)> {
+    directions(stats).into_iter().flat_map(|(direction, workers)| {
         let number = |(worker, merged)| {
             let worker: usize = worker;
             (vec![("direction", direction.to_owned()), ("worker", worker.to_string())], merged)
@@ -153,9 +170,9 @@ fn counters(
     })
 }
 
-fn drops(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn drops(stats: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let metric = Metric { name: "dropped_packets", help: "Packets lost at ports", unit: None };
-    let values = ports(account).flat_map(|(labels, port)| {
+    let values = ports(stats).flat_map(|(labels, port)| {
         rates::reasons(&port.dropped).map(|(reason, _, count)| {
             let reason = ("reason", reason.to_owned());
             ([labels.clone(), vec![reason]].concat(), count)
@@ -164,22 +181,22 @@ fn drops(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Res
     counters(encoder, &metric, values)?;
     let help = "Packets lost because the ring of a worker was full";
     let metric = Metric { name: "ring_dropped_packets", help, unit: None };
-    let rings = account.spread.dropped.iter().enumerate();
+    let rings = stats.spread.dropped.iter().enumerate();
     let values = rings.map(|(worker, count)| (vec![("worker", worker.to_string())], *count));
     counters(encoder, &metric, values)
 }
 
-fn held(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn held(stats: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let (name, help) = ("held_packets", "Packets held now");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    let mut values = workers(account);
+    let mut values = workers(stats);
     values
         .try_for_each(|(labels, merged)| metric.encode_family(&labels)?.encode_gauge(&merged.held))
 }
 
-fn reasons(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn reasons(stats: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let sums =
-        directions(account).map(|(direction, workers)| (direction, AttachStats::merged(workers)));
+        directions(stats).map(|(direction, workers)| (direction, AttachStats::merged(workers)));
     let labels = |direction: &str, reason: &str| {
         vec![("direction", direction.to_owned()), ("reason", reason.to_owned())]
     };
@@ -195,9 +212,9 @@ fn reasons(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::R
     counters(encoder, &Metric { name: "refused_packets", help, unit: None }, values)
 }
 
-fn histograms(account: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn histograms(stats: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let sums =
-        directions(account).map(|(direction, workers)| (direction, AttachStats::merged(workers)));
+        directions(stats).map(|(direction, workers)| (direction, AttachStats::merged(workers)));
     let (name, help) = ("hold", "How long packets were held before they left in one");
     let unit = Some(Unit::Seconds);
     let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Histogram)?;
@@ -240,16 +257,16 @@ mod tests {
 
     /// Every metric, of an attachment with one worker behind a ring.
     fn sample() -> String {
-        let mut account = AttachStats {
+        let mut stats = AttachStats {
             near: vec![port(1_000, 10, 3)],
             far: vec![port(10, 100, 0)],
             ingress: vec![merged(1_000, 10, 7_000, 2)],
             egress: vec![MergeStats::default()],
             ..AttachStats::default()
         };
-        account.spread.dropped = vec![0];
+        stats.spread.dropped = vec![0];
         // A quote is escaped.
-        text(&account, &Ports { near: "xdp:e\"0".into(), far: "tap:lc0".into() })
+        text(&stats, &Ports { near: "xdp:e\"0".into(), far: "tap:lc0".into() })
     }
 
     #[test]

@@ -61,12 +61,12 @@ pub trait Observer {
     }
 
     /// Whether the statistics so far are wanted now; asked every 100 ms.
-    fn wants_account(&mut self) -> bool {
+    fn wants_statistics(&mut self) -> bool {
         false
     }
 
     /// The statistics so far.
-    fn account(&mut self, report: &Report) {
+    fn statistics(&mut self, report: &Report) {
         let _ = report;
     }
 }
@@ -162,9 +162,9 @@ fn join(
         Event::Look => {
             let lines = follower.as_mut().map(Follower::look).unwrap_or_default();
             lines.iter().for_each(|line| observer.say(Level::Notice, line));
-            if observer.wants_account() {
+            if observer.wants_statistics() {
                 let outcome = outcome(&attached.stats(), attached.elapsed());
-                observer.account(&report_of(Attach::COMMAND, &outcome));
+                observer.statistics(&report_of(Attach::COMMAND, &outcome));
             }
         }
         Event::Interval { rates, elapsed, is_last } => {

@@ -84,7 +84,7 @@ pub struct PortOutcome {
     pub transmitted_bytes: ByteCount,
     /// transmitted, mean rate
     pub transmitted_rate: BitRate,
-    /// of them cut (LSO)
+    /// of them segmented (LSO)
     pub cut: u64,
     /// time inside, median
     pub delay_ns_p50: Option<Nanoseconds>,

@@ -33,7 +33,7 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Error> {
     }
     judge(&folder, existing.as_ref()).map(Some).ok_or_else(|| {
         Failure::Attach.with(format!(
-            "{far} could not be completed: only root may write there, and rights are given up. Choose \
+            "{far} could not be completed: only root may write there, and privileges are dropped. Choose \
              a folder of another user, or take --keep-rights"
         ))
     })
@@ -55,7 +55,7 @@ pub(super) fn of_page(
         };
         owner = Some(may.ok_or_else(|| {
             Failure::Attach.with(format!(
-                "{} could not be written at the end: rights are given up, and only another user may \
+                "{} could not be written at the end: privileges are dropped, and only another user may \
                  write there. Choose a folder of {}, or take --keep-rights",
                 file.display(),
                 owner.map_or("another user than root".to_owned(), |owner| format!("user {}", owner.uid())),

@@ -1,4 +1,4 @@
-//! Lines of JSON: one object for each interval, and the account as the last one.
+//! Lines of JSON: one object for each interval, and the statistics as the last one.
 
 use linecard_app::attach::Rates;
 use linecard_report::Report;
@@ -15,7 +15,7 @@ enum Line<'l> {
         #[serde(flatten)]
         rates: &'l Rates,
     },
-    Account {
+    Statistics {
         #[serde(flatten)]
         report: &'l Report,
     },
@@ -41,12 +41,12 @@ impl<W: Write> Lines<W> {
         self.write(&Line::Interval { elapsed_seconds, rates })
     }
 
-    /// The account so far.
-    pub(super) fn account(&mut self, report: &Report) -> io::Result<()> {
-        self.write(&Line::Account { report })
+    /// The statistics so far.
+    pub(super) fn statistics(&mut self, report: &Report) -> io::Result<()> {
+        self.write(&Line::Statistics { report })
     }
 
-    /// The account.
+    /// The statistics at the end.
     pub(super) fn last(&mut self, report: &Report) -> io::Result<()> {
         self.write(&Line::Final { report })
     }

@@ -34,7 +34,7 @@ fn metrics_are_those_that_a_scraper_gets() {
     }
     assert!(rows.len() > 15, "{sample}");
     let mut text = "What `linecard attach … --metrics ADDRESS:PORT` answers, as OpenMetrics text. \
-                    [Two ports joined](../howto/attach.md#metrics) has who may ask and how. `port` is `near` or \
+                    [Two ports joined](../howto/attach.md#metrics) describes access. `port` is `near` or \
                     `far`, `direction` is `ingress` (to the far port) or `egress`. Histograms have `_bucket`, `_sum` and \
                     `_count`; times are in seconds.\n\n"
         .to_owned();

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = exit_codes(&[0, 1, 2, 14, 15, 16, 17, 130]))]
+#[command(after_long_help = exit_codes(&[0, 1, 2, 5, 6, 14, 15, 16, 17, 130]))]
 pub(crate) struct RecvArguments {
     /// The folder for received files, created if it is missing; - is stdout, for one file or pipe.
     #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().map(units::output))]

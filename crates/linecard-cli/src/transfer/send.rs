@@ -25,7 +25,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
-#[command(after_long_help = exit_codes(&[0, 1, 2, 14, 15, 16, 17, 130]))]
+#[command(after_long_help = exit_codes(&[0, 1, 2, 5, 6, 14, 15, 16, 17, 130]))]
 pub(crate) struct SendArguments {
     /// A file, a folder with its contents, - for stdin, or test:SIZE, as test:2G: that many bytes
     /// from memory, which the receiver discards (write ./test:2G for a file of that name).

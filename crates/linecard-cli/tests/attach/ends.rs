@@ -49,14 +49,17 @@ fn by_sighup() {
 }
 
 #[test]
-fn sigusr1_asks_for_the_account_so_far() {
+fn sigusr1_asks_for_the_statistics_so_far() {
     with_lab("SIGUSR1", |lab| {
         let running = attach(lab, "xdp:lcw tap:lc0");
         Transfer::new(Way::In, 1 << 20).run(lab);
         // Counters are published every 50 ms.
-        wait_for("the account of what has passed", || {
+        wait_for("the statistics of what has passed", || {
             running.signal(libc::SIGUSR1);
-            running.printed("account").iter().any(|so_far| count(so_far, "near", "received") > 700)
+            running
+                .printed("statistics")
+                .iter()
+                .any(|so_far| count(so_far, "near", "received") > 700)
         });
         let more = running.finish();
         assert_eq!(more["type"], "final");

@@ -37,13 +37,13 @@ pub(super) fn secret() -> u64 {
 
 /// The share of each of several holders of a port's buffers. A port without free buffers could not
 /// receive, and packets would be flushed only by timeouts.
-fn most_held(buffers: usize, holders: usize) -> usize {
+fn share_of_buffers(buffers: usize, holders: usize) -> usize {
     (buffers * 3 / 4 / holders.max(1)).max(1)
 }
 
 impl<P> Joined<P> {
     /// Reports the result of opening a port.
-    fn told<B, T: LivePort<B>>(
+    fn report_opened<B, T: LivePort<B>>(
         &self,
         side: Side,
         opened: Result<(T, String), AttachError>,
@@ -80,7 +80,7 @@ impl<P> Joined<P> {
         // With rings, all workers hold buffers of the same port.
         let sharing = if from == Side::Near { workers / self.near.shares } else { 1 };
         let stages = 1 + usize::from(self.settings.resequence.is_some());
-        most_held(self.settings.buffers, sharing * stages)
+        share_of_buffers(self.settings.buffers, sharing * stages)
     }
 
     fn stage<B: AsRef<[u8]> + AsMut<[u8]> + 'static>(
@@ -116,7 +116,7 @@ where
     S::Buffer: From<XdpBuffer> + 'static,
 {
     fn near(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
-        let port = self.told(Side::Near, self.near.open(worker, &self.pool))?;
+        let port = self.report_opened(Side::Near, self.near.open(worker, &self.pool))?;
         let port = self.watched(Side::Near, worker, self.stats.timed(worker, port));
         let Some(config) = &self.settings.active_ack else { return Some(port) };
         let config = active_ack::Config { secret: secret(), ..config.clone() };
@@ -128,7 +128,7 @@ where
     }
 
     fn far(&self, worker: usize) -> Option<Box<dyn LivePort<S::Buffer>>> {
-        let port = self.told(Side::Far, self.far.open(worker, &self.pool))?;
+        let port = self.report_opened(Side::Far, self.far.open(worker, &self.pool))?;
         Some(self.watched(Side::Far, worker, port))
     }
 
@@ -166,9 +166,9 @@ mod tests {
     #[test]
     fn a_port_keeps_buffers_to_receive_into_whoever_holds_the_others() {
         for (buffers, holders) in [(128, 1), (128, 8), (8_192, 3), (1 << 20, 2_048)] {
-            let most = most_held(buffers, holders);
+            let most = share_of_buffers(buffers, holders);
             assert!(most > 0 && most * holders <= buffers * 3 / 4, "{buffers} {holders}");
         }
-        assert_eq!(most_held(128, 1_024), 1);
+        assert_eq!(share_of_buffers(128, 1_024), 1);
     }
 }

@@ -38,7 +38,7 @@ impl fmt::Display for Dropped {
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
     /// The system refuses.
-    #[error("cannot give up rights: {doing}: {source}")]
+    #[error("cannot drop privileges: {doing}: {source}")]
     System {
         /// The operation that failed.
         doing: &'static str,

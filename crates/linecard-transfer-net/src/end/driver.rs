@@ -4,7 +4,7 @@
 //! what is due, and waits for sockets or time. Differences between sending and receiving are in a [`Role`].
 
 use super::endpoint::Endpoint;
-use super::{Clock, Interest, Ready, SealedSocket, Waiter, Waker, give_up};
+use super::{Clock, Interest, MAX_TOKENS, Ready, SealedSocket, Waiter, Waker, give_up};
 use crate::control::ControlError;
 use crate::lane::LaneError;
 use crate::seal::SealError;
@@ -22,6 +22,7 @@ use std::time::Duration;
 const SHOW_NS: u64 = 100_000_000;
 /// The token of the control connection among those waited for; tokens of lanes are their numbers.
 const CONTROL: usize = MAX_LANES;
+const _: () = assert!(CONTROL < MAX_TOKENS);
 
 /// One of the two ends.
 pub(crate) trait Role {

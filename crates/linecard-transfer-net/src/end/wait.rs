@@ -6,8 +6,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Nobody waits longer than this: what is forgotten is seen again, in ns.
+/// Longest wait in ns, so that a missed wakeup delays at most this.
 const LONGEST_NS: u64 = 100_000_000;
+
+/// Tokens are below this: one bit each of [`Ready`].
+pub const MAX_TOKENS: usize = u128::BITS as usize;
 
 /// Time since the transfer began.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +70,7 @@ pub struct Interest<'a> {
     pub fd: BorrowedFd<'a>,
     /// Wait until it can be written, too.
     pub write: bool,
-    /// The caller's number of it, below 128; several may be the same.
+    /// The caller's number of it, below [`MAX_TOKENS`]; several may be the same.
     pub token: usize,
 }
 
@@ -76,13 +79,14 @@ pub struct Interest<'a> {
 pub struct Ready(u128);
 
 impl Ready {
-    /// Nobody has looked: all may have something.
+    /// Before the first poll: all may have something.
     pub const ALL: Self = Self(u128::MAX);
 
     /// Whether what is called `token` may have something.
     #[must_use]
     pub const fn has(self, token: usize) -> bool {
-        token >= 128 || self.0 >> token & 1 == 1
+        debug_assert!(token < MAX_TOKENS);
+        self.0 >> token & 1 == 1
     }
 }
 
@@ -122,7 +126,10 @@ impl Waiter {
             self.waker.drain();
         }
         let found = fds[1..].iter().zip(interests).filter(|(fd, _)| !fd.revents().is_empty());
-        Ok(Ready(found.fold(0, |ready, (_, interest)| ready | 1 << interest.token.min(127))))
+        Ok(Ready(found.fold(0, |ready, (_, interest)| {
+            debug_assert!(interest.token < MAX_TOKENS);
+            ready | 1 << interest.token
+        })))
     }
 }
 
