@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use super::job::{Context, Job};
+use super::model::named;
 use linecard::progress::Progress;
 use linecard_config::{Config, Document, Parameter, Varied, parameters, schema};
 use linecard_report::{Page, Report, report_of};
@@ -166,6 +167,12 @@ pub fn finish<J: Job>(
     progress: &Arc<Progress>,
 ) -> Result<Finished, Error> {
     let context = Context { progress, document: Some(document) };
+    if named(J::NAME).is_none() && document.find("model").is_some() {
+        let what = format!(
+            "a scenario of `linecard model run`; `linecard {command}` takes none with `model`"
+        );
+        return Err(document.refuse("model", what).into());
+    }
     finish_with::<J>(command, &document.config()?, &context)
 }
 

@@ -112,8 +112,10 @@ fn arg(name: &'static str, parameter: &'static Parameter) -> Arg {
         "DIR" => arg.value_hint(ValueHint::DirPath),
         _ => arg,
     };
-    // `-1ms` is refused as a time, not as an option.
-    let mut arg = arg.allow_hyphen_values(parameter.format == "duration");
+    // `-1ms` is refused as a time, not as an option. An option that may stand alone takes no other as its value.
+    let has_unit = !parameter.format.is_empty() && parameter.flag_alone.is_none();
+    let arg = arg.allow_negative_numbers(parameter.is_number);
+    let mut arg = arg.allow_hyphen_values(has_unit && parameter.flag.is_some());
     if let Some(former) = &parameter.former_flag {
         arg = arg.alias(former.clone());
     }

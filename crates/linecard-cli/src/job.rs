@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The parameters of a job as options and arguments, and how its outcome is shown.
 #[derive(Debug, Args)]
-#[command(after_long_help = all_exit_codes())]
+#[command(allow_negative_numbers = true, after_long_help = all_exit_codes())]
 pub(crate) struct JobArguments<J: Job> {
     #[command(flatten)]
     flags: Flags<J::Config>,

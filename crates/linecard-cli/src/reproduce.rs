@@ -4,6 +4,7 @@ use crate::codes::all_exit_codes;
 use crate::page::PageArguments;
 use crate::{account, interrupt, say, signals};
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, Command, ValueEnum};
 use linecard_app::Context;
 #[cfg(target_os = "linux")]
@@ -68,7 +69,11 @@ impl TypedValueParser for SubjectParser {
             return Ok(Subject::File(path.to_owned()));
         }
         let known = EnumValueParser::<Reproduction>::new();
-        known.parse_ref(command, argument, value).map(Subject::Known)
+        known.parse_ref(command, argument, value).map(Subject::Known).map_err(|mut error| {
+            let tip = "or name a file that ends in .toml".into();
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+            error
+        })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {

@@ -59,6 +59,13 @@ pub(crate) fn of(error: &clap::Error) -> String {
         return format!("unexpected argument '{option}' found; {tip}");
     }
     let line = one_line(&error.render().to_string());
+    // Clap's measure finds `--loss` for `--nonsense`.
+    let similar = text(ContextKind::SuggestedArg);
+    let initial = |name: &str| name.trim_start_matches('-').chars().next();
+    let line = match initial(&option) == initial(&similar) {
+        true => line,
+        false => line.replace(&format!("; tip: a similar argument exists: '{similar}'"), ""),
+    };
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let example = SCENARIOS.iter().find(|(command, _)| is_missing && usage.contains(command));
     match example {
@@ -82,7 +89,21 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{of, one_line};
+    use crate::args::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn a_tip_is_similar_and_a_file_is_a_choice() {
+        let refused = |line: &str| {
+            let parsed = Arguments::command().try_get_matches_from(line.split(' '));
+            of(&parsed.expect_err("it is wrong"))
+        };
+        assert!(refused("linecard run --flow 2").contains("'--flows'"));
+        let line = "unexpected argument '--nonsense' found; --help says more";
+        assert_eq!(refused("linecard run --nonsense"), line);
+        assert!(refused("linecard reproduce nopaper").contains("ends in .toml"));
+    }
 
     #[test]
     fn the_value_and_the_tip_stay() {

@@ -80,8 +80,8 @@ impl Document {
             Ok(text) => Self::of_text(path, text),
             Err(error) => {
                 let at = error.utf8_error().valid_up_to();
-                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-                let location = line_at(path, &text, at);
+                let line = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+                let location = Location::Line { file: path.into(), line, content: String::new() };
                 let what = "the file is not UTF-8 text: a scenario is TOML";
                 Err(ConfigError::new(location, None, Problem::Invalid(what.into())))
             }
@@ -294,10 +294,17 @@ impl Document {
         parameter::check(config).map_err(|error| self.placed(error))
     }
 
-    /// An error about a parameter, with its place in this document.
+    /// An error about a parameter, with its place in this document, or with the file that does not have it.
     #[must_use]
     pub fn placed(&self, error: ConfigError) -> ConfigError {
-        match error.parameter.as_deref().and_then(|name| self.find(name)) {
+        let found = error.parameter.as_deref().and_then(|name| self.find(name));
+        let location = found.or_else(|| match &*error.location {
+            Location::Parameter(name) if !self.path.as_os_str().is_empty() => {
+                Some(Location::Absent { file: self.path.clone(), parameter: name.clone() })
+            }
+            _ => None,
+        });
+        match location {
             Some(location) => ConfigError { location: Box::new(location), ..error },
             None => error,
         }

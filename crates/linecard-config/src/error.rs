@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A refused document, or a refused value in it: where, which parameter, and the problem.
 #[derive(Debug, thiserror::Error)]
-#[error("{location}{problem}")]
+#[error("{}{location}{problem}", self.operation())]
 pub struct ConfigError {
     /// Where the value stands.
     pub location: Box<Location>,
@@ -17,6 +17,11 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
+    /// The operation that failed, where the problem does not say it.
+    fn operation(&self) -> &'static str {
+        if matches!(*self.problem, Problem::Unreadable(_)) { "cannot open " } else { "" }
+    }
+
     /// A refused value, by its parameter where it is known.
     #[must_use]
     pub fn new(location: Location, parameter: Option<String>, problem: Problem) -> Self {
@@ -41,8 +46,15 @@ pub enum Location {
         file: PathBuf,
         /// Its number, from 1.
         line: usize,
-        /// The line without the space around it.
+        /// The line without the space around it; empty where it is not text.
         content: String,
+    },
+    /// In a file, which does not have it.
+    Absent {
+        /// The file, as the user named it.
+        file: PathBuf,
+        /// The parameter.
+        parameter: String,
     },
     /// In a file as a whole.
     File(PathBuf),
@@ -83,12 +95,24 @@ pub enum Problem {
     Invalid(String),
 }
 
+impl Problem {
+    /// A value that is not between two others.
+    pub fn range(value: &dyn ToString, low: &dyn ToString, high: &dyn ToString) -> Self {
+        let (value, low, high) = (value.to_string(), low.to_string(), high.to_string());
+        Self::Range { value, low, high, word: None }
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Line { file, line, content } if content.is_empty() => {
+                write!(f, "{}:{line}: ", file.display())
+            }
             Self::Line { file, line, content } => {
                 write!(f, "{}:{line}: `{content}`: ", file.display())
             }
+            Self::Absent { file, parameter } => write!(f, "{}: {parameter}: ", file.display()),
             Self::File(file) => write!(f, "{}: ", file.display()),
             Self::Set(set) => write!(f, "--set {set}: "),
             Self::Option(text) | Self::Argument(text) => write!(f, "{text}: "),
@@ -100,7 +124,11 @@ impl fmt::Display for Location {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(error) => write!(f, "{error}"),
+            Self::Unreadable(error) => match error.kind() {
+                io::ErrorKind::NotFound => f.write_str("no such file"),
+                io::ErrorKind::IsADirectory => f.write_str("it is a folder: name a file in it"),
+                _ => write!(f, "{error}"),
+            },
             Self::Unknown { name, known } => {
                 write!(f, "unknown key `{name}`: known are {}", known.join(", "))
             }

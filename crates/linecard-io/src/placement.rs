@@ -28,9 +28,7 @@ pub struct Placement {
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementError {
     /// The thread cannot run on that core.
-    #[error(
-        "cannot run on core {core}: {source}; /sys/devices/system/cpu/online has those that there are"
-    )]
+    #[error("cannot run on core {core}: {source}")]
     Core {
         /// The core that was asked for.
         core: usize,
@@ -134,15 +132,40 @@ fn check(priority: u8, busy: bool) -> Result<(), PlacementError> {
 }
 
 /// Pins the calling thread to one core; returns its previous set of cores.
-fn pin(core: usize) -> io::Result<CpuSet> {
-    if core >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
+pub(crate) fn pin(core: usize) -> io::Result<CpuSet> {
     let before = sched_getaffinity(None)?;
     let mut cores = CpuSet::new();
-    cores.set(core);
-    sched_setaffinity(None, &cores)?;
-    Ok(before)
+    let pinned = if core < CpuSet::MAX_CPU {
+        cores.set(core);
+        sched_setaffinity(None, &cores).map_err(io::Error::from)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    };
+    match pinned {
+        Ok(()) => Ok(before),
+        Err(error) if core < CpuSet::MAX_CPU && before.is_set(core) => Err(error),
+        Err(error) => {
+            let usable = ranges((0..CpuSet::MAX_CPU).filter(|core| before.is_set(*core)));
+            let what = format!("it is not among those that this process may use: {usable}");
+            Err(io::Error::new(error.kind(), what))
+        }
+    }
+}
+
+/// Numbers in ascending order as the kernel writes them: `0-1,4`.
+fn ranges(numbers: impl Iterator<Item = usize>) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |(first, last): &(usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -183,5 +206,9 @@ mod tests {
             (Some(1), Some(6), None, None)
         );
         assert!(online_cores() >= 1);
+        assert_eq!(ranges([0, 1, 2, 4, 6, 7].into_iter()), "0-2,4,6-7");
+        let refused = pin(CpuSet::MAX_CPU - 1).map(drop).expect_err("there are not so many");
+        let usable = ranges((0..8).filter(|core| sched_getaffinity(None).unwrap().is_set(*core)));
+        assert!(refused.to_string().contains(&format!("may use: {usable}")), "{refused}");
     }
 }

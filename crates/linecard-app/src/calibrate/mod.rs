@@ -253,7 +253,7 @@ pub(crate) fn undisturbed<T>(
 }
 
 fn no_core(core: usize, error: &io::Error) -> Error {
-    let what = format!("cannot run on core {core}: {error}; choose one that this process may use");
+    let what = format!("cannot run on core {core}: {error}");
     Failure::Usage.with(what)
 }
 

@@ -3,7 +3,7 @@
 
 use garde::Validate;
 use linecard::packet::header::{Ipv4, Tcp};
-use linecard_config::{Bytes, Frequency, OneOrMany, scaled};
+use linecard_config::{Bytes, Frequency, OneOrMany, Problem, scaled};
 use linecard_model::transmit::{DesignError, Message, firmware};
 use linecard_model::{Clock, ClockError, Ps};
 use schemars::JsonSchema;
@@ -39,7 +39,7 @@ pub enum DmaClockError {
     #[error(transparent)]
     Unit(#[from] linecard_config::UnitError),
     /// A frequency that is too low or too high.
-    #[error("{0} is out of range: choose {MIN_CLOCK} to {MAX_CLOCK} (1 kHz to 100 GHz)")]
+    #[error("{} (1 kHz to 100 GHz)", Problem::range(.0, &MIN_CLOCK, &MAX_CLOCK))]
     Range(Frequency),
     /// Not a multiple, or one that is too small or too large.
     #[error("\"{0}\" is not a multiple of the core's clock: write 0.001x to 1000x")]

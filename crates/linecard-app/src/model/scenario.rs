@@ -43,7 +43,10 @@ impl Scenario {
         };
         let Some(name) = document.take_text("model")? else {
             let path = document.path().display();
-            let what = format!("{path}: the file does not name its model: {}", choose());
+            let what = format!(
+                "{path}: the file does not name its model: {}; if it is for `linecard run` or `plan`, use that command",
+                choose()
+            );
             return Err(Failure::Usage.with(what));
         };
         let Some(model) = named(&name) else {

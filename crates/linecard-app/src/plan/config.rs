@@ -1,7 +1,7 @@
 //! The parameters of a plan: what is asked, the machine, the stages.
 
 use garde::Validate;
-use linecard_config::{Bytes, Count, Duration, Frequency, Probability, Rate};
+use linecard_config::{Bytes, Count, Duration, Frequency, Probability, Problem, Rate};
 use linecard_plan::{MAX_BATCH, MAX_CORES, Objective, State, Token};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -236,8 +236,6 @@ impl From<Preference> for Objective {
 
 fn group(fec: &Option<[u32; 2]>, (): &()) -> garde::Result {
     let wrong = fec.iter().flatten().find(|packets| !(1..=MAX_GROUP).contains(packets));
-    wrong.map_or(Ok(()), |packets| {
-        let what = format!("{packets} is out of range: choose 1 to {MAX_GROUP}");
-        Err(garde::Error::new(what))
-    })
+    let what = |packets: &u32| Problem::range(packets, &1, &MAX_GROUP).to_string();
+    wrong.map_or(Ok(()), |packets| Err(garde::Error::new(what(packets))))
 }

@@ -27,7 +27,10 @@ pub(super) fn query(config: &Config, context: &Context<'_>) -> Result<Query, Err
     linecard_config::check(config)?;
     let payload = config.demand.payload.map(Bytes::get);
     let payload = payload.ok_or_else(|| {
-        ConfigError::of_parameter("demand.payload", "give the bytes of payload in a packet")
+        ConfigError::of_parameter(
+            "demand.payload",
+            "missing: give the bytes of payload in a packet",
+        )
     })?;
     let packet = config.demand.packet.map_or(payload + HEADERS, Bytes::get) as u32;
     let mut reader = Reader { config, context, loaded: None, packet };

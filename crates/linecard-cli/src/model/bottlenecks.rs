@@ -13,7 +13,7 @@ use linecard_app::model::transmit::TransmitModel;
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = all_exit_codes())]
+#[command(allow_negative_numbers = true, after_long_help = all_exit_codes())]
 pub(crate) struct BottlenecksArguments {
     #[command(flatten)]
     from: ScenarioArguments,

@@ -11,7 +11,7 @@ use linecard_app::model::solve::{self, Config};
 use std::sync::Arc;
 
 #[derive(Debug, Args)]
-#[command(after_long_help = all_exit_codes())]
+#[command(allow_negative_numbers = true, after_long_help = all_exit_codes())]
 pub(crate) struct SolveArguments {
     #[command(flatten)]
     options: Flags<Config>,

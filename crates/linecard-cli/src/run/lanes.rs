@@ -4,29 +4,32 @@ use linecard_app::{Error, Failure};
 use linecard_config::Document;
 
 /// Value of `--lanes`: `8`, `sim` or `sim:8`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LanesValue {
+    /// As it was given.
+    text: String,
     is_simulated: bool,
     count: Option<u64>,
 }
 
 /// All of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Lanes {
     /// In virtual time, not in memory.
     pub(super) are_simulated: bool,
-    /// How many, if that is said.
-    count: Option<u64>,
+    /// The value that says how many, if there is one, and the number.
+    count: Option<(String, u64)>,
 }
 
 impl LanesValue {
     /// Reads one value.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            None if text == "sim" => Ok(Self { is_simulated: true, count: None }),
-            Some(("sim", count)) => Ok(Self { is_simulated: true, count: Some(number(count)?) }),
-            _ => Ok(Self { is_simulated: false, count: Some(number(text)?) }),
-        }
+        let (is_simulated, count) = match text.split_once(':') {
+            None if text == "sim" => (true, None),
+            Some(("sim", count)) => (true, Some(number(count)?)),
+            _ => (false, Some(number(text)?)),
+        };
+        Ok(Self { text: text.to_owned(), is_simulated, count })
     }
 }
 
@@ -39,18 +42,21 @@ impl Lanes {
     /// Puts them together: the kind and the number may be said apart, each once.
     pub(super) fn of(values: &[LanesValue]) -> Result<Self, Error> {
         let kinds = values.iter().filter(|value| value.is_simulated).count();
-        let counts: Vec<u64> = values.iter().filter_map(|value| value.count).collect();
+        let count = |value: &LanesValue| Some((value.text.clone(), value.count?));
+        let mut counts: Vec<(String, u64)> = values.iter().filter_map(count).collect();
         if kinds > 1 || counts.len() > 1 {
             let what = "--lanes: given more than once: give one number, and sim where it is meant";
             return Err(Failure::Usage.with(what.to_owned()));
         }
-        Ok(Self { are_simulated: kinds == 1, count: counts.first().copied() })
+        Ok(Self { are_simulated: kinds == 1, count: counts.pop() })
     }
 
     /// Sets how many, if that is said.
     pub(super) fn set(&self, document: &mut Document) -> Result<(), Error> {
-        match self.count {
-            Some(count) => Ok(document.set_by("lanes", "lanes.count", &count.to_string())?),
+        match &self.count {
+            Some((text, count)) => {
+                Ok(document.set_as(format!("--lanes {text}"), "lanes.count", &count.to_string())?)
+            }
             None => Ok(()),
         }
     }
@@ -63,7 +69,7 @@ mod tests {
     fn lanes(texts: &[&str]) -> Result<(bool, Option<u64>), String> {
         let values: Result<Vec<_>, _> = texts.iter().map(|text| LanesValue::parse(text)).collect();
         let lanes = Lanes::of(&values?).map_err(|failure| failure.to_string())?;
-        Ok((lanes.are_simulated, lanes.count))
+        Ok((lanes.are_simulated, lanes.count.map(|(_, count)| count)))
     }
 
     #[test]

@@ -56,8 +56,12 @@ fn arguments() {
         ("xdp:lcw tap:lc0 --batch 65", 2, &["--batch 65", "1 to 64"]),
         ("xdp:lcw tap:lc0 --no-such-option", 2, &["--no-such-option"]),
         ("xdp:lcw tap:lcw", 6, &["`lcw` exists and is another kind of device"]),
-        ("xdp:lcw tap:lc0 --cores 999", 2, &["worker 0", "core 999", "nproc"]),
-        ("xdp:lcw tap:a-name-much-too-long", 6, &["a-name-much-too-long", "1 to 15 printable"]),
+        (
+            "xdp:lcw tap:lc0 --cores 999",
+            2,
+            &["worker 0", "core 999: it is not among those that this process may use: 0"],
+        ),
+        ("xdp:lcw tap:a-name-much-too-long", 2, &["a-name-much-too-long", "1 to 15 printable"]),
     ];
     with_lab("arguments", |lab| {
         for (arguments, code, parts) in cases {

@@ -33,7 +33,7 @@ const SEGMENT: [(&[&str], &[&str]); 10] = [
     (&["more"], &["'more'"]),
 ];
 
-const RUN: [(&[&str], &[&str]); 22] = [
+const RUN: [(&[&str], &[&str]); 23] = [
     (&["--flows", "0"], &["--flows", "0 is out of range", "1 to 1000000"]),
     (&["--flows", "1000001"], &["--flows", "1000001 is out of range", "1 to 1000000"]),
     (&["--flows", "-1"], &["--flows", "-1 is out of range"]),
@@ -47,6 +47,7 @@ const RUN: [(&[&str], &[&str]); 22] = [
     (&["--size", "17M"], &["--size", "17M is out of range", "1 to 16M"]),
     (&["--loss", "2"], &["--loss 2", "is not a probability", "0% to 100%"]),
     (&["--loss", "-0.1"], &["--loss -0.1", "is not a probability"]),
+    (&["--loss", "-1%"], &["--loss -1%", "is not a probability"]),
     (&["--loss", "NaN"], &["--loss", "\"NaN\" is not a probability"]),
     (&["--reorder", "101%"], &["--reorder", "\"101%\" is not a probability"]),
     (&["--seconds", "0"], &["--seconds", "0 is out of range", "0.01 to 3600"]),
@@ -82,6 +83,19 @@ fn run_refuses_wrong_arguments() {
             if arguments.contains(&"--seconds") { &[] } else { &["--seconds", "0.05"] };
         Folder::new().refuses(2, &[&["run"], short, arguments].concat(), parts);
     }
+}
+
+/// They are values and not options, and are shown as they were given.
+#[test]
+fn values_of_lanes_and_models_that_are_negative_or_too_large() {
+    let folder = Folder::new();
+    folder.refuses(
+        2,
+        &["run", "--lanes", "sim", "--rate", "-5G"],
+        &["--rate -5G", "is not a rate"],
+    );
+    folder.refuses(2, &["run", "--lanes", "sim:99"], &["--lanes sim:99", "99 is out of range"]);
+    folder.refuses(2, &["model", "solve", "--rate", "100G", "--mtu", "-1"], &["--mtu -1"]);
 }
 
 /// An existing output survives them too.

@@ -51,7 +51,7 @@ fn a_wrong_scenario_is_refused_where_it_is_wrong() {
         folder.write("s.toml", text.as_bytes());
         folder.refuses(2, &["model", "run", "s.toml"], &[&[place][..], parts].concat());
     }
-    Folder::new().refuses(1, &["model", "run", "s.toml"], &["s.toml", "No such file"]);
+    Folder::new().refuses(1, &["model", "run", "s.toml"], &["s.toml: no such file"]);
 }
 
 #[test]

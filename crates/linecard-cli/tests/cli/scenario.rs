@@ -52,16 +52,36 @@ fn a_wrong_scenario_is_refused_where_it_is_wrong() {
 fn a_scenario_is_text() {
     let folder = Folder::new();
     folder.write("s.toml", b"[run]\nseed = 1\n\xff\xfe\n");
-    folder.refuses(2, &["run", "s.toml"], &["s.toml:3:", "UTF-8"]);
+    folder.refuses(2, &["run", "s.toml"], &["s.toml:3: the file is not UTF-8"]);
 }
 
 /// Exit code 1, as for any file that cannot be read.
 #[test]
 fn a_scenario_that_is_not_there() {
     let folder = Folder::new();
-    folder.refuses(1, &["run", "s.toml"], &["s.toml", "No such file"]);
+    folder.refuses(1, &["run", "s.toml"], &["cannot open s.toml: no such file"]);
     std::fs::create_dir(folder.path("d.toml")).unwrap();
-    folder.refuses(1, &["run", "d.toml"], &["d.toml", "directory"]);
+    folder.refuses(1, &["run", "d.toml"], &["cannot open d.toml: it is a folder", "a file in it"]);
+}
+
+/// The line says which command takes it.
+#[test]
+fn a_scenario_of_another_command() {
+    let folder = Folder::new();
+    folder.write("s.toml", b"# so\nmodel = \"transmit\"\n[bus]\nbits = 64\n");
+    for command in ["run", "plan"] {
+        let parts = ["s.toml:2: `model = \"transmit\"`", "`linecard model run`", command];
+        folder.refuses(2, &[command, "s.toml"], &parts);
+    }
+    folder.write("empty.toml", b"");
+    folder.refuses(
+        2,
+        &["model", "run", "empty.toml"],
+        &["does not name its model", "`linecard run`"],
+    );
+    folder.refuses(2, &["plan", "empty.toml"], &["empty.toml: demand.payload: missing"]);
+    folder.write("stages.toml", b"[demand]\npayload = 1448\n");
+    folder.refuses(2, &["plan", "stages.toml"], &["stages.toml: stage: 0 stages"]);
 }
 
 /// Values that the command line overrides are not reported as errors of the file.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::Finding;
+use crate::links::documents;
 
 /// Limits of the documents that a newcomer reads first.
 const MAX_ARCHITECTURE_BYTES: usize = 8 * 1024;
@@ -36,6 +37,39 @@ pub(crate) fn check_sizes(root: &Path) -> Vec<Finding> {
         Finding::new(name, 0, format!("has {size} {unit}, limit {limit}: move details to docs/"))
     };
     beyond.map(finding).collect()
+}
+
+/// Documents whose lines are not wrapped by hand: generated ones, and histories with a line or paragraph per entry.
+const UNWRAPPED: [&str; 4] = ["CHANGELOG.md", "PROMISES.md", "docs/reference/", "docs/results/"];
+/// Most characters of a line of text.
+const MAX_COLUMNS: usize = 120;
+
+/// Lines of text that are too long, outside of tables and code.
+pub(crate) fn check_lines(root: &Path) -> Vec<Finding> {
+    let wrapped = documents(root)
+        .into_iter()
+        .filter(|name| !UNWRAPPED.iter().any(|other| name.starts_with(other)));
+    wrapped
+        .flat_map(|name| {
+            let text = fs::read_to_string(root.join(&name)).unwrap_or_default();
+            let finding = |line| {
+                Finding::new(&name, line, format!("longer than {MAX_COLUMNS} columns: wrap it"))
+            };
+            long_lines(&text).map(finding).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn long_lines(text: &str) -> impl Iterator<Item = usize> {
+    let mut is_code = false;
+    let is_long = move |line: &str| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        let is_text = !is_code && !is_fence && !line.starts_with("    ");
+        is_text && !line.trim_start().starts_with('|') && line.chars().count() > MAX_COLUMNS
+    };
+    let lines: Vec<bool> = text.lines().map(is_long).collect();
+    lines.into_iter().enumerate().filter(|(_, is_long)| *is_long).map(|(at, _)| at + 1)
 }
 
 /// One decision.
@@ -119,6 +153,14 @@ mod tests {
         assert!(refused("2026-11-23-slug.md", &TEXT.replace("# ", "")).contains("# Title"));
         let lacking = TEXT.replace("**Context.** A.", "");
         assert!(refused("2026-11-23-slug.md", &lacking).contains("**Context.**"));
+    }
+
+    #[test]
+    fn long_lines_of_text_are_found() {
+        let long = "é".repeat(MAX_COLUMNS + 1);
+        let text =
+            format!("{long}\n| {long} |\n    {long}\n```\n{long}\n```\n- {long}\n{}\n", &long[2..]);
+        assert_eq!(long_lines(&text).collect::<Vec<_>>(), [1, 7]);
     }
 
     #[test]

@@ -142,6 +142,11 @@ fn first_documents_stay_short() {
 }
 
 #[test]
+fn documents_are_wrapped() {
+    expect_none(&documents::check_lines(&root()));
+}
+
+#[test]
 fn the_index_of_decisions_is_that_of_their_files() {
     compare(documents::INDEX, documents::index(&root()));
 }

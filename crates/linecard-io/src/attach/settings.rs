@@ -5,6 +5,7 @@ use crate::port::vhost::MAX_PAIRS;
 use crate::rights::Account;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::LinkType;
+use linecard_tun::interface::check_name;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -101,6 +102,9 @@ pub enum SpecError {
          or mirror (packet), client, once or queues=N with 1 to 64 (vhost), recorded (file)"
     )]
     Option(String),
+    /// No interface can have this name.
+    #[error("{0}")]
+    Name(String),
 }
 
 impl PortSpec {
@@ -184,6 +188,9 @@ impl FromStr for PortSpec {
             "vhost" => PortKind::Vhost(name.into()),
             _ => return Err(unknown()),
         });
+        if let PortKind::Packet(name) | PortKind::Tap(name) | PortKind::Tun(name) = &spec.kind {
+            check_name(name).map_err(|error| SpecError::Name(error.to_string()))?;
+        }
         for option in parts {
             match (option, &spec.kind) {
                 ("offloads", _) => spec.offloads = Some(true),

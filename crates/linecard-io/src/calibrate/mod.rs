@@ -20,6 +20,7 @@ pub use identity::Identity;
 pub use predict::predict;
 pub use survey::{Survey, SurveyError, measure_halves};
 
+use crate::placement;
 use cost::StoredCost;
 pub use measure::{
     Bench, Call, Entry, MeasureConfig, Measured, Series, StageLoop, measure, median,
@@ -106,12 +107,7 @@ impl Calibration {
 ///
 /// If the core does not exist, or may not be used.
 pub fn pin(core: usize) -> io::Result<()> {
-    let mut cores = rustix::thread::CpuSet::new();
-    if core >= rustix::thread::CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    cores.set(core);
-    rustix::thread::sched_setaffinity(None, &cores).map_err(io::Error::from)
+    placement::pin(core).map(drop)
 }
 
 /// Runs `work` on a core, and restores the calling thread's set of cores.
@@ -120,8 +116,7 @@ pub fn pin(core: usize) -> io::Result<()> {
 ///
 /// If the core does not exist, may not be used, or the previous set cannot be restored.
 pub fn on_core<T>(core: usize, work: impl FnOnce() -> T) -> io::Result<T> {
-    let before = rustix::thread::sched_getaffinity(None)?;
-    pin(core)?;
+    let before = placement::pin(core)?;
     let result = work();
     rustix::thread::sched_setaffinity(None, &before)?;
     Ok(result)

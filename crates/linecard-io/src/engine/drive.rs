@@ -3,6 +3,7 @@
 use super::busy::Busy;
 use super::idle::{Idle, Idler, PollHint, Wakeup};
 use super::scheduling::{Class, Scheduling};
+use crate::placement;
 use linecard::pipeline::{NoMeter, Pipeline, Turn};
 use linecard::port::Port;
 use linecard::stage::Stage;
@@ -74,10 +75,7 @@ pub enum Failure {
         error: io::Error,
     },
     /// It could not be pinned to its core.
-    #[error(
-        "thread {name} cannot be pinned to core {core}: {error}; choose one of those that this \
-         process may use (nproc)"
-    )]
+    #[error("thread {name} cannot be pinned to core {core}: {error}")]
     Pin {
         /// Its name.
         name: String,
@@ -311,14 +309,8 @@ fn drive<P: Task>(mut body: P, mut idler: Idler, stop: &StopHandle, epoch: Clock
 
 fn pin(thread: &Thread) -> Result<(), Failure> {
     let Some(core) = thread.core else { return Ok(()) };
-    let mut cores = rustix::thread::CpuSet::new();
-    let result = if core < rustix::thread::CpuSet::MAX_CPU {
-        cores.set(core);
-        rustix::thread::sched_setaffinity(None, &cores).map_err(io::Error::from)
-    } else {
-        Err(io::ErrorKind::InvalidInput.into())
-    };
-    result.map_err(|error| Failure::Pin { name: thread.name.clone(), core, error })
+    let pinned = placement::pin(core).map(drop);
+    pinned.map_err(|error| Failure::Pin { name: thread.name.clone(), core, error })
 }
 
 /// Gives the calling thread its scheduling class.

@@ -42,6 +42,12 @@ pub enum FileError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// A folder to receive into that is something else.
+    #[error("{path:?} is a file: name a folder")]
+    NotAFolder {
+        /// The file.
+        path: PathBuf,
+    },
     /// A source that is not what it was when it was listed.
     #[error("{path:?} changed while it was read ({what}); send it again when it no longer changes")]
     Changed {

@@ -65,8 +65,11 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`FileError`]: what the system says.
+    /// [`FileError::NotAFolder`], and what the system says.
     pub fn open(path: &Path) -> Result<Self, FileError> {
+        if path.exists() && !path.is_dir() {
+            return Err(FileError::NotAFolder { path: path.into() });
+        }
         fs::create_dir_all(path).map_err(FileError::at("make the folder", path))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, path, flags, Mode::empty());

@@ -39,6 +39,12 @@ pub enum KeyError {
         /// The error of the operating system.
         cause: io::Error,
     },
+    /// A new key would take the place of a file.
+    #[error("{}: already exists, and a key is never overwritten: name another file", .path.display())]
+    Exists {
+        /// Of the file.
+        path: PathBuf,
+    },
     /// Others than its owner may read or write a secret.
     #[error("{}: others can read or change this secret (mode {mode:03o}): chmod 600 it, and make a new one if somebody may have read it", .path.display())]
     Exposed {

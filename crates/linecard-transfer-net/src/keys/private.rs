@@ -19,11 +19,16 @@ pub(super) fn create(path: &Path, content: &[u8]) -> Result<(), KeyError> {
     make_parent(path).map_err(failed)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = write_new(&draft, content)
-        // A link, as renaming would replace what somebody else has just made.
-        .and_then(|()| fs::hard_link(&draft, path));
-    let removed = fs::remove_file(&draft);
-    written.and(removed).map_err(failed)
+    // A link, as renaming would replace what somebody else has just made.
+    let link = || {
+        fs::hard_link(&draft, path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::AlreadyExists => KeyError::Exists { path: path.to_owned() },
+            _ => failed(cause),
+        })
+    };
+    let written = write_new(&draft, content).map_err(failed).and_then(|()| link());
+    let removed = fs::remove_file(&draft).map_err(failed);
+    written.and(removed)
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {

@@ -112,7 +112,7 @@ fn keys_in_words_and_json() {
     assert_eq!(json["others"]["authorized_count"], 1);
     let again = ends.command("host", &["keys", "psk", "psk"]).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
-    says(&String::from_utf8_lossy(&again.stderr), &["psk", "exists"]);
+    says(&String::from_utf8_lossy(&again.stderr), &["psk: already exists", "name another file"]);
 }
 
 /// A list that becomes writable while the receiver waits: nobody was "allowed" any more, without a reason.

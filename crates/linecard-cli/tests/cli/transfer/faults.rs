@@ -117,6 +117,10 @@ fn a_typo_in_a_lane_of_the_receiver() {
     let refused: CommandOutput = ends.command("receiver", &recv).output().unwrap().into();
     assert_eq!(refused.code, Some(6), "{refused:?}");
     one_line(&refused.stderr, &["lane at 192.0.2.77", "no such address"]);
+    let folder = Folder::new();
+    folder.write("file", b"");
+    let plain = ["--insecure-none", "--listen", "127.0.0.1:0"];
+    folder.refuses(1, &[&["recv", "file"], &plain[..]].concat(), &["is a file: name a folder"]);
 }
 
 /// As under nohup: the terminal goes, and the transfer stays.
