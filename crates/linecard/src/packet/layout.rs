@@ -279,6 +279,13 @@ impl Layout {
         self.header_len()..self.end()
     }
 
+    /// Whether it is a [`Form::Datagram`] outside of tunnels that carries no data.
+    #[inline(always)]
+    pub(crate) fn has_no_payload(&self) -> bool {
+        let is_plain = self.rest() >> COUNT & 0x7F == 2 | (Form::Datagram as u64) << (FORM - COUNT);
+        is_plain & (self.payload_len() == 0)
+    }
+
     /// Bytes of the payload, of which there are less than 4 GiB.
     #[inline(always)]
     pub(crate) fn payload_len(&self) -> u32 {

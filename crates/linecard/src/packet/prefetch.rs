@@ -12,6 +12,9 @@
 /// Buffers at most this far apart are read in memory order by the hardware: three jumbo frames.
 const ORDERED: usize = 32 << 10;
 
+/// The longest step that prefetchers in hardware follow.
+const STEP: usize = 2 << 10;
+
 /// Bytes of a cache line on the CPUs that matter here.
 const LINE: usize = 64;
 
@@ -37,6 +40,12 @@ pub(crate) fn prefetch_value<T>(value: &T) {
     for line in (0..size_of::<T>()).step_by(LINE) {
         hint::<true>(start.wrapping_add(line));
     }
+}
+
+/// Prefetches the line with the byte at this offset into the first-level cache.
+#[inline(always)]
+pub(crate) fn prefetch_at(bytes: &[u8], offset: usize) {
+    hint::<true>(bytes.as_ptr().wrapping_add(offset));
 }
 
 /// Prefetches the two lines that usually contain a frame's headers.
@@ -75,6 +84,13 @@ pub fn prefetch(bytes: &[u8], cache: Cache) {
 #[inline]
 pub(crate) fn is_scattered(bytes: &[u8], later: &[u8]) -> bool {
     later.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr()) > ORDERED
+}
+
+/// Whether the headers of `later` are beyond the reach of prefetchers in hardware, which follow steps of at most 2 KiB:
+/// buffers of a pool are further apart than frames one behind the other.
+#[inline]
+pub(crate) fn is_apart(bytes: &[u8], later: &[u8]) -> bool {
+    later.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr()) > STEP
 }
 
 /// The lines of a slice that have not been prefetched yet.

@@ -1,6 +1,8 @@
 //! A merged packet under construction.
 
-use super::candidate::{Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, MIN_FRAME, Padding};
+use super::candidate::{
+    Candidate, ChecksumKind, END_FLAGS, MAX_NESTED, MIN_FRAME, Padding, examine_padding,
+};
 use super::config::{ChecksumPolicy, Config};
 use super::reason::{Flush, Refusal};
 use crate::offload::virtio::Device;
@@ -179,14 +181,17 @@ impl Aggregate {
     /// that may not merge.
     #[inline(always)]
     pub(super) fn open_usual(
-        (bytes, layout): (&[u8], &Layout),
+        (frame, layout): (&[u8], &Layout),
         meta: &Meta,
         config: &Config,
     ) -> Option<Self> {
         let (network, transport) = layout.usual_layers()?;
         let size = layout.payload().len() as u32;
         let longest = usize::from(u16::MAX).min(config.max_held_bytes);
-        let is_whole = layout.end() == bytes.len() && bytes.len() <= longest;
+        let padding = examine_padding(frame, layout.end()).ok()?;
+        let is_padded = padding == Padding::Zeros;
+        let is_whole = frame.len() <= longest && !(is_padded && config.device.is_some());
+        let bytes = &frame[..layout.end()];
         let verifies = config.checksum == ChecksumPolicy::Verify;
         let is_known = match meta.checksum {
             ChecksumState::Valid => true,
@@ -207,17 +212,17 @@ impl Aggregate {
         let mut ids = [0; MAX_NESTED];
         ids[0] = id;
         Some(Self {
-            ports: transport.offset,
+            ports: if is_padded { 0 } else { transport.offset },
             summed: 1,
             checksum: ChecksumKind::Full,
-            padding: Padding::of_whole(bytes.len()),
+            padding,
             limit,
             size,
             room: room(layout, config),
             mark: meta.mark,
             ipv4_fields: fields,
             grown: Grown { may_fix, ids, ..grown },
-            bytes: bytes.len(),
+            bytes: frame.len(),
             outer: [[0; 2]; MAX_NESTED - 1],
         })
     }

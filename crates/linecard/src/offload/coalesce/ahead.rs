@@ -3,7 +3,7 @@
 use super::Coalescer;
 use super::arrivals::Arrivals;
 use super::ids::{FlowId, SlotId};
-use crate::packet::{BATCH, Packet, is_scattered, prefetch_header, prefetch_value};
+use crate::packet::{BATCH, Packet, is_apart, prefetch_header, prefetch_value};
 
 /// With more flows than this, a batch's table entries are prefetched before it is processed.
 const FEW_FLOWS: usize = 512;
@@ -15,6 +15,8 @@ pub(super) struct Known {
     /// The flow's place at that time, and the place of what it held.
     pub(super) flow: Option<FlowId>,
     pub(super) held: Option<SlotId>,
+    /// It passes whatever its flow holds, because it carries no data.
+    pub(super) is_empty: bool,
 }
 
 /// What is known of the flows of a batch's packets.
@@ -36,9 +38,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     #[inline(always)]
     pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Option<Ahead> {
         let many = self.table.used() > FEW_FLOWS;
-        // Frames in memory order are prefetched by the hardware.
+        // Frames close behind each other are prefetched by the hardware.
         let pair = arrivals.bytes(0).zip(arrivals.bytes(1));
-        if many || pair.is_some_and(|(first, second)| is_scattered(first, second)) {
+        if many || pair.is_some_and(|(first, second)| is_apart(first, second)) {
             for index in 0..arrivals.len().min(BATCH) {
                 arrivals.bytes(index).into_iter().for_each(prefetch_header);
             }
@@ -57,7 +59,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 // It usually continues the one before, which takes no hash.
                 continue;
             }
-            known.hash = arrivals.flow(index, &mut self.hasher);
+            (known.hash, known.is_empty) = arrivals.flow(index, &mut self.hasher);
             known.hash.iter().for_each(|hash| self.table.prefetch(*hash));
         }
         for known in &mut ahead.known[..count] {

@@ -16,6 +16,8 @@ pub(super) struct Source {
     /// Whether unverified checksums are computed; otherwise packets with unverified checksums are
     /// not predicted.
     pub(super) verifies: bool,
+    /// Whether padded frames are predicted.
+    pub(super) pads: bool,
 }
 
 /// What is known of the checksum of a packet from a [`Source`].
@@ -48,8 +50,8 @@ pub(super) trait Upcoming {
 
 /// Packets that the coalescer takes over.
 pub(super) trait Arrivals<B>: Upcoming<Chain = Vec<Piece<B>>> {
-    /// The hash of its flow, if it is visible.
-    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64>;
+    /// The hash of its flow, if it is visible, and whether it passes whatever its flow holds, because it carries no data.
+    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> (Option<u64>, bool);
 
     /// The first, to be looked at; none if it is a merged one.
     fn view(&mut self) -> Option<Packet<&[u8]>>;
@@ -94,9 +96,11 @@ impl<B: AsRef<[u8]>> Upcoming for Packets<'_, B> {
 
 impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
     #[inline(always)]
-    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
-        let packet = self.0.as_slice().get(index)?;
-        visible_flow_of(hasher, packet.bytes(), packet.layout(), packet.meta.lane)
+    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> (Option<u64>, bool) {
+        let Some(packet) = self.0.as_slice().get(index) else { return (None, false) };
+        let (layout, meta) = (packet.layout(), &packet.meta);
+        let hash = visible_flow_of(hasher, packet.bytes(), layout, meta.lane);
+        (hash, hash.is_some() & !packet.is_merged() & is_plainly_empty(layout, meta))
     }
 
     fn view(&mut self) -> Option<Packet<&[u8]>> {
@@ -157,12 +161,12 @@ impl<B: AsRef<[u8]>> Upcoming for Frames<'_, B> {
 
 impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     #[inline(always)]
-    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> Option<u64> {
-        let bytes = self.frames.as_slice().get(index)?.as_ref();
-        let (layout, flow) = parse_frame(hasher, self.link, bytes, self.meta.lane);
+    fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> (Option<u64>, bool) {
+        let Some(frame) = self.frames.as_slice().get(index) else { return (None, false) };
+        let (layout, hash) = parse_frame(hasher, self.link, frame.as_ref(), self.meta.lane);
         let left = self.len() - index;
         self.parsed[left % BATCH] = (left, layout);
-        flow
+        (hash, hash.is_some() & is_plainly_empty(&layout, &self.meta))
     }
 
     fn view(&mut self) -> Option<Packet<&[u8]>> {
@@ -185,6 +189,13 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
             Packet::new(frame, self.link, self.meta)
         })
     }
+}
+
+/// Whether a packet carries no data, and nothing else keeps it from merging.
+#[inline(always)]
+fn is_plainly_empty(layout: &Layout, meta: &Meta) -> bool {
+    let is_plain = meta.mark != Meta::NEVER && meta.gso.is_none();
+    layout.has_no_payload() & is_plain
 }
 
 /// The layout of a frame and the hash of its flow, if it is visible.

@@ -298,7 +298,7 @@ fn tcp_fields(bytes: &[u8], transport: Layer) -> (u32, u16) {
 }
 
 #[inline(always)]
-fn examine_padding(frame: &[u8], end: usize) -> Result<Padding, Refusal> {
+pub(super) fn examine_padding(frame: &[u8], end: usize) -> Result<Padding, Refusal> {
     if frame.len() == end {
         return Ok(Padding::of_whole(end));
     }

@@ -321,6 +321,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             if known.hash.is_some() {
                 self.current = known.held;
             }
+            if known.is_empty && self.pass_empty(known, arrivals, out) {
+                continue;
+            }
             if self.follow(arrivals, out) > 0
                 || ahead.is_none()
                     && self.turn_to_recent(arrivals)
@@ -328,7 +331,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             {
                 continue;
             }
-            known.hash = known.hash.or_else(|| arrivals.flow(0, &mut self.hasher));
+            if known.hash.is_none() {
+                (known.hash, known.is_empty) = arrivals.flow(0, &mut self.hasher);
+                if known.is_empty && self.pass_empty(known, arrivals, out) {
+                    continue;
+                }
+            }
             if self.turn_to(&mut known) && self.follow(arrivals, out) > 0 {
                 continue;
             }
@@ -378,6 +386,35 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.take(packet, (Known::default(), &[]), out)
     }
 
+    /// Passes the first packet, which carries no data and has a visible flow, behind what that holds; false if more has to
+    /// be known of it.
+    #[inline(always)]
+    fn pass_empty<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        known: Known,
+        arrivals: &mut A,
+        out: &mut F,
+    ) -> bool {
+        let len = arrivals.bytes(0).map_or(0, <[u8]>::len);
+        if self.examines_at_once() || !self.patient || len > self.config.max_held_bytes {
+            return false;
+        }
+        let flow = known.hash.and_then(|hash| self.table.find_near(hash, known.flow));
+        if let Some(slot) = flow.and_then(|flow| self.table.held(flow)) {
+            self.flush(slot, Flush::Bypass, out);
+        }
+        let Some(packet) = arrivals.take() else { return false };
+        self.counters.received(len);
+        self.send_refused(packet, Refusal::NoPayload, out);
+        true
+    }
+
+    /// Whether packets are examined when they come: one whose checksum is wrong makes no flow where SYNs do.
+    #[inline(always)]
+    fn examines_at_once(&self) -> bool {
+        self.config.verify_alone || self.config.creation == Creation::OnSyn
+    }
+
     #[inline]
     fn take<F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -392,8 +429,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.counters.received(packet.bytes().len());
         self.held.land(packet);
         let landed = self.held.landed().ok_or(Refusal::Malformed);
-        // A packet whose checksum is wrong makes no flow where SYNs do.
-        let at_once = self.config.verify_alone || self.config.creation == Creation::OnSyn;
+        let at_once = self.examines_at_once();
         let seen = landed.and_then(|packet| {
             if at_once {
                 Candidate::examine(packet, &self.config, later).map(Some)

@@ -12,7 +12,7 @@
 use super::aggregate::{Aggregate, Grown, Transport, ipv4_fields};
 use super::arrivals::{Arrivals, Source, Trust, Upcoming};
 use super::candidate::{MIN_FRAME, Padding};
-use super::config::ChecksumPolicy;
+use super::config::{ChecksumPolicy, Config};
 use super::ids::SlotId;
 use super::slab::Held;
 use super::{Coalescer, Exit, Flush, steady};
@@ -47,9 +47,10 @@ pub(super) struct Head<'a> {
 
 impl<'a> Head<'a> {
     #[inline(always)]
-    fn of<B: AsRef<[u8]>>(first: &'a Packet<B>, verifies: bool) -> Self {
+    fn of<B: AsRef<[u8]>>(first: &'a Packet<B>, config: &Config) -> Self {
         let Meta { lane, mark, .. } = first.meta;
-        let source = Source { link: first.link(), lane, mark, verifies };
+        let (verifies, pads) = (config.checksum == ChecksumPolicy::Verify, config.device.is_none());
+        let source = Source { link: first.link(), lane, mark, verifies, pads };
         Self { bytes: first.bytes(), layout: first.layout(), source }
     }
 }
@@ -156,7 +157,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             return false;
         }
         let shape = self.hasher.shape(layout);
-        arrivals.trust(0, &Head::of(first, true).source).is_some()
+        let Head { mut source, .. } = Head::of(first, &self.config);
+        source.verifies = true;
+        arrivals.trust(0, &source).is_some()
             && shape.is_some_and(|shape| shape.mergeable(first.bytes(), next))
             && network_len(next, network) == next.len() - network.at()
             && (transport.kind == LayerKind::Tcp || is_whole_datagram(&next[transport.at()..]))
@@ -184,9 +187,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             chain = Self::spare_chain(&mut self.chains);
         }
         let (mut taken, before) = (Taken::default(), aggregate.bytes);
-        let verifies = self.config.checksum == ChecksumPolicy::Verify;
         if let Some(shape) = self.hasher.shape(first.layout()) {
-            let expected = Expected::after(Head::of(first, verifies), aggregate, shape, &*arrivals);
+            let head = Head::of(first, &self.config);
+            let expected = Expected::after(head, aggregate, shape, &*arrivals);
             let (header_len, len) = (expected.header_len, expected.bytes.len());
             let steady = steady::follow(&*arrivals, &expected, aggregate, &limits);
             arrivals.take_pieces(steady, header_len..len, &mut chain);
@@ -220,26 +223,29 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             return Taken::default();
         };
         let Some(shape) = self.hasher.shape(first.layout()) else { return Taken::default() };
-        let verifies = self.config.checksum == ChecksumPolicy::Verify;
-        let expected = Expected::after(Head::of(first, verifies), aggregate, shape, &*arrivals);
+        let expected = Expected::after(Head::of(first, &self.config), aggregate, shape, &*arrivals);
         let header_len = expected.header_len;
+        let none = Taken::default();
+        let Some(frame) = arrivals.bytes(0) else { return none };
+        let (datagram, padding) = expected.datagram(frame, aggregate.padding);
+        let (bytes, end) = (frame.len(), datagram.len());
         let next = if is_alike || expected.is_alike(arrivals) {
-            expected.read_alike(arrivals, &mut aggregate.grown)
+            expected.read_datagram(datagram, arrivals, &mut aggregate.grown)
         } else {
             None
         };
-        let none = Taken::default();
         let fits =
             |next: &(Next, usize)| limits.leave_room(next, (aggregate, &aggregate.grown), &none);
-        let Some((next, bytes)) = next.filter(fits) else { return none };
+        let Some((next, _)) = next.map(|next| (next, bytes)).filter(fits) else { return none };
         let size = aggregate.size;
         let ended = aggregate.grown.advance(size, next.payload_len, (next.flags, next.fields));
+        aggregate.padding = padding;
         aggregate.bytes += bytes;
         let chain = first.chain_mut();
         if chain.capacity() == 0 {
             *chain = Self::spare_chain(&mut self.chains);
         }
-        arrivals.take_pieces(1, header_len..bytes, chain);
+        arrivals.take_pieces(1, header_len..end, chain);
         Taken { packets: 1, bytes, ended }
     }
 }
@@ -299,15 +305,34 @@ impl<'a> Expected<'a> {
         taken
     }
 
-    /// Whether the first packet has the same headers, and is not padded.
+    /// A frame that is alike without its padding, if it has some as segmenting restores it, and the padding of what it
+    /// joins, which has this one.
+    #[inline(always)]
+    fn datagram<'b>(&self, frame: &'b [u8], padding: Padding) -> (&'b [u8], Padding) {
+        let may_pad = frame.len() == MIN_FRAME && padding != Padding::Missing && self.source.pads;
+        let Some((network, _)) = self.shape.plain().filter(|_| may_pad) else {
+            return (frame, padding);
+        };
+        let end = network.at() + network_len(frame, network);
+        match frame.split_at_checked(end) {
+            Some((datagram, behind @ [_, ..]))
+                if end > self.header_len && behind.iter().all(|byte| *byte == 0) =>
+            {
+                (datagram, Padding::Zeros)
+            }
+            _ => (frame, padding),
+        }
+    }
+
+    /// Whether the first packet has the same headers, and is not too short.
     #[inline(always)]
     pub(super) fn is_alike<A: Upcoming>(&self, arrivals: &A) -> bool {
         let next = arrivals.bytes(0);
         next.is_some_and(|next| next.len() >= self.least && self.shape.mergeable(self.bytes, next))
     }
 
-    /// Adds the first packet, which is alike, to an aggregate, if it is the next one; returns its length. A reason why
-    /// no packet may follow is written to `ended`.
+    /// Adds the first packet, which is alike, to an aggregate, if it is the next one; returns where its payload ends. A
+    /// reason why no packet may follow is written to `ended`.
     #[inline(always)]
     pub(super) fn append<A: Upcoming>(
         &self,
@@ -315,34 +340,43 @@ impl<'a> Expected<'a> {
         arrivals: &A,
         ended: &mut Option<Flush>,
     ) -> Option<usize> {
-        let (next, len) = self.read_alike(arrivals, &mut aggregate.grown)?;
+        let frame = arrivals.bytes(0)?;
+        let (datagram, padding) = self.datagram(frame, aggregate.padding);
+        let next = self.read_datagram(datagram, arrivals, &mut aggregate.grown)?;
         if aggregate.packets_left() == 0 || !aggregate.has_room(&aggregate.grown, next.payload_len)
         {
             return None;
         }
         let (size, fields) = (aggregate.size, (next.flags, next.fields));
         *ended = aggregate.grown.advance(size, next.payload_len, fields);
-        aggregate.bytes += len;
-        Some(len)
+        aggregate.padding = padding;
+        aggregate.bytes += frame.len();
+        Some(datagram.len())
     }
 
     /// What the first packet adds to the aggregate, and its length, if it is the next one.
     #[inline(always)]
     fn read<A: Upcoming>(&self, arrivals: &A, grown: &mut Grown) -> Option<(Next, usize)> {
-        if self.is_alike(arrivals) { self.read_alike(arrivals, grown) } else { None }
+        let bytes = arrivals.bytes(0).filter(|_| self.is_alike(arrivals))?;
+        Some((self.read_datagram(bytes, arrivals, grown)?, bytes.len()))
     }
 
-    /// [`Expected::read`] of a packet that is alike.
+    /// [`Expected::read`] of a packet that is alike, without its padding.
     #[inline(always)]
-    fn read_alike<A: Upcoming>(&self, arrivals: &A, grown: &mut Grown) -> Option<(Next, usize)> {
-        let (bytes, trust) = (arrivals.bytes(0)?, arrivals.trust(0, &self.source)?);
+    fn read_datagram<A: Upcoming>(
+        &self,
+        bytes: &[u8],
+        arrivals: &A,
+        grown: &mut Grown,
+    ) -> Option<Next> {
+        let trust = arrivals.trust(0, &self.source)?;
         let goes_on = match self.shape.plain() {
             Some((network, _)) => self.network_goes_on(network, bytes, grown),
             None => layers_go_on((self.bytes, self.layout), bytes, grown),
         };
         let next = self.transport(bytes, grown).filter(|_| goes_on)?;
         let intact = trust == Trust::Vouched || self.is_intact(bytes, arrivals.bytes(2));
-        intact.then_some((next, bytes.len()))
+        intact.then_some(next)
     }
 
     /// Whether the length and identification of an IP header are the next ones, and the header is

@@ -1,14 +1,16 @@
 //! Bursts whose flows are known: what becomes of a packet is seen in the packets of its flow that follow it.
 
-use super::flows::{Flows, Member, Standing};
+use super::flows::{Flows, Member, PART, Standing, Turn};
 use super::join::{Burst, Joining, Open, has_data};
 use super::notes::{Note, State};
 use super::store::{Alone, Later, Links, Store};
+use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::candidate::Candidate;
 use crate::offload::coalesce::predict::{Expected, Head};
-use crate::offload::coalesce::reason::Flush;
+use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::offload::coalesce::successor::start_of;
+use crate::offload::coalesce::{Exit, merge};
 use crate::packet::header::{self, Tcp};
 use crate::packet::{LayerKind, Layout, Shape};
 use core::hint::select_unpredictable;
@@ -28,12 +30,13 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Appends packets to an aggregate, each of which is handled then; returns their number, and why nothing more
-    /// will join it.
+    /// will join it: [`Flush::Displaced`] if the next one is longer.
     #[inline(always)]
     fn append<S: Store>(
         self,
         open: &mut Open,
         (store, flows, links): (&S, &mut Flows, &mut Links),
+        restores_order: bool,
     ) -> (usize, Option<Flush>) {
         let Self { head, shape, next, last, mut is_alike } = self;
         let Open { aggregate, last: end } = open;
@@ -55,12 +58,21 @@ impl Run<'_> {
             }
             next = flows.next_of(at);
         }
-        if let (None, Some(next)) = (ended, next) {
+        let ended = ended.or_else(|| match next {
+            // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
+            None => (last == usize::MAX).then_some(Flush::BatchEnd),
+            Some(next) if packets > 0 && next <= last => {
+                let (layout, following) = (flows.member(*end as usize).layout, flows.member(next));
+                let packet = (&layout, store.bytes(*end as usize));
+                let pair = Pair::of(packet, (following, store.bytes(next)), restores_order);
+                pair.leaves.then_some(if pair.has_data { Flush::Displaced } else { Flush::Bypass })
+            }
+            Some(_) => None,
+        });
+        if let (None, Some(next), 1..) = (ended, next, packets) {
             flows.is_later(next);
         }
-        // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
-        let is_last = next.is_none() && last == usize::MAX;
-        (packets, ended.or_else(|| is_last.then_some(Flush::BatchEnd)))
+        (packets, ended)
     }
 }
 
@@ -76,14 +88,59 @@ fn is_followed_by((layout, bytes): (&Layout, &[u8]), next: &[u8]) -> bool {
     (next ^ expected) >> ignored == 0
 }
 
-impl<S: Store> Joining<'_, S> {
-    /// Handles a packet.
+/// What a look at a packet and the next one of its flow shows. Conditions without branches, since which of them hold can
+/// hardly be predicted.
+struct Pair {
+    /// The next one may join it, as far as ports, sequence number and length tell.
+    may_join: bool,
+    /// It does not, and nothing else will: it carries no data, or is longer.
+    leaves: bool,
+    has_data: bool,
+}
+
+impl Pair {
     #[inline(always)]
-    pub(super) fn take_of_flow(&mut self, at: usize) {
-        let Member { layout, standing, alone, .. } = *self.burst.flows.member(at);
+    fn of(
+        (layout, bytes): (&Layout, &[u8]),
+        (next, next_bytes): (&Member, &[u8]),
+        restores_order: bool,
+    ) -> Self {
+        let is_next = is_followed_by((layout, bytes), next_bytes);
+        let fits = next_bytes.len().wrapping_sub(layout.header_len() + 1)
+            < bytes.len().saturating_sub(layout.header_len());
+        let has_data = next.alone.has_data();
+        // A packet that is missing between the two may come.
+        let is_expected = is_next | !restores_order;
+        let is_before_longer = is_expected & (next.layout.payload_len() > layout.payload_len());
+        // Padding of a packet without data looks like data.
+        let may_join = is_next & fits & has_data;
+        Self { may_join, leaves: !may_join & (!has_data | is_before_longer), has_data }
+    }
+}
+
+impl<S: Store> Joining<'_, S> {
+    /// Handles all packets left of a part of the burst.
+    #[inline(always)]
+    pub(super) fn take_part(&mut self, part: usize) {
+        loop {
+            let Turn { mut alone, other } = self.burst.flows.turn(part, &*self.store);
+            while alone != 0 {
+                let at = part * PART + alone.trailing_zeros() as usize;
+                let Member { layout, alone: reason, .. } = *self.burst.flows.member(at);
+                self.store.leave_alone(at, layout, reason);
+                alone &= alone - 1;
+            }
+            let Some(other) = other else { break };
+            self.take_of_flow(other);
+        }
+    }
+
+    /// Handles a packet that does not leave alone.
+    #[inline(always)]
+    fn take_of_flow(&mut self, at: usize) {
+        let Member { layout, standing, .. } = *self.burst.flows.member(at);
         match standing {
-            Standing::Alone => self.store.leave_alone(at, layout, alone),
-            Standing::Done => {}
+            Standing::Alone | Standing::Done => {}
             Standing::First => self.begin_before(at, layout),
             Standing::Later => self.proceed(at, layout),
             Standing::Hidden => {
@@ -117,21 +174,15 @@ impl<S: Store> Joining<'_, S> {
         let Some(next) = self.burst.flows.next_of(at) else {
             return self.store.leave_alone(at, layout, Alone::default());
         };
-        let Member { layout: following, alone, .. } = *self.burst.flows.member(next);
-        let (bytes, next_bytes) = (self.store.bytes(at), self.store.bytes(next));
-        let is_next = is_followed_by((&layout, bytes), next_bytes);
-        // Conditions without branches, since which of them hold can hardly be predicted.
-        let fits = next_bytes.len().wrapping_sub(layout.header_len() + 1)
-            < bytes.len().saturating_sub(layout.header_len());
-        if is_next & fits {
+        let bytes = self.store.bytes(at);
+        let following = (self.burst.flows.member(next), self.store.bytes(next));
+        let pair = Pair::of((&layout, bytes), following, self.config.restore_order);
+        if pair.may_join {
             return self.begin_chain((at, layout), next);
         }
-        let has_data = alone.has_data();
-        // A packet that is missing between the two may come.
-        let is_expected = is_next | !self.config.restore_order;
-        let is_before_longer = is_expected & (following.payload_len() > layout.payload_len());
-        if !has_data | is_before_longer {
-            let reason = select_unpredictable(has_data, Alone::BEFORE_LONGER, Alone::BEFORE_EMPTY);
+        if pair.leaves {
+            let (longer, empty) = (Alone::BEFORE_LONGER, Alone::BEFORE_EMPTY);
+            let reason = select_unpredictable(pair.has_data, longer, empty);
             return self.store.leave_alone(at, layout, reason);
         }
         self.add_note(Note::new((layout, bytes), at as u32));
@@ -144,11 +195,13 @@ impl<S: Store> Joining<'_, S> {
         let Burst { hasher, flows, links, .. } = &mut *self.burst;
         let bytes = self.store.bytes(first);
         let shape = hasher.shape(&layout).filter(|_| next <= last);
-        let shape = shape.filter(|shape| shape.mergeable(bytes, self.store.bytes(next)));
         let Some(shape) = shape else {
             self.add_note(Note::new((layout, bytes), first as u32));
             return;
         };
+        if !shape.mergeable(bytes, self.store.bytes(next)) {
+            return self.leave_before_other(first, next);
+        }
         let (_, meta) = self.store.origin(first);
         let usual = Aggregate::open_usual((bytes, &layout), &meta, self.config);
         let Some(aggregate) = usual else {
@@ -163,8 +216,11 @@ impl<S: Store> Joining<'_, S> {
         let mut open = Open { aggregate, last: first as u32 };
         let head = Self::head(self.config, (&*self.store, first), &layout);
         let run = Run { head, shape, next, last, is_alike: true };
-        match run.append(&mut open, (&*self.store, flows, links)) {
+        let parts = (&*self.store, flows, links);
+        match run.append(&mut open, parts, self.config.restore_order) {
             (1.., Some(reason)) => {
+                self.refuse_longer(reason);
+                let links = &self.burst.links;
                 let chain = links.chain(first, layout);
                 self.store.leave_merged(chain, &mut open.aggregate, reason);
             }
@@ -175,6 +231,24 @@ impl<S: Store> Joining<'_, S> {
                 self.burst.open.push(open);
                 self.add_note(note);
             }
+        }
+    }
+
+    /// A packet leaves before the next one of its flow, which would continue it but for its headers.
+    #[inline(never)]
+    fn leave_before_other(&mut self, first: usize, next: usize) {
+        let view = |at: usize| self.store.view(at, self.burst.flows.member(at).layout);
+        let refusal = merge::difference(&view(first), &view(next)).unwrap_or(Refusal::Envelope);
+        let layout = self.burst.flows.member(first).layout;
+        self.store.refuse(refusal);
+        self.store.leave(first, layout, Exit::Flushed(flush_of(refusal)));
+    }
+
+    /// Counts the packet that ended a run, if it did because it is longer.
+    #[inline(always)]
+    fn refuse_longer(&mut self, reason: Flush) {
+        if reason == Flush::Displaced {
+            self.store.refuse(Refusal::Longer);
         }
     }
 
@@ -218,9 +292,10 @@ impl<S: Store> Joining<'_, S> {
         let Some(shape) = shape else { return 0 };
         let head = Self::head(self.config, (store, first), &noted.layout);
         let run = Run { head, shape, next: at, last, is_alike };
-        let (packets, ended) = run.append(open, (store, flows, links));
+        let (packets, ended) = run.append(open, (store, flows, links), self.config.restore_order);
         notes.get_mut(note).expect(open.aggregate.grown.next_sequence);
         if let Some(reason) = ended {
+            self.refuse_longer(reason);
             self.leave(note, reason);
         }
         packets

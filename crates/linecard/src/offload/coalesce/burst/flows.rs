@@ -4,9 +4,10 @@
 use super::store::{Alone, Store};
 use crate::offload::coalesce::arrivals::parse_unusual;
 use crate::offload::coalesce::candidate::{END_FLAGS, ends};
-use crate::packet::{FlowHasher, Form, Glance, Layout, LinkType, prefetch_line};
+use crate::packet::{FlowHasher, Form, Glance, Layout, LinkType, prefetch_at, prefetch_line};
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
+use core::ops::Range;
 
 /// Headers are prefetched so many packets ahead.
 pub(super) const AHEAD: usize = 12;
@@ -110,6 +111,27 @@ pub(super) struct Flows {
     are_known: bool,
     /// The packets left whose flow is not visible, the first one last.
     hidden: Vec<u32>,
+    left: Vec<Left>,
+}
+
+/// Which of [`PART`] packets are left, a bit for each: those that leave alone, and all others. So that what becomes of a
+/// packet takes no branch for most, which could hardly be predicted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Left {
+    alone: u64,
+    others: u64,
+}
+
+/// Packets of a [`Left`].
+pub(super) const PART: usize = 64;
+
+/// The next packets of a part.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    /// Those that leave alone, a bit for each.
+    pub(super) alone: u64,
+    /// The one behind them, if there is one in this part.
+    pub(super) other: Option<usize>,
 }
 
 impl Flows {
@@ -125,7 +147,7 @@ impl Flows {
         self.are_known
     }
 
-    /// Finds the flow of each packet from `start` on.
+    /// Finds the flow of each packet from `start` on, and which of them leave alone.
     #[inline(never)]
     pub(super) fn find<S: Store>(&mut self, store: &S, start: usize, hasher: &mut FlowHasher) {
         let packets = store.len();
@@ -135,11 +157,25 @@ impl Flows {
         }
         self.members[..start].fill(Member::default());
         self.are_known = true;
+        self.left.clear();
+        self.left.resize(packets.div_ceil(PART), Left::default());
+        (packets.saturating_sub(AHEAD)..packets).for_each(|at| prefetch_line(store.bytes(at)));
+        for part in (start / PART..packets.div_ceil(PART)).rev() {
+            let first = part * PART;
+            self.find_part(store, start.max(first)..packets.min(first + PART), hasher);
+        }
+    }
+
+    /// Finds the flow of each of these packets, all of which lie in one part.
+    #[inline(always)]
+    fn find_part<S: Store>(&mut self, store: &S, range: Range<usize>, hasher: &mut FlowHasher) {
         let mask = self.table.len() - 1;
-        for (at, member) in (start..packets).zip(&mut self.members[start..packets]).rev() {
+        let mut all_alone = 0;
+        for (at, member) in range.clone().zip(&mut self.members[range.clone()]).rev() {
             if let Some(ahead) = at.checked_sub(AHEAD) {
                 prefetch_line(store.bytes(ahead));
             }
+            all_alone <<= 1;
             let Look { layout, hash, alone } = store.look(at, hasher);
             let Some(hash) = hash else {
                 *member = Member { layout, alone, ..Member::default() };
@@ -153,7 +189,31 @@ impl Flows {
             let next = flow.first;
             *member = Member { layout, flow: Number::of(place), next, standing, alone };
             (flow.hash, flow.first) = (hash, Number::of(at));
+            all_alone |= u64::from(is_alone);
         }
+        let (first, count) = (range.start % PART, range.len());
+        let all = u64::MAX >> (PART - count) << first;
+        let alone = all_alone << first;
+        self.left[range.start / PART] = Left { alone, others: all & !alone };
+    }
+
+    /// The next packets of a part, which are not left then. What is compared of the headers of those behind them may lie
+    /// in a second line, which is prefetched.
+    #[inline(always)]
+    pub(super) fn turn<S: Store>(&mut self, part: usize, store: &S) -> Turn {
+        let left = &mut self.left[part];
+        let other = left.others & left.others.wrapping_neg();
+        // All, if there is no other.
+        let alone = left.alone & other.wrapping_sub(1);
+        left.alone ^= alone;
+        left.others ^= other;
+        if let Some(after) = first_of(left.others, part) {
+            let Member { layout, next, .. } = &self.members[after];
+            for at in [Some(after), next.get()].into_iter().flatten() {
+                prefetch_at(store.bytes(at), layout.header_len());
+            }
+        }
+        Turn { alone, other: first_of(other, part) }
     }
 
     /// Makes all of a table of so many places free.
@@ -173,7 +233,7 @@ impl Flows {
         let flow = &mut self.table[place];
         flow.note = Number::of(note as usize);
         if let Some(first) = flow.first.get() {
-            self.members[first].standing = Standing::Later;
+            self.is_later(first);
         }
     }
 
@@ -186,12 +246,18 @@ impl Flows {
     #[inline(always)]
     pub(super) fn done(&mut self, at: usize) {
         self.members[at].standing = Standing::Done;
+        let (left, bit) = (&mut self.left[at / PART], 1 << (at % PART));
+        left.alone &= !bit;
+        left.others &= !bit;
     }
 
     /// When this packet comes, something of its flow is noted.
     #[inline(always)]
     pub(super) fn is_later(&mut self, at: usize) {
         self.members[at].standing = Standing::Later;
+        let (left, bit) = (&mut self.left[at / PART], 1 << (at % PART));
+        left.alone &= !bit;
+        left.others |= bit;
     }
 
     /// When the next packet of its flow comes, something of it is noted.
@@ -242,6 +308,12 @@ impl Flows {
             self.is_noted_at(at);
         }
     }
+}
+
+/// The first of the packets of a part that these bits name.
+#[inline(always)]
+fn first_of(bits: u64, part: usize) -> Option<usize> {
+    (bits != 0).then(|| part * PART + bits.trailing_zeros() as usize)
 }
 
 /// The place of the flow with this hash, or the free place for it.

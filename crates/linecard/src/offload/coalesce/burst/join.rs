@@ -1,7 +1,7 @@
 //! What becomes of each packet of a burst: it continues the last ones, meets an earlier one of its
 //! flow, or is noted.
 
-use super::flows::{AHEAD, Flows};
+use super::flows::{Flows, PART};
 use super::notes::{Note, Notes, State};
 use super::store::{Links, Store};
 use crate::offload::coalesce::admit::flush_of;
@@ -14,12 +14,14 @@ use crate::offload::coalesce::predict::{Head, Limits};
 use crate::offload::coalesce::reason::{Flush, Refusal};
 use crate::offload::coalesce::{Exit, merge};
 use crate::packet::header::{self, Tcp};
-use crate::packet::{FlowHasher, Form, LayerKind, Layout, prefetch_line, same_ends};
+use crate::packet::{FlowHasher, Form, LayerKind, Layout, prefetch_header, same_ends};
 use alloc::vec::Vec;
 
 /// Notes that a packet without visible ports is compared with; with more of them, all packets noted
 /// leave instead.
 const MAX_COMPARED: usize = crate::packet::BATCH;
+/// Headers are prefetched so many packets ahead of runs, which may take as many at once.
+const RUN_AHEAD: usize = 24;
 /// Nothing but the aggregate limits a run: no data is held beyond the call.
 pub(super) const UNLIMITED: Limits = Limits { packets: usize::MAX, bytes: usize::MAX };
 
@@ -72,16 +74,17 @@ impl Burst {
         self.open.clear();
         self.current = None;
         let mut joining = Joining { burst: self, config, store };
-        let mut at = 0;
-        (0..AHEAD.min(packets)).for_each(|at| prefetch_line(joining.store.bytes(at)));
+        let (mut at, mut asked) = (0, 0);
         while at < packets && !joining.burst.flows.are_known() {
-            if at + AHEAD < packets {
-                prefetch_line(joining.store.bytes(at + AHEAD));
-            }
+            let ahead = packets.min(at + RUN_AHEAD);
+            (asked..ahead).for_each(|at| prefetch_header(joining.store.bytes(at)));
+            asked = asked.max(ahead);
             at += joining.take_in_runs(at);
         }
-        for at in at..packets {
-            joining.take_of_flow(at);
+        if at < packets {
+            for part in at / PART..packets.div_ceil(PART) {
+                joining.take_part(part);
+            }
         }
         for note in joining.burst.notes.here() {
             joining.leave(note, Flush::BatchEnd);
@@ -172,7 +175,8 @@ impl<S: Store> Joining<'_, S> {
     ) -> Head<'a> {
         let (link, meta) = store.origin(first);
         let verifies = config.checksum == ChecksumPolicy::Verify;
-        let source = Source { link, lane: meta.lane, mark: meta.mark, verifies };
+        let pads = config.device.is_none();
+        let source = Source { link, lane: meta.lane, mark: meta.mark, verifies, pads };
         Head { bytes: store.bytes(first), layout, source }
     }
 

@@ -21,7 +21,7 @@ impl<S: Store> Joining<'_, S> {
     }
 
     /// Handles a packet that does not simply continue the last ones, and possibly further ones; returns their
-    /// number.
+    /// number, 0 if flows have been found for all.
     #[inline(never)]
     fn take(&mut self, at: usize) -> usize {
         let (layout, hash) = self.store.flow(at, &mut self.burst.hasher);
@@ -36,8 +36,7 @@ impl<S: Store> Joining<'_, S> {
             return packets;
         }
         self.find_flows(at);
-        self.take_of_flow(at);
-        1
+        0
     }
 
     /// Packets from `at` on as long as there are few flows, of which each comes in runs; returns their number, 0 if it
