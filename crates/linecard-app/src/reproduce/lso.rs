@@ -1,12 +1,13 @@
 //! Quantities of papers/lso.toml (Elbeshti et al.): real firmware on the modelled core, with the clocks, sizes and
 //! protocol of a job.
 
+use crate::model::core::DmaClock;
 use crate::model::transmit::figures::{CLASSES, simulate};
 use crate::model::transmit::{Config, firmware, refused_run};
 use crate::{Context, Error, Failure};
 use linecard::offload::segment::Class;
 use linecard::packet::header::{self, Ipv4};
-use linecard_config::{Bytes, Document, Frequency, Maybe, OneOrMany, Rate};
+use linecard_config::{Bytes, Document, Frequency, Maybe, OneOrMany, Parsed, Rate};
 use linecard_model::Ps;
 use linecard_model::elf::Firmware;
 use linecard_model::transmit::{Cell, Sent};
@@ -19,6 +20,8 @@ const STEADY_PACKETS: usize = 40;
 const FEW_PACKETS: usize = 5;
 /// Clocks that are tried, in MHz: above what the paper asks for (893 MHz).
 const HIGHEST_MHZ: u64 = 1_000;
+/// The same of the DMA: twice the paper's.
+const HIGHEST_DMA_MHZ: u64 = 4_230;
 /// Hz of the steps below the first whole MHz that carries a rate.
 const TENTH: u64 = 100_000;
 const MHZ: u64 = 1_000_000;
@@ -93,6 +96,25 @@ pub(super) fn clocks(document: &Document, context: &Context<'_>) -> Result<Value
         "all_above_mhz": (all_above <= HIGHEST_MHZ).then_some(all_above),
         "messages_mhz": messages.map(|hz| hz / MHZ),
     }))
+}
+
+/// The slowest clock of the DMA, in whole MHz, with which the core carries the line's rate; null where none does.
+pub(super) fn dma_clock(document: &Document, context: &Context<'_>) -> Result<Value, Error> {
+    let mut bench = Bench::new(document, context)?;
+    let rate = bench.config.line.rate.0.map_or(0, Rate::bits_per_second);
+    // A transfer alone may not take longer than a packet on the line.
+    let cycles = bench.config.design(0)?.transfer_cycles(0, bench.mss());
+    let bits = (u64::from(bench.config.load.mtu()) + bench.config.line.overhead.get()) * 8;
+    let mut slowest = None;
+    for mhz in (cycles * rate / bits / MHZ).max(1)..=HIGHEST_DMA_MHZ {
+        context.go_on()?;
+        bench.config.dma.mhz = Parsed(DmaClock::Hz(mhz * MHZ));
+        if bench.spacing(bench.config.core.mhz)?.carries(rate) {
+            slowest = Some(mhz);
+            break;
+        }
+    }
+    Ok(json!({ "slowest_mhz": slowest }))
 }
 
 /// The first for which it is so.

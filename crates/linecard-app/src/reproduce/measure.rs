@@ -1,7 +1,8 @@
 //! Quantities that papers need and no job computes, by the names that papers use.
 
 use super::{lso, lso_receive};
-use crate::{Context, Error};
+use crate::plan::Planning;
+use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard_config::Document;
 use linecard_jitter::media::st2022_6::Format;
@@ -19,12 +20,14 @@ pub(super) type Measure = fn(&Document, &Context<'_>) -> Result<Value, Error>;
 
 /// The measurement of this name.
 pub(super) fn named(name: &str) -> Option<Measure> {
-    let all: [(&str, Measure); 5] = [
+    let all: [(&str, Measure); 7] = [
         ("busy-loop", spikes),
         ("lso-cells", lso::cells),
         ("lso-clocks", lso::clocks),
+        ("lso-dma-clock", lso::dma_clock),
         ("lso-receive-cell", lso_receive::cell),
         ("lso-receive-clock", lso_receive::clock),
+        ("plan", planned),
     ];
     all.into_iter().find(|(known, _)| *known == name).map(|(_, measure)| measure)
 }
@@ -82,4 +85,9 @@ fn spikes(document: &Document, _: &Context<'_>) -> Result<Value, Error> {
     let ends = busy_loop(&stream, laps);
     let is_long = |pair: &&[Ps]| pair[1].0 - pair[0].0 > 2 * stream.period.0;
     Ok(json!({ "spikes": ends.windows(2).filter(is_long).count() }))
+}
+
+/// A plan, also one that cannot be met: then without a prediction.
+fn planned(document: &Document, context: &Context<'_>) -> Result<Value, Error> {
+    Ok(json!(Planning::run(&document.config()?, context)?))
 }
