@@ -55,11 +55,11 @@ fn every_difference_has_its_reason() {
     assert!((1.742..=1.748).contains(&latency(8)), "{found:#}");
     assert!((latency(1) - 13.714).abs() < 0.01, "{found:#}");
     for lanes in 1..=8 {
-        // Each lane more carries more, in both modes, with repair and without.
-        for key in ["stable", "low_latency", "stable_repaired", "low_latency_repaired"] {
+        // Each lane more carries more, in both modes, with devices and without.
+        for key in ["stable", "low_latency", "stable_offloaded", "low_latency_offloaded"] {
             assert!(lanes == 1 || rate(key, lanes) > rate(key, lanes - 1), "{key}: {found:#}");
         }
-        assert!(rate("stable_repaired", lanes) < rate("stable", lanes));
+        assert!(rate("stable_offloaded", lanes) < rate("stable", lanes));
         assert_eq!(found["stable"][lanes - 1]["value"]["resent"], 0);
     }
 }
@@ -75,7 +75,7 @@ fn another_experiment_is_not_the_papers() {
     let outcome = folder.run(&with("[job.lanes]\nchunk.begin = \"500us\"\n"));
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     for (text, says) in [
-        ("[job.stable_repaired]\ntransfer.fec = \"xor\"", "'xor' is not a repair scheme"),
+        ("[job.stable_offloaded]\ntransfer.fec = \"xor\"", "'xor' is not a repair scheme"),
         ("[job.lanes]\nlanes.rate = \"10\"", "10 is out of range"),
         ("[job.lanes]\nchunk.bytes = \"2G\"", "is out of range"),
         ("[job.low_latency]\nchunk.count = 0", "0 is out of range: choose 1 to 100000"),

@@ -107,7 +107,7 @@ impl Link {
         self.free = self.free.max(now).plus_ns(ns);
     }
 
-    fn time_ns(&self, bytes: u32) -> u64 {
+    pub(super) fn time_ns(&self, bytes: u32) -> u64 {
         let bits = u64::from(bytes + self.settings.framing_bytes) * 8;
         (u128::from(bits) * 1_000_000_000 / u128::from(self.settings.rate_bps.max(1))) as u64
     }

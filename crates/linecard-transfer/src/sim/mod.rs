@@ -3,8 +3,10 @@
 //! Equal seeds give equal runs, to the last packet. Bytes are moved, repaired and compared if
 //! requested ([`Settings::content`]).
 
+mod device;
 mod link;
 
+pub use device::DeviceSettings;
 pub use link::{Faults, LinkCounters, LinkSettings};
 
 use crate::control::Mode;
@@ -18,6 +20,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
+use device::Device;
 use linecard::progress::{Progress, Ticker};
 use linecard::rng::Rng;
 use linecard::time::Instant;
@@ -47,6 +50,8 @@ pub struct Settings {
     pub ack: AckSettings,
     /// Time that the sender's host takes to start a chunk on a lane, in ns.
     pub begin_ns: u64,
+    /// A device at each end that all packets pass before they leave and after they come, if there is one.
+    pub device: Option<DeviceSettings>,
     /// Time that the receiver takes to store a chunk, in ns.
     pub take_ns: u64,
     /// From the beginning of a chunk to the announcement of its length at the receiver, in ns.
@@ -75,6 +80,7 @@ impl Default for Settings {
             window: 32,
             ack: AckSettings::default(),
             begin_ns: 0,
+            device: None,
             take_ns: 0,
             announce_ns: 0,
             skew_ppm: 0,
@@ -110,6 +116,8 @@ pub struct SimOutcome {
     pub longest_stall_ns: u64,
     /// Datagrams that failed authentication.
     pub broken: u64,
+    /// Time that the sender's device computed, in ns.
+    pub device_busy_ns: u64,
 }
 
 impl SimOutcome {
@@ -153,6 +161,10 @@ pub enum RunError {
 enum Event {
     WakeSender(usize),
     WakeReceiver(usize),
+    /// Back from the sender's device.
+    Depart(Transmit),
+    /// At the receiver's device.
+    Landed(Transmit),
     Data(Transmit),
     Reply(usize, Header, Vec<u8>),
     Announce(u32),
@@ -166,6 +178,8 @@ struct Run {
     receiver: Receiver,
     there: Vec<Link>,
     back: Vec<Link>,
+    /// Of the sender and of the receiver.
+    devices: Option<[Device; 2]>,
     back_numbers: Vec<u64>,
     heap: BinaryHeap<Reverse<Entry>>,
     sequence: u64,
@@ -280,6 +294,10 @@ impl Run {
             receiver,
             there: settings.lanes.iter().map(link).collect(),
             back: settings.lanes.iter().map(link).collect(),
+            devices: settings
+                .device
+                .as_ref()
+                .map(|device| [(); 2].map(|()| Device::new(device, lanes))),
             back_numbers: alloc::vec![0; lanes],
             heap: BinaryHeap::new(),
             sequence: 0,
@@ -321,6 +339,7 @@ impl Run {
         self.outcome.receive = self.receiver.counters();
         self.outcome.lanes = self.sender.lane_counters().collect();
         self.outcome.links = self.there.iter().map(|link| link.counters).collect();
+        self.outcome.device_busy_ns = self.devices.map_or(0, |[own, _]| own.busy_ns);
         self.outcome
     }
 
@@ -364,6 +383,8 @@ impl Run {
                 }
                 self.reply(lane, now);
             }
+            Event::Depart(transmit) => self.launch(transmit, now),
+            Event::Landed(transmit) => self.land(transmit, now),
             Event::Data(transmit) => self.arrive(transmit, now)?,
             Event::Reply(lane, header, body) => {
                 self.sender.receive(&header, &body, now);
@@ -399,7 +420,7 @@ impl Run {
 
     fn send(&mut self, lane: usize, now: Instant) {
         let full = self.settings.send.payload_bytes + OVERHEAD_BYTES as u32;
-        if self.there[lane].ready(full) <= now {
+        if self.entry(lane).ready(full) <= now {
             let mut out = core::mem::take(&mut self.scratch);
             let most = if self.settings.lanes[lane].1.queue_bytes.is_none() { 1 } else { BATCH };
             self.sender.poll(lane, now, most, &mut out);
@@ -415,7 +436,7 @@ impl Run {
     fn schedule(&mut self, lane: usize, now: Instant) {
         let full = self.settings.send.payload_bytes + OVERHEAD_BYTES as u32;
         let Some(due) = self.sender.next_wakeup(lane) else { return };
-        let at = due.max(self.there[lane].ready(full)).max(now);
+        let at = due.max(self.entry(lane).ready(full)).max(now);
         // Time has to advance: work that is due but cannot be done now is retried a little later.
         let at = if at == now { now.plus_ns(1) } else { at };
         if at < self.wake_sender[lane] {
@@ -425,21 +446,41 @@ impl Run {
     }
 
     fn depart(&mut self, lane: usize, transmit: Transmit, now: Instant) {
-        let chunk = transmit.header.chunk;
-        let bytes = match transmit.body {
-            Content::Data { bytes, .. } | Content::Repair { bytes, .. } => {
-                self.begin(lane, chunk, now);
-                bytes
-            }
-            Content::Probe { bytes, .. } => bytes,
-        };
-        let fate = self.there[lane].send(bytes + OVERHEAD_BYTES as u32, now, &mut self.rng);
+        if !matches!(transmit.body, Content::Probe { .. }) {
+            self.begin(lane, transmit.header.chunk, now);
+        }
+        let Some([own, _]) = &mut self.devices else { return self.launch(transmit, now) };
+        let back = own.pass(lane, datagram_bytes(&transmit), now, &mut self.rng);
+        back.into_iter().for_each(|at| self.push(at, Event::Depart(transmit)));
+    }
+
+    /// Sends a packet over its lane.
+    fn launch(&mut self, transmit: Transmit, now: Instant) {
+        let lane = usize::from(transmit.header.lane);
+        let fate = self.there[lane].send(datagram_bytes(&transmit), now, &mut self.rng);
         if fate.corrupt {
             self.outcome.broken += 1;
             return;
         }
+        let landed = if self.devices.is_some() { Event::Landed } else { Event::Data };
         for at in fate.arrivals.into_iter().flatten() {
-            self.push(at, Event::Data(transmit));
+            self.push(at, landed(transmit));
+        }
+    }
+
+    /// Gives a packet that came to the receiver's device.
+    fn land(&mut self, transmit: Transmit, now: Instant) {
+        let (lane, bytes) = (usize::from(transmit.header.lane), datagram_bytes(&transmit));
+        let Some([_, other]) = &mut self.devices else { return };
+        let back = other.pass(lane, bytes, now, &mut self.rng);
+        back.into_iter().for_each(|at| self.push(at, Event::Data(transmit)));
+    }
+
+    /// The link over which packets leave the sender's host.
+    fn entry(&mut self, lane: usize) -> &mut Link {
+        match &mut self.devices {
+            Some([own, _]) => own.entry(lane),
+            None => &mut self.there[lane],
         }
     }
 
@@ -452,7 +493,8 @@ impl Run {
             self.begun[lane].remove(0);
         }
         self.begun[lane].push(chunk);
-        self.there[lane].hold(self.settings.begin_ns, now);
+        let begin_ns = self.settings.begin_ns;
+        self.entry(lane).hold(begin_ns, now);
         if self.begun_at[chunk as usize].is_none() {
             self.begun_at[chunk as usize] = Some(now);
             self.push(now.plus_ns(self.settings.announce_ns), Event::Announce(chunk));
@@ -573,6 +615,14 @@ impl Run {
             }
         }
     }
+}
+
+/// Bytes of a packet on a lane, without its framing.
+fn datagram_bytes(transmit: &Transmit) -> u32 {
+    let (Content::Data { bytes, .. }
+    | Content::Repair { bytes, .. }
+    | Content::Probe { bytes, .. }) = transmit.body;
+    bytes + OVERHEAD_BYTES as u32
 }
 
 /// The bytes of a chunk, generated from the seed.

@@ -1,9 +1,9 @@
 //! The parameters. The defaults are those of a published experiment with all of its lanes, in stable mode
 //! (Büchner et al., 2017); what the paper leaves open is in docs/results/end2end100.md.
 
-use super::spec::{MAX_PACKETS, Spec};
+use super::spec::{MAX_PACKETS, Passed, Spec};
 use garde::Validate;
-use linecard_config::{Bytes, ConfigError, Duration, Parsed, Probability, Rate};
+use linecard_config::{Bytes, ConfigError, Duration, Parsed, Probability, Rate, Switch};
 use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::receive::MAX_WINDOW;
@@ -28,6 +28,9 @@ pub struct Config {
     /// The protocol.
     #[garde(dive)]
     pub transfer: Transfer,
+    /// A device at each end that all packets pass, there and back.
+    #[garde(dive)]
+    pub device: Device,
     /// The run itself.
     #[garde(dive)]
     pub run: Run,
@@ -123,6 +126,31 @@ pub struct Transfer {
     pub fec: Parsed<Scheme>,
 }
 
+/// A device at each end that all packets pass, there and back, such as one that computes repair.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Device {
+    /// whether packets pass devices
+    pub present: Switch,
+    /// bits per second of the link of each lane to it, each way, framing included
+    #[default(Rate::giga(10))]
+    #[garde(range(min = Rate::new(1_000_000), max = Rate::tera(1)))]
+    pub link: Rate,
+    /// delay of that link, one way
+    #[default(Duration::from_ns(5_000))]
+    #[garde(range(min = Duration::ZERO, max = Duration::from_ms(100)))]
+    pub delay: Duration,
+    /// bits per second that it computes for all lanes together
+    #[default(Rate::giga(100))]
+    #[garde(range(min = Rate::new(1_000_000), max = Rate::tera(100)))]
+    pub rate: Rate,
+    /// from a packet's last bit in to its first bit out
+    #[default(Duration::from_ns(305))]
+    #[garde(range(min = Duration::ZERO, max = Duration::from_secs(1)))]
+    pub time: Duration,
+}
+
 /// The run itself.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
@@ -173,7 +201,7 @@ impl Config {
     }
 
     pub(super) fn unchecked(&self) -> Spec {
-        let Self { lanes, chunk, packet, transfer, run } = self;
+        let Self { lanes, chunk, packet, transfer, device, run } = self;
         // Within their ranges they fit.
         let bytes = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
         Spec {
@@ -188,6 +216,12 @@ impl Config {
             framing_bytes: bytes(lanes.framing),
             delay_ns: lanes.delay.as_ns(),
             begin_ns: chunk.overhead.as_ns(),
+            device: device.present.0.then(|| Passed {
+                link_bps: device.link.bits_per_second(),
+                delay_ns: device.delay.as_ns(),
+                rate_bps: device.rate.bits_per_second(),
+                time_ns: device.time.as_ns(),
+            }),
             faults: Faults {
                 loss: lanes.loss.get(),
                 duplicate: lanes.duplicate.get(),

@@ -3,7 +3,7 @@
 use super::spec::{Spec, mode_name};
 use crate::Error;
 use linecard_config::ConfigError;
-use linecard_report::{BitRate, ByteCount, Named, Nanoseconds};
+use linecard_report::{BitRate, ByteCount, Named, Nanoseconds, Share};
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::layout::LayoutError;
 use linecard_transfer::sim::SimOutcome;
@@ -42,6 +42,10 @@ pub struct Summary {
     pub repair_bound_bits_per_second: Option<BitRate>,
     /// management overhead, per cent
     pub management_overhead_percent: f64,
+    /// a packet through the devices of both ends
+    pub device_trips_ns: Option<Nanoseconds>,
+    /// time that a device computes
+    pub device_busy: Option<Share>,
 }
 
 /// Latency of a chunk.
@@ -144,6 +148,10 @@ impl Summary {
             framing_bound_bits_per_second: BitRate(spec.framing_bound_bps()?),
             repair_bound_bits_per_second: (spec.fec != Scheme::NONE).then_some(BitRate(bound_bps)),
             management_overhead_percent: (1.0 - goodput_bps / bound_bps) * 100.0,
+            device_trips_ns: spec.device_trips_ns().map(|ns| Nanoseconds(ns as f64)),
+            device_busy: spec
+                .device
+                .map(|_| Share(outcome.device_busy_ns as f64 / outcome.end.as_ns().max(1) as f64)),
         })
     }
 }

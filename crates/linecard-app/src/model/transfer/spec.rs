@@ -7,7 +7,7 @@ use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::layout::{Layout, LayoutError};
 use linecard_transfer::receive::MAX_WINDOW;
 use linecard_transfer::send::SendSettings;
-use linecard_transfer::sim::{Faults, LinkSettings, Settings};
+use linecard_transfer::sim::{DeviceSettings, Faults, LinkSettings, Settings};
 use linecard_transfer::wire::OVERHEAD_BYTES;
 
 /// Allowed in flight beyond 1.25 round-trip times, in ns of the rate: hosts in virtual time are never
@@ -45,10 +45,25 @@ pub struct Spec {
     pub delay_ns: u64,
     /// Time that the sender's host spends on starting a chunk on a lane.
     pub begin_ns: u64,
+    /// Devices that all packets pass.
+    pub device: Option<Passed>,
     /// Faults of each lane.
     pub faults: Faults,
     /// Of everything that is random.
     pub seed: u64,
+}
+
+/// A device that all packets pass, there and back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Passed {
+    /// Of the link of each lane to it, in bit/s.
+    pub link_bps: u64,
+    /// Of that link, one way.
+    pub delay_ns: u64,
+    /// That it computes for all lanes, in bit/s.
+    pub rate_bps: u64,
+    /// From a packet's last bit in to its first bit out.
+    pub time_ns: u64,
 }
 
 impl Default for Spec {
@@ -116,9 +131,28 @@ impl Spec {
             chunk_bytes: self.chunk_bytes,
             last_bytes: self.chunk_bytes,
             begin_ns: self.begin_ns,
+            device: self.device_settings(),
             seed: self.seed,
             ..Settings::default()
         }
+    }
+
+    fn device_settings(&self) -> Option<DeviceSettings> {
+        let device = self.device?;
+        let link = LinkSettings {
+            rate_bps: device.link_bps,
+            framing_bytes: self.framing_bytes,
+            delay_ns: device.delay_ns,
+            ..LinkSettings::default()
+        };
+        Some(DeviceSettings { link, rate_bps: device.rate_bps, time_ns: device.time_ns })
+    }
+
+    /// Time of a full packet through the devices of both ends, if nothing is before it, in ns.
+    #[must_use]
+    pub fn device_trips_ns(&self) -> Option<u64> {
+        let bytes = self.payload_bytes + OVERHEAD_BYTES as u32;
+        Some(2 * self.device_settings()?.round_trip_ns(bytes))
     }
 
     /// Rate of all lanes together, framing included, in bit/s.

@@ -45,6 +45,28 @@ fn the_published_figures() {
     assert!((76.7..77.1).contains(&low), "{low}");
 }
 
+/// Each packet passes the device of each end: a chunk takes two round trips more, which other chunks hide, and what the
+/// device computes limits all lanes together.
+#[test]
+fn all_data_pass_the_devices() {
+    let link = LinkSettings::default();
+    let device = DeviceSettings { link, rate_bps: 100_000_000_000, time_ns: 305 };
+    let with = |mode, device: Option<&DeviceSettings>| {
+        let settings = published(8, mode, Scheme::NONE);
+        run(&Settings { device: device.cloned(), ..settings }).unwrap()
+    };
+    let [low, stable] = [Mode::LowLatency, Mode::Stable];
+    let added = with(low, Some(&device)).median_latency_ns() - with(low, None).median_latency_ns();
+    let trips = 2 * device.round_trip_ns(4_136);
+    assert!(added.abs_diff(trips) < trips / 10, "{added} {trips}");
+    let [fast, none] = [with(stable, Some(&device)), with(stable, None)];
+    assert!(fast.goodput_bps() > 0.998 * none.goodput_bps(), "{}", fast.goodput_bps());
+    assert_eq!((fast.send.resent, none.device_busy_ns), (0, 0));
+    let slow = with(stable, Some(&DeviceSettings { rate_bps: 40_000_000_000, ..device }));
+    assert!((38e9..40e9).contains(&slow.goodput_bps()), "{}", slow.goodput_bps());
+    assert!(slow.device_busy_ns > slow.end.as_ns() * 98 / 100, "{}", slow.device_busy_ns);
+}
+
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.below(from.len() as u64) as usize]
 }
