@@ -181,6 +181,7 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
     if !arguments.modelled {
         live::add(&name, own, &|line| say(line), &mut reproduced.report)?;
         if is_jitter {
+            live::add_path(&context, &|line| say(line), &mut reproduced.report);
             crate::jitter::reproduce(&mut reproduced.report, &context);
             reproduced.report.note(JITTER);
         }

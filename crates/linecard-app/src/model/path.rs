@@ -3,7 +3,7 @@
 use super::account::{Conserved, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
-use linecard_model::path::{Config, Spread, Stream, Times, simulate};
+use linecard_model::path::{Config, LEVELS, Spread, Stream, Times, simulate};
 use linecard_report::{Nanoseconds, Outcome, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,6 +65,8 @@ pub struct Gaps {
     pub p999_ns: Nanoseconds,
     /// most
     pub most_ns: Nanoseconds,
+    /// standard deviation
+    pub deviation_ns: Nanoseconds,
 }
 
 /// Stages times what each takes on average.
@@ -159,8 +161,17 @@ impl Gaps {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             most_ns: at(1.0),
+            deviation_ns: Nanoseconds(deviation(&gaps) / 1e3),
         }
     }
+}
+
+/// The standard deviation, with n - 1 in its denominator.
+fn deviation(gaps: &[u64]) -> f64 {
+    let count = gaps.len() as f64;
+    let mean = ratio(gaps.iter().map(|gap| *gap as f64).sum(), count);
+    let squares = gaps.iter().map(|gap| (*gap as f64 - mean).powi(2)).sum();
+    ratio(squares, count - 1.0).sqrt()
 }
 
 impl Busy {
@@ -192,6 +203,13 @@ impl Busy {
 
 /// In seconds, on average.
 fn mean(spread: &Spread) -> f64 {
+    if let Some(quantiles) = &spread.measured {
+        let parts = LEVELS.windows(2).zip(quantiles.windows(2));
+        let part = |(level, time): (&[f64], &[Ps])| {
+            (level[1] - level[0]) * (time[0] + time[1]).as_secs_f64() / 2.0
+        };
+        return parts.map(part).sum();
+    }
     let rare = ratio(spread.rare.as_secs_f64() / 2.0, spread.one_in.into());
     spread.least.as_secs_f64() + spread.width.as_secs_f64() / 2.0 + rare
 }

@@ -178,9 +178,10 @@ impl Config {
 }
 
 fn within(spread: &Spread, most: Ps) -> garde::Result {
-    let parts = [spread.least, spread.width, spread.rare];
-    let Some(part) = parts.into_iter().find(|part| *part > most) else { return Ok(()) };
-    let [part, most] = [part, most].map(|time| Duration::from_ps(time.0));
+    if spread.most() <= most {
+        return Ok(());
+    }
+    let [part, most] = [spread.most(), most].map(|time| Duration::from_ps(time.0));
     Err(garde::Error::new(format!("{part} is out of range: choose 0ns to {most}")))
 }
 

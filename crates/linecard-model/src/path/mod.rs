@@ -4,7 +4,7 @@
 //!
 //! Each stage takes a random time. The sources that the paper enables one by one are switches here:
 //! interrupt throttling, sleep states (no `idle=poll`), a blocking socket. Stage times are fitted
-//! to the shapes of its figures 5 to 11; it prints no tables.
+//! to the shapes of its figures 5 to 11, where they are not those measured on a host; it prints no tables.
 //!
 //! Bounds: [`NAPI_BUDGET`] packets per poll; the socket holds at most the packets between two
 //! reads.
@@ -16,7 +16,7 @@ mod spread;
 
 pub use config::{Config, Core, Load, Stage, Stages};
 pub use run::{Times, busy_loop, simulate};
-pub use spread::Spread;
+pub use spread::{LEVELS, Spread};
 
 use crate::Ps;
 

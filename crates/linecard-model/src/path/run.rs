@@ -194,6 +194,20 @@ mod tests {
         }
     }
 
+    /// A stage by measured quantiles has those quantiles again.
+    #[test]
+    fn measured_quantiles_come_out() {
+        let quantiles = [100, 200, 300, 400, 5_000, 6_000].map(Ps::from_ns);
+        let spread = Spread::of_quantiles(quantiles);
+        let mut rng = linecard::rng::Rng::new(1);
+        let mut drawn: Vec<Ps> = (0..PACKETS).map(|_| spread.draw(&mut rng)).collect();
+        drawn.sort_unstable();
+        for (level, quantile) in super::super::LEVELS.into_iter().zip(quantiles) {
+            let found = drawn[((PACKETS - 1) as f64 * level) as usize];
+            assert!(found.0.abs_diff(quantile.0) < quantile.0 / 20, "{level}: {found:?}");
+        }
+    }
+
     #[test]
     fn same_seed_same_times() {
         let stream = Stream::default().with_sleep();

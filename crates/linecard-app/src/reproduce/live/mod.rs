@@ -3,7 +3,10 @@
 
 mod end2end100;
 mod iperf3;
+mod linux_jitter;
 mod lro_npu;
+
+pub use linux_jitter::add_path;
 
 use super::paper::Paper;
 use crate::Error;
