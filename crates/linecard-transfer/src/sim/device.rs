@@ -13,7 +13,7 @@ use linecard::time::Instant;
 pub struct DeviceSettings {
     /// The link of each lane to it, equal in both directions.
     pub link: LinkSettings,
-    /// What it computes for all lanes together, in bit/s.
+    /// Rate of its computation, for all lanes together, in bit/s.
     pub rate_bps: u64,
     /// From a packet's last bit in to its first bit out, in ns.
     pub time_ns: u64,

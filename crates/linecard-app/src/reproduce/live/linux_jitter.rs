@@ -50,9 +50,9 @@ struct Stages {
     read: Quantiles,
 }
 
-/// What was measured of an experiment.
+/// Stages and gaps of an experiment, as measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Found {
+struct HostPath {
     period_ps: u64,
     throttle_ns: u64,
     stages: Stages,
@@ -76,8 +76,8 @@ pub fn add_path(context: &Context<'_>, say: Say<'_>, report: &mut Report) {
             break;
         }
         say(&format!("{}: stages, and then the stream", one.id()));
-        let value = match found(one, &place, context) {
-            Ok(found) => found.value(),
+        let value = match measured(one, &place, context) {
+            Ok(path) => path.value(),
             Err(why) => Value::Text(format!("not measured: {why}")),
         };
         section.add("", format!("{} {}", one.id(), one.title()), value);
@@ -90,7 +90,11 @@ pub fn add_path(context: &Context<'_>, say: Say<'_>, report: &mut Report) {
 }
 
 /// Measures one experiment, after its stages.
-fn found(one: Experiment, place: &TestNetwork, context: &Context<'_>) -> Result<Found, String> {
+fn measured(
+    one: Experiment,
+    place: &TestNetwork,
+    context: &Context<'_>,
+) -> Result<HostPath, String> {
     let base = Conditions { count: COUNT, ..Conditions::default() };
     let Setup::Stream(stream) = one.setup(&base) else { return Err("it has no stream".into()) };
     let period_ps = stream.period_ps.saturating_mul(APART);
@@ -99,7 +103,7 @@ fn found(one: Experiment, place: &TestNetwork, context: &Context<'_>) -> Result<
         let outcome = measure(place, conditions, context.progress.stop_flag());
         outcome.map_err(|error| error.to_string())
     };
-    Ok(Found {
+    Ok(HostPath {
         stages: Stages::of(&once(&apart)?)?,
         gaps_ns: gaps_ns(&once(&stream)?)?,
         period_ps: stream.period_ps,
@@ -166,8 +170,8 @@ fn own_ns(joined: &Joined, from: Stage, to: Stage) -> Vec<u64> {
     own.collect()
 }
 
-impl Found {
-    /// What the model says of the gaps, in ns.
+impl HostPath {
+    /// Gaps as the model predicts them, in ns.
     fn predicted_ns(&self) -> [u64; SHARES.len()] {
         let spread = |quantiles: Quantiles| Spread::of_quantiles(quantiles.map(Ps::from_ns));
         let stages = self.stages;
@@ -227,8 +231,8 @@ mod tests {
     /// and 99.9 % with throttled interrupts (E8).
     #[test]
     fn stages_of_a_recorded_host_predict_its_gaps() {
-        let recorded: Vec<Found> = serde_json::from_str(RECORDED).expect("results");
-        let error = |found: &Found| {
+        let recorded: Vec<HostPath> = serde_json::from_str(RECORDED).expect("results");
+        let error = |found: &HostPath| {
             let pairs = found.predicted_ns().into_iter().zip(found.gaps_ns);
             pairs.map(|(says, is)| says as f64 / is as f64 - 1.0).collect::<Vec<f64>>()
         };
@@ -238,7 +242,7 @@ mod tests {
             assert!(error.abs() < 0.1, "{errors:.3?}");
         }
         // Without its own throttling the model has no steps.
-        let free = Found { throttle_ns: 0, ..recorded[5] };
+        let free = HostPath { throttle_ns: 0, ..recorded[5] };
         assert!(free.predicted_ns()[1] < 30_000, "{:?}", free.predicted_ns());
     }
 
