@@ -29,6 +29,8 @@ transfers = 2
 loads = "list(400)"
 [job.merged]
 vary = [{ "client.connections" = [1, 32, 64] }, { "run.seed" = [0, 1] }]
+[job.more]
+vary = [{ "client.connections" = [128, 256] }, { "run.seed" = [0] }]
 [job.plain]
 vary = [{ "client.connections" = [1, 32, 64] }]
 [job.sharing]
