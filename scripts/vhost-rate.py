@@ -6,8 +6,8 @@
 A testpmd with two virtio-user ports sends bursts around a circle: out of one port, through what is measured, back in at
 the other. Beside `linecard attach vhost:… vhost:…`, what is measured is a second testpmd with two ports of DPDK's vhost
 library, which only forwards. Both ends have one thread that forwards, pinned to a core of its own. Printed are medians
-(lowest to highest) of packets a second at one port of the first testpmd, and CPU seconds of what is measured for each
-million packets. Needs root and dpdk-testpmd with its drivers for virtio and vhost (Debian: dpdk, librte-net-virtio23,
+(lowest to highest) of packets a second at one port of the first testpmd, of their ratio to those of DPDK's vhost in the same
+round, and CPU seconds of what is measured for each million packets. Needs root and dpdk-testpmd with its drivers for virtio and vhost (Debian: dpdk, librte-net-virtio23,
 librte-net-vhost23); takes 512 large pages while it runs. `linecard` is taken from $LINECARD or target/release.
 """
 
@@ -25,6 +25,7 @@ LINECARD = os.environ.get("LINECARD", str(Path(__file__).parent.parent / "target
 PAGES = Path("/proc/sys/vm/nr_hugepages")
 TICKS = os.sysconf("SC_CLK_TCK")
 BURST, BURSTS = 32, 8
+PRIORITY: list[str] = []
 
 
 class Testpmd:
@@ -32,7 +33,7 @@ class Testpmd:
 
     def __init__(self, name: str, core: int, devices: list[str], options: list[str]):
         # Its main thread, which only takes commands, is on the other of the two cores.
-        command = ["stdbuf", "-oL", "dpdk-testpmd", "-l", "0,1", f"--main-lcore={1 - core}", "--in-memory"]
+        command = [*PRIORITY, "stdbuf", "-oL", "dpdk-testpmd", "-l", "0,1", f"--main-lcore={1 - core}", "--in-memory"]
         command += ["--single-file-segments", "-m", "400", "--no-pci"]
         command += ["--no-telemetry", f"--file-prefix={name}", *(f"--vdev={device}" for device in devices)]
         command += ["--", "-i", "--nb-cores=1", "--total-num-mbufs=16384", *options]
@@ -76,7 +77,7 @@ def measure(options: str | None, size: int, seconds: float) -> tuple[float, floa
             devices = [f"eth_vhost{at},iface={socket}" for at, socket in enumerate(sockets)]
             back = Testpmd("vhost-back", 0, devices, ["--auto-start", "--forward-mode=io"])
         else:
-            command = [LINECARD, "attach", *(f"vhost:{socket}" for socket in sockets), *shlex.split(options)]
+            command = [*PRIORITY, LINECARD, "attach", *(f"vhost:{socket}" for socket in sockets), *shlex.split(options)]
             command += ["--interval=3600s", "--keep-rights", "--cores=0"]
             back = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not all(os.path.exists(socket) for socket in sockets):
@@ -105,7 +106,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--size", type=int, default=64, help="bytes of a packet")
     parser.add_argument("--options", action="append", default=[], help="a further way of linecard")
+    parser.add_argument("--realtime", action="store_true", help="both ends have it, beside other programs")
     arguments = parser.parse_args()
+    if arguments.realtime:
+        PRIORITY.extend(["chrt", "-r", "1"])
     ways = {"DPDK's vhost": None, "linecard": "", "linecard --merge none": "--merge none"}
     ways |= {f"linecard {options}": options for options in arguments.options}
     results = {name: [] for name in ways}
@@ -117,12 +121,13 @@ def main() -> None:
                 results[name].append(measure(options, arguments.size, arguments.seconds))
     finally:
         PAGES.write_text(before)
-    print("| | million packets/s | CPU s per million |")
-    print("|---|---|---|")
+    print("| | million packets/s | of DPDK's | CPU s per million |")
+    print("|---|---|---|---|")
     for name, rounds in results.items():
         rates, spent = zip(*rounds)
-        text = f"{statistics.median(rates):.2f} ({min(rates):.2f} to {max(rates):.2f})"
-        print(f"| {name} | {text} | {statistics.median(spent):.2f} |")
+        shares = [rate / peer for rate, (peer, _) in zip(rates, results["DPDK's vhost"])]
+        texts = [f"{statistics.median(of):.2f} ({min(of):.2f} to {max(of):.2f})" for of in (rates, shares)]
+        print(f"| {name} | {texts[0]} | {texts[1]} | {statistics.median(spent):.2f} |")
     print("load", *os.getloadavg())
 
 

@@ -29,15 +29,26 @@ impl HeaderBytes {
 
     /// An empty header, for frames that need no description, such as segments.
     #[must_use]
+    #[inline]
     pub fn plain(virtio: Option<Virtio>) -> Self {
         Self { len: virtio.map_or(0, |(format, _)| format.header_len()), ..Self::NONE }
     }
 
     /// The bytes that precede the frame.
     #[must_use]
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
+}
+
+/// Whether a packet is sent whole without any description, so that it need not be parsed.
+#[inline]
+#[must_use]
+pub fn is_plain<B: AsRef<[u8]>>(packet: &Packet<B>) -> bool {
+    let meta = &packet.meta;
+    let is_whole = packet.chain().len() <= MAX_PIECES;
+    is_whole && meta.gso.is_none() && meta.checksum == ChecksumState::Unknown
 }
 
 /// Prepares a packet to be sent whole, and returns the header that describes it; none if it has to
@@ -46,6 +57,9 @@ pub fn describe<B: AsRef<[u8]> + AsMut<[u8]>>(
     packet: &mut Packet<B>,
     virtio: Option<Virtio>,
 ) -> Option<HeaderBytes> {
+    if is_plain(packet) {
+        return Some(HeaderBytes::plain(virtio));
+    }
     let divided = packet.meta.gso.is_some_and(|gso| packet.payload_len() > usize::from(gso.size));
     let partial = packet.meta.checksum == ChecksumState::Partial;
     if packet.chain().len() > MAX_PIECES {

@@ -80,7 +80,7 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for Answering<P, S> {
 }
 
 impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for Answering<P, S> {
-    fn is_crowded(&self) -> bool {
+    fn is_crowded(&self) -> Option<bool> {
         self.port.is_crowded()
     }
 

@@ -76,14 +76,15 @@ impl<B, P: Port<B>> Port<B> for Delayed<P> {
             return;
         }
         let now = self.clock.now(now);
-        for time in received.iter().take(left) {
-            self.delay_ns.record(now.ns_since(*time));
+        // Most have arrived together.
+        for run in received[..left].chunk_by(PartialEq::eq) {
+            self.delay_ns.record_n(now.ns_since(run[0]), run.len() as u64);
         }
     }
 }
 
 impl<B, P: LivePort<B>> LivePort<B> for Delayed<P> {
-    fn is_crowded(&self) -> bool {
+    fn is_crowded(&self) -> Option<bool> {
         self.inner.is_crowded()
     }
 

@@ -347,7 +347,7 @@ impl<B, T: Clone, P: Port<B>> Port<B> for Watched<T, P> {
 }
 
 impl<B, T: Clone, P: LivePort<B>> LivePort<B> for Watched<T, P> {
-    fn is_crowded(&self) -> bool {
+    fn is_crowded(&self) -> Option<bool> {
         self.inner.is_crowded()
     }
 

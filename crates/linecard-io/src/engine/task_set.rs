@@ -125,18 +125,22 @@ impl TaskSet {
     }
 
     /// The pipeline that is added by `add` sends to this port. While the port is crowded and others move
-    /// packets it waits, and it sends a few packets at a time, between which it looks.
+    /// packets it waits, and it sends a few packets at a time, between which it looks. A port that knows
+    /// nothing of that is sent whole batches.
     pub(super) fn with_backpressure<B: 'static>(
         mut self,
         port: &Shared<B>,
         add: impl FnOnce(Self, Shared<B>) -> Self,
     ) -> Self {
+        if port.borrow().is_crowded().is_none() {
+            return add(self, Rc::clone(port));
+        }
         let batch = self.batch;
         self.batch = batch.min(FEW);
         let mut set = add(self, Rc::clone(port));
         let port = Rc::clone(port);
         if let Some(way) = set.ways.last_mut() {
-            let is_crowded = Box::new(move || port.borrow().is_crowded());
+            let is_crowded = Box::new(move || port.borrow().is_crowded() == Some(true));
             way.backpressure = Some(Backpressure { is_crowded, batch: set.batch, waited: 0 });
         }
         set.batch = batch;
@@ -275,8 +279,8 @@ mod tests {
     }
 
     impl LivePort<Vec<u8>> for Crowded {
-        fn is_crowded(&self) -> bool {
-            self.left > 2_048
+        fn is_crowded(&self) -> Option<bool> {
+            Some(self.left > 2_048)
         }
     }
 

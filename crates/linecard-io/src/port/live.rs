@@ -48,10 +48,11 @@ pub trait LivePort<B>: Port<B> {
         None
     }
 
-    /// Whether a quarter of the places for received packets is taken, if the port knows that. Sending
-    /// then may bring more than there is room for: the peer answers acknowledgments with data.
-    fn is_crowded(&self) -> bool {
-        false
+    /// Whether a quarter of the places for received packets is taken; none if the port never knows
+    /// that. Sending then may bring more than there is room for: the peer answers acknowledgments with
+    /// data.
+    fn is_crowded(&self) -> Option<bool> {
+        None
     }
 
     /// When packets are due, if the port knows that itself: receiving is attempted then, whatever
@@ -76,8 +77,8 @@ impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
-    fn is_crowded(&self) -> bool {
-        Self::is_crowded(self)
+    fn is_crowded(&self) -> Option<bool> {
+        Some(Self::is_crowded(self))
     }
 
     fn link(&self) -> Option<LinkType> {
@@ -114,7 +115,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for CaptureSink {
 }
 
 impl<B, P: LivePort<B> + ?Sized> LivePort<B> for Box<P> {
-    fn is_crowded(&self) -> bool {
+    fn is_crowded(&self) -> Option<bool> {
         (**self).is_crowded()
     }
 

@@ -9,8 +9,8 @@ use linecard_tun::{BUFFER_LEN, Counters};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Calls that handle whatever a front end has sent.
-const CALLS: usize = 8;
+/// Calls that handle whatever a front end has sent, and after which a port at rest asks to be woken.
+pub(crate) const CALLS: usize = 40;
 
 pub(crate) struct Bench {
     pub(crate) port: VhostPort<Pool>,

@@ -1,6 +1,6 @@
 //! Front ends that come and go, and what they may say.
 
-use super::bench::{Bench, packet};
+use super::bench::{Bench, is_broken, packet};
 use super::guest::{FrontEnd, Guest, MEMORY_LEN, Memory, feature, pair, request};
 use linecard::packet::Meta;
 use linecard_io::port::vhost::{VhostConfig, VhostDevice, VhostError};
@@ -103,6 +103,41 @@ fn a_stopped_ring_says_where_it_stopped() {
     let index = 1_u64.to_ne_bytes();
     assert!(guest.front.send(request::SET_VRING_KICK, &index, &[guest.tx.kick.as_fd()]));
     assert_eq!(bench.receive().len(), 1);
+}
+
+/// As a front end does that adds memory to its guest, or takes it away.
+#[test]
+fn memory_may_be_replaced_while_packets_pass() {
+    let mut bench = Bench::new();
+    let mut guest = bench.guest(feature::USUAL);
+    let replace = |guest: &Guest, memory: &Memory, len| {
+        let table = Memory::table(len);
+        assert!(guest.front.send(request::SET_MEM_TABLE, &table, &[memory.file.as_fd()]));
+    };
+    for turn in 0..20 {
+        let other = guest.memory.copy();
+        replace(&guest, &other, MEMORY_LEN);
+        bench.receive();
+        // Whoever touched the old one now would not survive it.
+        guest.memory.file.set_len(0).expect("a file");
+        guest.memory = other;
+        guest.send(&[0; 12], &[turn; 60]);
+        guest.post(1, 2_048);
+        let received = bench.receive();
+        assert_eq!(received.iter().map(|one| one.bytes()).collect::<Vec<_>>(), [[turn; 60]]);
+        assert_eq!(bench.transmit(vec![packet(&[!turn; 60], Meta::default())]), 0);
+        let (_, frame) = guest.rx.next_packet(&guest.memory).expect("there");
+        assert_eq!(frame, [!turn; 60]);
+    }
+    assert_eq!(bench.counters().dropped.total(), 0);
+    // Rings that are not in it stop.
+    replace(&guest, &guest.memory, 0x1000);
+    guest.send(&[0; 12], &[7; 60]);
+    assert!(bench.receive().is_empty() && !bench.port.has_guest());
+    assert!(is_broken(&guest.rx) && is_broken(&guest.tx));
+    drop(guest);
+    bench.receive();
+    assert!(bench.works());
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use super::bench::{Bench, packet};
 use super::guest::{BUFFERS, GUEST, Guest, INDIRECT, Ring, descriptor, feature};
-use linecard::packet::{ChecksumState, Gso, Meta};
+use linecard::packet::{Batch, ChecksumState, Gso, Meta};
 use linecard::time::Instant;
+use linecard_io::port::LivePort;
 use linecard_testkit::packets::frame::Frame;
 
 /// A header that says nothing.
@@ -208,9 +209,17 @@ fn who_is_awake_is_not_notified() {
     // The port wants kicks once it has found the ring empty.
     assert_eq!(guest.memory.read_u16(guest.tx.used_at()), 0);
     guest.send(&PLAIN, &frame);
-    let mut batch = linecard::packet::Batch::bounded(1);
+    let mut batch = Batch::bounded(1);
     linecard::port::Port::receive(&mut bench.port, &mut batch, bench.now);
     assert_eq!((batch.len(), guest.memory.read_u16(guest.tx.used_at())), (1, 1));
+    // Nor is it asked to kick as soon as there is nothing: more may come.
+    linecard::port::Port::receive(&mut bench.port, &mut Batch::new(), bench.now);
+    assert_eq!(guest.memory.read_u16(guest.tx.used_at()), 1);
+    let again = LivePort::next_due(&bench.port).expect("it looks again");
+    assert!(again.ns_since(bench.now) <= 50_000);
+    assert!(bench.receive().is_empty());
+    assert_eq!(guest.memory.read_u16(guest.tx.used_at()), 0);
+    assert_eq!(LivePort::next_due(&bench.port), None);
 }
 
 #[test]

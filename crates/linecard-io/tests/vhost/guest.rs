@@ -147,6 +147,20 @@ impl Memory {
         u16::from_le_bytes(*self.read(at, 2).first_chunk().expect("two"))
     }
 
+    /// The same bytes in another file.
+    pub(crate) fn copy(&self) -> Self {
+        let other = Self::new();
+        other.write(0, &self.read(0, MEMORY_LEN as usize));
+        other
+    }
+
+    /// The body of the message that describes it as two halves, between which the guest sees a gap.
+    pub(crate) fn halves(gap: u64) -> Vec<u8> {
+        let half = MEMORY_LEN / 2;
+        let numbers = [2, GUEST, half, USER, 0, GUEST + half + gap, half, USER + half, half];
+        numbers.iter().flat_map(|number: &u64| number.to_ne_bytes()).collect()
+    }
+
     /// The body of the message that describes it.
     pub(crate) fn table(len: u64) -> Vec<u8> {
         let numbers = [1, GUEST, len, USER, 0];

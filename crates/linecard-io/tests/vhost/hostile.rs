@@ -1,11 +1,13 @@
 //! What a hostile guest writes into its rings, and a hostile front end into its socket.
 
-use super::bench::{Bench, is_broken, packet};
+use super::bench::{Bench, CALLS, is_broken, packet};
 use super::guest::{
-    BUFFERS, ENTRIES, GUEST, Guest, INDIRECT, MEMORY_LEN, NEXT, Ring, WRITE, descriptor, feature,
+    BUFFERS, ENTRIES, GUEST, Guest, INDIRECT, MEMORY_LEN, Memory, NEXT, Ring, WRITE, descriptor,
+    feature, request,
 };
 use linecard::packet::Meta;
 use linecard::rng::Rng;
+use std::os::fd::AsFd;
 
 const AT: u64 = GUEST + BUFFERS;
 
@@ -13,7 +15,7 @@ const AT: u64 = GUEST + BUFFERS;
 type Attack = fn(&mut Guest);
 
 /// Chains that are refused, while the ring goes on.
-const REFUSED: [(&str, Attack); 13] = [
+const REFUSED: [(&str, Attack); 16] = [
     ("a loop of one", |guest| {
         guest.tx.describe(&guest.memory, 7, AT, 100, NEXT, 7);
         guest.tx.provide(&guest.memory, 7);
@@ -55,6 +57,17 @@ const REFUSED: [(&str, Attack); 13] = [
     ("a table elsewhere", |guest| {
         guest.tx.chain(&guest.memory, &[(GUEST + MEMORY_LEN, 32)], INDIRECT);
     }),
+    ("an empty table", |guest| {
+        guest.tx.chain(&guest.memory, &[(AT, 0)], INDIRECT);
+    }),
+    ("a table that loops", |guest| {
+        let table = [descriptor(AT, 10, NEXT, 1), descriptor(AT, 10, NEXT, 0)].concat();
+        guest.memory.write(BUFFERS, &table);
+        guest.tx.chain(&guest.memory, &[(AT, 32)], INDIRECT);
+    }),
+    ("nothing but empty parts", |guest| {
+        guest.tx.chain(&guest.memory, &[(AT, 0), (AT, 0), (0, 0)], 0);
+    }),
     ("more descriptors than a packet may have", |guest| {
         let table: Vec<u8> = (1..=2_000).flat_map(|next| descriptor(AT, 10, NEXT, next)).collect();
         guest.memory.write(BUFFERS, &table);
@@ -78,6 +91,31 @@ fn a_chain_that_makes_no_sense_is_refused_and_counted() {
         guest.tx.next_used(&guest.memory);
     }
     assert_eq!(bench.counters().dropped.total(), count);
+}
+
+/// Regions that follow each other are one memory to the guest.
+#[test]
+fn a_frame_may_lie_in_two_regions_but_not_in_a_gap() {
+    for gap in [0, 0x1000] {
+        let mut bench = Bench::new();
+        let mut guest = bench.guest(feature::USUAL);
+        let file = guest.memory.file.as_fd();
+        guest.front.send(request::SET_MEM_TABLE, &Memory::halves(gap), &[file, file]);
+        bench.receive();
+        let at = MEMORY_LEN / 2 - 40;
+        let frame = [7; 60];
+        guest.memory.write(at, &[&[0; 12], &frame[..]].concat());
+        guest.tx.chain(&guest.memory, &[(GUEST + at, 72)], 0);
+        let received: Vec<Vec<u8>> = bench.receive().iter().map(|one| one.bytes().into()).collect();
+        let expected = if gap == 0 { vec![frame.to_vec()] } else { vec![] };
+        assert_eq!(received, expected);
+        assert_eq!(bench.counters().dropped.bad_descriptors, u64::from(gap > 0));
+        guest.rx.post(&guest.memory, at, 2_000);
+        assert_eq!(bench.transmit(vec![packet(&[8; 60], Meta::default())]), 0);
+        let received = guest.rx.next_packet(&guest.memory).map(|(_, frame)| frame);
+        assert_eq!(received, (gap == 0).then(|| vec![8; 60]));
+        assert_eq!(is_broken(&guest.rx), gap > 0);
+    }
 }
 
 #[test]
@@ -195,7 +233,7 @@ fn random_rings(seed: u64) {
         guest.tx.provide(&guest.memory, rng.below(u64::from(ENTRIES) + 2) as u16);
         guest.rx.provide(&guest.memory, rng.below(u64::from(ENTRIES) + 2) as u16);
         let taken = bench.receive();
-        assert!(taken.len() <= 64 * 8, "seed {seed}, turn {turn}");
+        assert!(taken.len() <= 64 * CALLS, "seed {seed}, turn {turn}");
         let left = bench.transmit(vec![packet(&[8; 1_000], Meta::default())]);
         assert!(left <= 1);
         if is_broken(&guest.tx) || is_broken(&guest.rx) {

@@ -46,6 +46,7 @@ impl<B> Batch<B> {
     /// # Errors
     ///
     /// The packet itself: the caller keeps it for the next call.
+    #[inline]
     pub fn push(&mut self, packet: Packet<B>) -> Result<(), Packet<B>> {
         if self.room() == 0 {
             return Err(packet);
@@ -54,7 +55,29 @@ impl<B> Batch<B> {
         Ok(())
     }
 
+    /// Moves packets from the front of another batch to the end of this one, as far as they fit;
+    /// returns how many. If all fit into an empty batch, no packet is copied.
+    ///
+    /// ```
+    /// use linecard::packet::{Batch, LinkType, Meta, Packet};
+    /// let (mut input, mut output) = (Batch::new(), Batch::bounded(2));
+    /// for byte in 0_u8..3 {
+    ///     let _fits = input.push(Packet::new([byte; 60], LinkType::Ethernet, Meta::default()));
+    /// }
+    /// assert_eq!((output.append(&mut input), input.len()), (2, 1));
+    /// ```
+    pub fn append(&mut self, other: &mut Self) -> usize {
+        let count = other.len().min(self.room());
+        if self.is_empty() && count == other.len() {
+            core::mem::swap(&mut self.packets, &mut other.packets);
+        } else {
+            self.packets.extend(other.packets.drain(..count));
+        }
+        count
+    }
+
     /// Removes the oldest packet.
+    #[inline]
     pub fn pop(&mut self) -> Option<Packet<B>> {
         self.packets.pop_front()
     }

@@ -32,7 +32,7 @@ pub use meta::{ChecksumState, Gso, Meta};
 pub(crate) use parse::is_tunnel;
 pub use pool::{Pool, PoolBuffer};
 use prefetch::prefetch_behind;
-pub use prefetch::{Cache, prefetch, prefetch_line};
+pub use prefetch::{Cache, prefetch, prefetch_line, prefetch_to_write};
 pub(crate) use prefetch::{is_apart, is_scattered, prefetch_at, prefetch_header, prefetch_value};
 pub use pseudo::pseudo_sum;
 pub use rss::{RSS_KEY_LEN, Toeplitz};

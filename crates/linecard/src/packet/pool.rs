@@ -38,6 +38,7 @@ impl Pool {
 
     /// A buffer of `buffer_len` bytes with arbitrary contents, or none if all are in use.
     #[must_use]
+    #[inline]
     pub fn take(&self) -> Option<PoolBuffer> {
         let bytes = self.free.borrow_mut().pop()?;
         Some(PoolBuffer { len: bytes.len(), bytes, home: Rc::clone(&self.free) })
@@ -58,24 +59,28 @@ impl Pool {
 
 impl PoolBuffer {
     /// Shortens the buffer to the bytes in use; has no effect if `len` is larger.
+    #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 }
 
 impl AsRef<[u8]> for PoolBuffer {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
 impl AsMut<[u8]> for PoolBuffer {
+    #[inline]
     fn as_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.len]
     }
 }
 
 impl Drop for PoolBuffer {
+    #[inline]
     fn drop(&mut self) {
         self.home.borrow_mut().push(core::mem::take(&mut self.bytes));
     }

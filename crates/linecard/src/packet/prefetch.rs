@@ -33,6 +33,12 @@ pub fn prefetch_line<T: ?Sized>(value: &T) {
     hint::<true>(core::ptr::from_ref(value).cast());
 }
 
+/// The same, in order to write to the line: if another core has it, that core gives it up.
+#[inline]
+pub fn prefetch_to_write<T: ?Sized>(value: &T) {
+    hint_to_write(core::ptr::from_ref(value).cast());
+}
+
 /// Prefetches all lines of `value` into the first-level cache.
 #[inline]
 pub(crate) fn prefetch_value<T>(value: &T) {
@@ -148,6 +154,28 @@ fn hint<const FIRST_LEVEL: bool>(line: *const u8) {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn hint_to_write(line: *const u8) {
+    // SAFETY: a hint reads nothing that the program sees and never faults, at any address.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn hint_to_write(line: *const u8) {
+    // SAFETY: a hint reads nothing that the program sees and never faults, at any address.
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline(always)]
+fn hint_to_write(_: *const u8) {}
+
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn hint<const FIRST_LEVEL: bool>(line: *const u8) {
@@ -190,6 +218,7 @@ mod tests {
     fn hints_are_taken_for_anything() {
         prefetch_line(&0_u8);
         prefetch_line("text");
+        prefetch_to_write(&0_u64);
         prefetch(&[], Cache::L1);
         prefetch(&[0; 700], Cache::L2);
         let mut lines = Lines::of(&[0; 700]);

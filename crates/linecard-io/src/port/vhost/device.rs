@@ -1,7 +1,8 @@
 //! The device that a front end configures by messages: its rings, and the memory of its guest.
 
 use super::features::Features;
-use super::ring::{Addresses, Kick, Memory, Ring};
+use super::memory::Memory;
+use super::ring::{Addresses, Kick, Ring};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vhost::vhost_user::message as wire;
 use vhost::vhost_user::{Error, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
 use vm_memory::mmap::MmapRegion;
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
+use vm_memory::{FileOffset, GuestAddress, GuestRegionMmap};
 
 /// Queue pairs of a device, and the threads that serve them: pair `p` belongs to worker
 /// `p % workers`. The receive queue of the guest is ring `2 p`, its transmit queue the next.
@@ -114,13 +115,13 @@ impl Session {
     }
 
     /// The guest's address of one of the front end.
-    fn guest(&self, user: u64) -> Result<GuestAddress> {
+    fn guest(&self, user: u64) -> Result<u64> {
         let within =
             |region: &Region| user.checked_sub(region.user).filter(|offset| *offset < region.len);
         let mut found = self
             .regions
             .iter()
-            .filter_map(|region| within(region).map(|offset| GuestAddress(region.guest + offset)));
+            .filter_map(|region| within(region).map(|offset| region.guest + offset));
         found.next().ok_or(Error::InvalidOperation("a ring outside of the shared memory"))
     }
 
@@ -194,8 +195,7 @@ impl VhostUserBackendReqHandlerMut for Session {
         for (region, file) in regions.iter().zip(files) {
             mapped.push(map(region, file)?);
         }
-        mapped.sort_by_key(vm_memory::GuestMemoryRegion::start_addr);
-        let memory: Memory = GuestMemoryMmap::from_regions(mapped)
+        let memory = Memory::new(mapped)
             .map_err(|error| Error::ReqHandlerError(std::io::Error::other(error)))?;
         let memory = Arc::new(memory);
         self.regions = regions

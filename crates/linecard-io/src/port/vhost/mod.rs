@@ -4,8 +4,9 @@
 //! (QEMU, Cloud Hypervisor, DPDK's virtio-user) connects to its socket and shares the memory of the
 //! guest. A [`VhostPort`] takes packets that the guest sends, and gives it others, each by one copy.
 //!
-//! The protocol is that of the crate `vhost`, rings are read by `virtio-queue`, and memory by
-//! `vm-memory`. Threads are those of the ports: nothing runs besides, and nothing blocks.
+//! The protocol is that of the crate `vhost`, and memory is mapped and accessed by `vm-memory`. Where
+//! rings and regions lie is found once, not at each access. Threads are those of the ports: nothing
+//! runs besides, and nothing blocks.
 //!
 //! **What the guest says is not believed.** Everything in its memory may change at any time, and is
 //! read once. A frame whose descriptors make no sense is dropped and counted; a ring that makes
@@ -19,6 +20,7 @@ mod device;
 mod error;
 mod features;
 mod link;
+mod memory;
 mod port;
 mod receive;
 mod ring;

@@ -5,7 +5,7 @@ use super::device::Device;
 use super::error::VhostError;
 use super::link::{Link, Source};
 use super::receive::{MIN_FRAME, Taken};
-use super::ring::{Broken, KICK, Memory, Part, Ring};
+use super::ring::{Broken, KICK, Part, Ring, View};
 use super::send::{Lists, Put};
 use linecard::offload::virtio::{Format, Header};
 use linecard::packet::{Batch, LinkType, Meta, Packet, RSS_KEY_LEN, Toeplitz};
@@ -16,6 +16,7 @@ use linecard_tun::{BUFFER_LEN, Buffers, Counters, Drops, ingress};
 use rustix::event::{Timespec, epoll};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::iter;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -243,11 +244,13 @@ impl<S: Buffers> VhostPort<S> {
         let device = Arc::clone(&self.device);
         let mut ring = device.transmit_queue(pair);
         let Some(memory) = ring.running() else { return true };
-        let all = match ring.is_enabled() {
-            true => self.take_all(&mut ring, &memory, batch, now),
-            false => discard(&mut ring, &memory, &mut self.parts, batch.room()),
-        };
-        let all = all.and_then(|all| ring.publish(&memory).map(|()| all));
+        let all = ring.view(&memory).and_then(|mut view| {
+            let all = match ring.is_enabled() {
+                true => self.take_all(&mut ring, &mut view, batch, now),
+                false => discard(&mut ring, &mut view, &mut self.parts, batch.room()),
+            };
+            ring.publish(&view).and(all)
+        });
         all.unwrap_or_else(|Broken| {
             self.counters.dropped.bad_descriptors += 1;
             ring.fail();
@@ -258,35 +261,41 @@ impl<S: Buffers> VhostPort<S> {
     fn take_all(
         &mut self,
         ring: &mut Ring,
-        memory: &Memory,
+        view: &mut View<'_>,
         batch: &mut Batch<S::Buffer>,
         now: Instant,
     ) -> Result<bool, Broken> {
+        ring.prefetch(view, batch.room(), false)?;
+        let (format, endian) = ring.features().virtio();
         // As many attempts as there is room: dropped frames count too.
-        for _ in 0..batch.room() {
+        for attempt in 0..batch.room() {
             let Some(mut buffer) = self.spare.take().or_else(|| self.pool.take()) else {
                 self.counters.no_buffer += 1;
                 return Ok(false);
             };
             let mut header = [0; Format::MAX_LEN];
-            let len = match ring.take(memory, &mut header, buffer.as_mut(), &mut self.parts)? {
+            let len = match ring.take(view, &mut header, buffer.as_mut(), &mut self.parts)? {
                 Taken::Frame(len) => len,
                 other => {
                     self.spare = Some(buffer);
                     match other {
                         Taken::Malformed => self.counters.dropped.bad_descriptors += 1,
                         Taken::TooLong => self.counters.dropped.too_long += 1,
-                        _ if ring.ask_for_kicks(memory)? => {}
-                        _ => return Ok(true),
+                        _ => return Ok(attempt == 0 && !ring.rest(view)?),
                     }
                     continue;
                 }
             };
-            ring.decline_kicks(memory)?;
+            ring.decline_kicks(view)?;
             S::truncate(&mut buffer, len);
-            let (format, endian) = ring.features().virtio();
-            let header = Header::read(&header, format, endian).unwrap_or_default();
             let meta = Meta { timestamp: now, ..Meta::default() };
+            // Most say nothing.
+            if header[..2] == [0; 2] {
+                self.counters.count_received(len);
+                let _fits = batch.push(Packet::new(buffer, LinkType::Ethernet, meta));
+                continue;
+            }
+            let header = Header::read(&header, format, endian).unwrap_or_default();
             match ingress::packet(&header, buffer, LinkType::Ethernet, meta) {
                 Ok(packet) => {
                     self.counters.count_received(len);
@@ -302,7 +311,9 @@ impl<S: Buffers> VhostPort<S> {
     /// worker, if it has any that the guest uses.
     fn pair(&self, packet: &Packet<S::Buffer>) -> Option<usize> {
         let (active, workers) = (self.device.active(), self.device.workers());
-        match active.saturating_sub(self.worker).div_ceil(workers) {
+        let own = active.saturating_sub(self.worker);
+        // Of one worker, all are its own, which saves a division.
+        match if workers == 1 { own } else { own.div_ceil(workers) } {
             0 if active == 0 => None,
             0 => Some(self.worker % active),
             1 => Some(self.worker),
@@ -317,7 +328,10 @@ impl<S: Buffers> VhostPort<S> {
         let device = Arc::clone(&self.device);
         let mut ring = device.receive_queue(pair);
         let sent = match ring.running() {
-            Some(memory) => self.send_all(pair, &mut ring, &memory, batch),
+            Some(memory) => ring.view(&memory).and_then(|mut view| {
+                ring.prefetch(&mut view, batch.len(), true)?;
+                self.send_all(pair, &mut ring, &mut view, batch)
+            }),
             None => Err(Broken),
         };
         sent.unwrap_or_else(|Broken| {
@@ -333,7 +347,7 @@ impl<S: Buffers> VhostPort<S> {
         &mut self,
         pair: usize,
         ring: &mut Ring,
-        memory: &Memory,
+        view: &mut View<'_>,
         batch: &mut Batch<S::Buffer>,
     ) -> Result<bool, Broken> {
         let is_taken = loop {
@@ -341,13 +355,13 @@ impl<S: Buffers> VhostPort<S> {
             if self.pair(packet) != Some(pair) {
                 break true;
             }
-            if !self.send(ring, memory, packet)? {
+            if !self.send(ring, view, packet)? {
                 break false;
             }
             batch.pop();
             self.blocked = None;
         };
-        ring.publish(memory)?;
+        ring.publish(view)?;
         Ok(is_taken)
     }
 
@@ -364,7 +378,7 @@ impl<S: Buffers> VhostPort<S> {
     fn send(
         &mut self,
         ring: &mut Ring,
-        memory: &Memory,
+        view: &mut View<'_>,
         packet: &mut Packet<S::Buffer>,
     ) -> Result<bool, Broken> {
         if packet.link() != LinkType::Ethernet {
@@ -376,15 +390,23 @@ impl<S: Buffers> VhostPort<S> {
             self.counters.dropped.invalid += 1;
             return Ok(true);
         }
-        let features = ring.features();
-        let virtio = Some(features.virtio());
-        let header = match features.takes_partial_checksums() {
-            true => describe(packet, virtio).filter(|header| features.takes(header.as_slice()[1])),
-            // As on a wire.
-            false => describe(packet, None).map(|_| HeaderBytes::plain(virtio)),
+        let (features, mut header) = (ring.features(), None);
+        if !egress::is_plain(packet) {
+            // Without partial checksums as on a wire.
+            let virtio = features.takes_partial_checksums().then(|| features.virtio());
+            let takes = |header: &HeaderBytes| features.takes(header.as_slice()[1]);
+            header = describe(packet, virtio).filter(|header| virtio.is_none() || takes(header));
+            if header.is_none() {
+                return self.send_cut(ring, view, packet);
+            }
+            header = header.filter(|_| virtio.is_some());
+        }
+        let (header, lists) = (header.as_ref(), &mut self.lists);
+        let put = match packet.is_merged() {
+            true => ring.put(view, header, egress::slices(packet), len, lists)?,
+            false => ring.put(view, header, iter::once(packet.bytes()), len, lists)?,
         };
-        let Some(header) = header else { return self.send_cut(ring, memory, packet) };
-        match ring.put(memory, header, egress::slices(packet), len, &mut self.lists)? {
+        match put {
             Put::Done => self.counters.count_transmitted(len),
             Put::Later => return Ok(false),
             Put::TooLong => self.counters.dropped.above_mtu += 1,
@@ -395,17 +417,16 @@ impl<S: Buffers> VhostPort<S> {
     fn send_cut(
         &mut self,
         ring: &mut Ring,
-        memory: &Memory,
+        view: &mut View<'_>,
         packet: &mut Packet<S::Buffer>,
     ) -> Result<bool, Broken> {
         let len = egress::frame_len(packet);
-        let header = HeaderBytes::plain(Some(ring.features().virtio()));
         let before = self.before_cut.take().unwrap_or(self.counters.dropped);
         let Self { segmenter, lists, counters, .. } = self;
         let mut is_broken = false;
         let all = segmenter.send(packet, |frames| {
             let sent = frames.iter().take_while(|frame| {
-                let put = ring.put(memory, header, std::iter::once(*frame), frame.len(), lists);
+                let put = ring.put(view, None, iter::once(*frame), frame.len(), lists);
                 counters.dropped.above_mtu += u64::from(put == Ok(Put::TooLong));
                 is_broken |= put == Err(Broken);
                 matches!(put, Ok(Put::Done | Put::TooLong))
@@ -442,15 +463,16 @@ fn key() -> [u8; RSS_KEY_LEN] {
 /// Takes what a disabled ring has, and drops it, as vhost-user requires.
 fn discard(
     ring: &mut Ring,
-    memory: &Memory,
+    view: &mut View<'_>,
     parts: &mut Vec<Part>,
     most: usize,
 ) -> Result<bool, Broken> {
-    for _ in 0..most {
-        let taken = ring.take(memory, &mut [0; Format::MAX_LEN], &mut [], parts)?;
-        if taken == Taken::Nothing && !ring.ask_for_kicks(memory)? {
-            return Ok(true);
+    for attempt in 0..most {
+        let taken = ring.take(view, &mut [0; Format::MAX_LEN], &mut [], parts)?;
+        if taken == Taken::Nothing {
+            return Ok(attempt == 0 && !ring.rest(view)?);
         }
+        ring.decline_kicks(view)?;
     }
     Ok(false)
 }

@@ -1,11 +1,15 @@
 //! Packets for the guest.
 
-use super::ring::{Broken, Chain, MAX_PARTS, Memory, Part, Ring};
+use super::memory::Cursor;
+use super::ring::{Broken, Chain, MAX_PARTS, Part, Ring, View};
+use linecard::offload::virtio::Format;
 use linecard_tun::egress::HeaderBytes;
-use vm_memory::{Bytes, GuestAddress};
 
-/// Where the header has the number of buffers.
-const NUM_BUFFERS: std::ops::Range<usize> = 10..12;
+/// Where the header has the number of buffers, in its last two bytes if at all.
+const NUM_BUFFERS: usize = 10;
+
+/// A header that says nothing.
+const PLAIN: [u8; Format::MAX_LEN] = [0; Format::MAX_LEN];
 
 /// Result of sending a frame to the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,30 +31,31 @@ pub(super) struct Lists {
 }
 
 impl Ring {
-    /// Copies a frame behind its header into the next buffers of the guest.
+    /// Copies a frame behind its header, or one that says nothing, into the next buffers of the guest.
     pub(super) fn put<'f>(
         &mut self,
-        memory: &Memory,
-        header: HeaderBytes,
+        view: &mut View<'_>,
+        header: Option<&HeaderBytes>,
         frame: impl Iterator<Item = &'f [u8]>,
         frame_len: usize,
         lists: &mut Lists,
     ) -> Result<Put, Broken> {
-        let (first, len) = (self.next(), header.as_slice().len() + frame_len);
-        let put = self.gather(memory, len, lists)?;
+        let header_len = self.features().virtio().0.header_len();
+        let header = header.map_or(&PLAIN[..header_len], HeaderBytes::as_slice);
+        let (first, len) = (self.next(), header_len + frame_len);
+        let put = self.gather(view, len, lists)?;
         if put != Put::Done {
             self.put_back(first);
             return Ok(put);
         }
-        let mut bytes = [0; linecard::offload::virtio::Format::MAX_LEN];
-        let header_bytes = &mut bytes[..header.as_slice().len()];
-        header_bytes.copy_from_slice(header.as_slice());
-        if let Some(field) = header_bytes.get_mut(NUM_BUFFERS) {
-            // At most 1,024.
-            field.copy_from_slice(&(lists.chains.len() as u16).to_le_bytes());
-        }
-        let mut writer = Writer { memory, parts: lists.parts.iter(), at: 0, room: 0 };
-        writer.write(header_bytes)?;
+        let (fields, count) = header.split_at(NUM_BUFFERS);
+        // At most 1,024.
+        let buffers = (lists.chains.len() as u16).to_le_bytes();
+        let mut writer =
+            Writer { memory: &mut view.memory, parts: lists.parts.iter(), at: 0, room: 0 };
+        // Apart: a field set within bytes that are read at once would have to reach the cache first.
+        writer.write(fields)?;
+        writer.write(&buffers[..count.len()])?;
         for slice in frame {
             writer.write(slice)?;
         }
@@ -59,13 +64,18 @@ impl Ring {
             let written = rest.min(room);
             rest -= written;
             // A packet has at most 64 KiB.
-            self.push_used(memory, head, written as u32)?;
+            self.push_used(head, written as u32);
         }
         Ok(Put::Done)
     }
 
     /// Takes as many chains as `len` bytes need.
-    fn gather(&mut self, memory: &Memory, len: usize, lists: &mut Lists) -> Result<Put, Broken> {
+    fn gather(
+        &mut self,
+        view: &mut View<'_>,
+        len: usize,
+        lists: &mut Lists,
+    ) -> Result<Put, Broken> {
         lists.parts.clear();
         lists.chains.clear();
         let mut room = 0;
@@ -73,7 +83,7 @@ impl Ring {
             if !lists.chains.is_empty() && !self.features().merges_buffers() {
                 return Ok(Put::TooLong);
             }
-            match self.pop(memory, true, &mut lists.parts)? {
+            match self.pop(view, true, &mut lists.parts)? {
                 Chain::None => return Ok(Put::Later),
                 // Not to be returned: only a broken driver provides such buffers.
                 Chain::Malformed(_) => return Err(Broken),
@@ -88,24 +98,24 @@ impl Ring {
 }
 
 /// Where the next byte of a packet goes.
-struct Writer<'p> {
-    memory: &'p Memory,
+struct Writer<'p, 'm> {
+    memory: &'p mut Cursor<'m>,
     parts: std::slice::Iter<'p, Part>,
     at: u64,
     room: usize,
 }
 
-impl Writer<'_> {
+impl Writer<'_, '_> {
     /// Writes all of `bytes` to the parts, which have room for them.
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
         while !bytes.is_empty() {
             if self.room == 0 {
                 let (at, len) = self.parts.next().ok_or(Broken)?;
-                (self.at, self.room) = (at.0, *len);
+                (self.at, self.room) = (*at, *len);
                 continue;
             }
             let (now, later) = bytes.split_at(self.room.min(bytes.len()));
-            self.memory.write_slice(now, GuestAddress(self.at))?;
+            self.memory.write(self.at, now)?;
             // The end of a part that could be written is an address.
             self.at = self.at.wrapping_add(now.len() as u64);
             self.room -= now.len();

@@ -294,8 +294,8 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> Port<B> for XdpPort {
 }
 
 impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
-    fn is_crowded(&self) -> bool {
-        self.socket.rx.waiting() >= self.rx_slots / 4
+    fn is_crowded(&self) -> Option<bool> {
+        Some(self.socket.rx.waiting() >= self.rx_slots / 4)
     }
 
     fn link(&self) -> Option<LinkType> {
