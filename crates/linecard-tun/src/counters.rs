@@ -39,7 +39,8 @@ pub struct Drops {
     pub bad_header: u64,
     /// Received from a virtual machine in descriptors that are not those of a frame.
     pub bad_descriptors: u64,
-    /// Received by the kernel without room in the ring or in the socket's receive buffer.
+    /// Received by the kernel without room in the ring, in the socket's receive buffer or in the queue of
+    /// a TUN or TAP device.
     pub ring_full: u64,
     /// To be sent, but longer than the interface's MTU.
     pub above_mtu: u64,

@@ -315,6 +315,27 @@ pub fn list() -> io::Result<Vec<Interface>> {
     Ok(names.filter_map(|(name, _)| describe(name.trim()).ok()).collect())
 }
 
+/// Packets for an interface of the calling thread's network namespace that the kernel has dropped: on a
+/// TUN or TAP device, those for which its queue had no room because nobody read it in time.
+///
+/// ```
+/// assert!(linecard_tun::interface::unsent("no-such-name").is_err());
+/// ```
+///
+/// # Errors
+///
+/// [`NotFound`](io::ErrorKind::NotFound) without such an interface, and the system's error if `/proc` is
+/// not available.
+pub fn unsent(name: &str) -> io::Result<u64> {
+    /// Eight columns are about what came; then bytes, packets, errors and drops.
+    const DROPPED: usize = 11;
+    let text = fs::read_to_string(NAMES)?;
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let counts = lines.find(|(other, _)| other.trim() == name).map(|(_, counts)| counts);
+    let dropped = counts.and_then(|counts| counts.split_whitespace().nth(DROPPED)?.parse().ok());
+    dropped.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 fn describe(name: &str) -> io::Result<Interface> {
     let (flags, (hardware, address)) = (device::flags(name)?, device::hardware(name)?);
     Ok(Interface {

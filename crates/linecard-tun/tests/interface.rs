@@ -3,8 +3,9 @@
 
 use linecard::packet::Pool;
 use linecard_testkit::lab::{inside, ip};
-use linecard_tun::interface::{exists, mac, mtu, set_mac, set_mtu};
+use linecard_tun::interface::{exists, mac, mtu, set_mac, set_mtu, set_up, unsent};
 use linecard_tun::{BUFFER_LEN, DeviceConfig, DeviceKind, PortError, Tap};
+use std::net::UdpSocket;
 
 #[test]
 fn what_is_set_is_there() {
@@ -24,6 +25,26 @@ fn what_is_set_is_there() {
         assert_eq!(mac("lo").expect("it is there"), [0; 6]);
         ip("link del va");
         assert!(!exists("va").expect("a name"));
+    });
+}
+
+/// A device's queue has 500 places at first.
+#[test]
+fn what_nobody_reads_from_a_device_is_counted() {
+    inside("a queue that nobody reads", |_| {
+        let tun = DeviceConfig { kind: DeviceKind::Tun, ..DeviceConfig::tap("lc0") };
+        let tun = Tap::open(&tun, Pool::new(1, BUFFER_LEN)).expect("root may");
+        ip("addr add 10.9.0.1/24 dev lc0");
+        set_up(tun.name(), true).expect("it was just made");
+        let before = unsent(tun.name()).expect("it is there");
+        let socket = UdpSocket::bind("10.9.0.1:0").expect("it has this address");
+        for _ in 0..700 {
+            // An error says that this one was lost, too.
+            let _sent = socket.send_to(b"to nobody", "10.9.0.2:9");
+        }
+        let lost = unsent(tun.name()).expect("it is there") - before;
+        assert!((200..=700).contains(&lost), "{lost}");
+        assert_eq!(unsent("lo").expect("it is there"), 0);
     });
 }
 

@@ -40,7 +40,10 @@ pub(super) fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
 /// More buffers would not help: the size of the ring is fixed.
 fn full(spec: &PortSpec, counters: &Counters, thread: ThreadTime) -> Option<String> {
     let lost = counters.dropped.ring_full;
-    let what = format!("{spec} had no room for {lost} packets that the kernel had received");
+    let what = match spec.device() {
+        Some(_) => format!("{spec} had no room in its queue for {lost} packets of the host"),
+        None => format!("{spec} had no room for {lost} packets that the kernel had received"),
+    };
     let seconds = |ns| ns as f64 / 1e9;
     let (waited, busy) = (seconds(thread.wait_ns), seconds(thread.wait_ns + thread.run_ns));
     (lost > 0).then(|| match thread.is_waiting() {
@@ -182,6 +185,14 @@ mod tests {
         for (hint, part) in hints.iter().zip(parts) {
             assert!(hint.contains(part), "{part}: {hint}");
         }
+    }
+
+    #[test]
+    fn a_device_that_is_read_too_late_loses_packets_of_the_host() {
+        let account = AttachStats { far: vec![port(10, 1_000, 3)], ..AttachStats::default() };
+        let hints = of(&account, &settings("xdp:a"));
+        let start = "tap:b had no room in its queue for 3 packets of the host";
+        assert!(hints.len() == 1 && hints[0].starts_with(start), "{hints:?}");
     }
 
     #[test]

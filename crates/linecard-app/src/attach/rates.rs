@@ -232,7 +232,11 @@ pub fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 9] {
             "received from a virtual machine, in descriptors that are not those of a frame",
             drops.bad_descriptors,
         ),
-        ("ring_full", "received by the kernel, no room in the ring", drops.ring_full),
+        (
+            "ring_full",
+            "received by the kernel, no room in the ring or in the device's queue",
+            drops.ring_full,
+        ),
         ("above_mtu", "to be sent, longer than the MTU", drops.above_mtu),
         (
             "refused",

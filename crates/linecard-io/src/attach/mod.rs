@@ -167,6 +167,9 @@ impl Prepared {
                 listened.found.push(said);
             }
             listened.obstacles = devices.obstacles();
+            for (side, spec) in [(Side::Near, &specs.0), (Side::Far, &specs.1)] {
+                spec.device().into_iter().for_each(|name| attached.stats.watch_queue(side, name));
+            }
             Ok(listened)
         });
         match listened {
@@ -280,6 +283,8 @@ impl Attached {
     /// Waits for the end; returns the final statistics and the errors of threads and captures.
     #[must_use]
     pub fn finish(self) -> (AttachStats, Vec<AttachError>) {
+        // A device may end with the threads, and with it what the kernel counts.
+        let _latest = self.stats.account();
         let failures = self.engine.join().into_iter().filter_map(Result::err);
         let mut failures: Vec<AttachError> = failures.map(AttachError::from).collect();
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

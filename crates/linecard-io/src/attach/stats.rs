@@ -13,7 +13,7 @@ use linecard::stage::Stage;
 use linecard::stages::{Coalesce, FlowObserver};
 use linecard::stats::Histogram;
 use linecard::time::Instant;
-use linecard_tun::{Buffers, Counters};
+use linecard_tun::{Buffers, Counters, interface};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -180,6 +180,25 @@ pub(super) struct SharedStats {
     spread: Slot<SpreadCounters>,
     gather: Slot<GatherCounters>,
     active_ack: Vec<Slot<active_ack::Counters>>,
+    unread: Mutex<Vec<Unread>>,
+}
+
+/// Packets of the host that no thread has read from a TUN or TAP device before its queue was full. The
+/// kernel counts them for all queues together.
+#[derive(Debug)]
+struct Unread {
+    side: Side,
+    device: String,
+    before: u64,
+    latest: u64,
+}
+
+impl Unread {
+    /// Packets since it was made; as many as last time if the device is gone.
+    fn count(&mut self) -> u64 {
+        self.latest = interface::unsent(&self.device).unwrap_or(self.latest);
+        self.latest.saturating_sub(self.before)
+    }
 }
 
 /// One of two: the near or the far port, or the corresponding direction.
@@ -221,9 +240,15 @@ impl SharedStats {
         };
         let mut active_ack = active_ack::Counters::default();
         self.active_ack.iter().for_each(|slot| active_ack.add(&slot.get()));
+        let (mut near, mut far) = (all(&self.near), all(&self.far));
+        for unread in self.unread.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            let ports = if unread.side == Side::Near { &mut near } else { &mut far };
+            // Of the first worker's port, since the kernel does not say of which.
+            ports.iter_mut().take(1).for_each(|port| port.dropped.ring_full += unread.count());
+        }
         AttachStats {
-            near: all(&self.near),
-            far: all(&self.far),
+            near,
+            far,
             near_delay_ns: sum(&self.near_delay_ns),
             far_delay_ns: sum(&self.far_delay_ns),
             near_threads: all(&self.near_threads),
@@ -233,6 +258,13 @@ impl SharedStats {
             gather: self.gather.get(),
             active_ack,
         }
+    }
+
+    /// From now on counts what nobody reads from this device.
+    pub(super) fn watch_queue(&self, side: Side, device: &str) {
+        let before = interface::unsent(device).unwrap_or(0);
+        let unread = Unread { side, device: device.to_owned(), before, latest: before };
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(unread);
     }
 
     /// A worker's port that publishes its counters.
@@ -388,5 +420,22 @@ impl<B, T: Clone, P: Stage<B>> Stage<B> for Watched<T, P> {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.inner.counters(visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_read_counts_even_when_the_device_is_gone() {
+        let stats = SharedStats::new(2, 2);
+        let unread = |side, before| Unread { side, device: "lc-none".into(), before, latest: 5 };
+        let all = vec![unread(Side::Near, 4), unread(Side::Far, 2)];
+        *stats.unread.lock().expect("nobody panicked") = all;
+        let account = stats.account();
+        let lost =
+            |ports: &[Counters]| ports.iter().map(|p| p.dropped.ring_full).collect::<Vec<_>>();
+        assert_eq!((lost(&account.near), lost(&account.far)), (vec![1, 0], vec![3, 0]));
     }
 }
