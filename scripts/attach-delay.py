@@ -2,7 +2,7 @@
 """Delay, throughput and losses through `linecard attach`, beside the kernel's own path, in turns.
 
     scripts/attach-delay.py [--rounds 3] [--only xdp] [--columns ping,one] [--quick] [--options "--profile latency"]...
-                            [--testpmd] [--congestion cubic]
+                            [--testpmd] [--congestion cubic] [--peer-core 0] [--far tap:lc0,no-offloads]
 
 Two hosts of scripts/lab.sh; the far port is a TAP device. Needs root, iproute2, ethtool and iperf3. Each way is
 measured once a round, and medians over rounds are printed. Round trips in us, median and 99th percentile:
@@ -20,7 +20,8 @@ measured once a round, and medians over rounds are printed. Round trips in us, m
                 for each GB
 
 --columns chooses among them. TCP of both ends uses --congestion: BBR, the default of some machines, sends by timers,
-and measures these. --options gives a further way for each kind of port, with
+and measures these. The peer's TCP runs in the thread that sends to it, which is that of linecard, or with --peer-core
+on that core, as it would on a machine of its own. --options gives a further way for each kind of port, with
 options of the port first, as ",generic --merge none"; `linecard` is taken from
 $LINECARD or target/release. --testpmd adds the chains that DPDK has for it: its checksum engine with and without GRO
 between its driver of a packet socket or of AF_XDP and its driver of TAP devices (Debian: dpdk-tests or dpdk, and the
@@ -52,6 +53,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def inside(namespace: str, *command: str) -> list[str]:
     return ["ip", "netns", "exec", namespace, *command]
+
+
+def put(namespace: str, file: str, text: str) -> None:
+    subprocess.run(inside(namespace, "sh", "-c", f"echo {text} > {file}"), check=True)
 
 
 def own(namespace: str, *arguments: str) -> list[str]:
@@ -196,6 +201,8 @@ class Way:
     """A host behind the kernel's own path, or behind an attachment."""
 
     congestion = "cubic"
+    far = "tap:lc0"
+    peer_core: int | None = None
 
     def __init__(self, near: str | None, options: str):
         self.near, self.options = near, options
@@ -205,7 +212,7 @@ class Way:
         ready, told = os.pipe()
         # Options of the port stand first, behind a comma.
         port, _, options = self.options.partition(" ") if self.options.startswith(",") else ("", "", self.options)
-        command = [LINECARD, "attach", f"{self.near}:wire{port}", "tap:lc0", f"--ready-fd={told}", "--interval=3600s"]
+        command = [LINECARD, "attach", f"{self.near}:wire{port}", self.far, f"--ready-fd={told}", "--interval=3600s"]
         process = subprocess.Popen(
             inside(HOST, *command, *shlex.split(options)),
             stdout=subprocess.DEVNULL,
@@ -245,6 +252,11 @@ class Way:
 
     def __enter__(self) -> "Way":
         subprocess.run([LAB, "up"], check=True)
+        for namespace in (HOST, PEER):
+            # iperf3 says later which one to use, and connections that began with BBR would stay paced.
+            put(namespace, "/proc/sys/net/ipv4/tcp_congestion_control", "reno")
+        if self.peer_core is not None:
+            put(PEER, "/sys/class/net/wire/queues/rx-0/rps_cpus", f"{1 << self.peer_core:x}")
         self.process, device = None, "wire"
         if self.near:
             self.process = self.start_testpmd() if "testpmd" in self.near else self.start_linecard()
@@ -370,8 +382,10 @@ def main() -> None:
     parser.add_argument("--options", action="append", default=[], help="a further way for each port")
     parser.add_argument("--testpmd", action="store_true", help="DPDK's chains, too")
     parser.add_argument("--congestion", default=Way.congestion, help="congestion control of both ends")
+    parser.add_argument("--peer-core", type=int, help="the core of the peer's TCP")
+    parser.add_argument("--far", default=Way.far, help="the far port")
     arguments = parser.parse_args()
-    Way.congestion = arguments.congestion
+    Way.congestion, Way.peer_core, Way.far = arguments.congestion, arguments.peer_core, arguments.far
     options = ["", "--merge none", *arguments.options]
     ways = [Way(None, "")] + [Way(near, more) for near in ("xdp", "packet") for more in options]
     if arguments.testpmd:
