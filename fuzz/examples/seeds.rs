@@ -104,6 +104,7 @@ fn objects() -> [Message; 7] {
         mode: 0o644,
         has_holes: false,
         by_time: true,
+        has_others: true,
         modified_ns: 1,
         first_chunk: 0,
     };

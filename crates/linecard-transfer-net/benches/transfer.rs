@@ -10,7 +10,7 @@ use linecard::rng::Rng;
 use linecard_transfer::control::Mode;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::{Cores, processor_time};
-use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::receive::{ReceiveOptions, receive};
 use linecard_transfer_net::send::{SendOptions, send};
@@ -71,7 +71,7 @@ fn main() -> Result<()> {
         for (case, (cpu, rate)) in cases.iter().zip(&mut figures) {
             let to = folder.path().join(format!("to{round}"));
             let input = match case.from_file {
-                true => Input::Path(file.clone()),
+                true => Input::Paths(vec![file.clone()]),
                 false => Input::Test(bytes as u64),
             };
             let (per_cpu, per_second) = transfer(case, input, &to)?;
@@ -96,6 +96,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let options = SendOptions {
         by_contents: false,
         input,
+        patterns: Patterns::default(),
         peer: listener.local_addr()?,
         name: "bench".into(),
         access: access.clone(),
@@ -114,6 +115,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
         overwrite: false,
         access,
         lanes: Vec::new(),
+        at_once: 1,
         memory_bytes: 128 << 20,
         cores: Cores::default(),
         patience: Duration::from_secs(20),

@@ -13,7 +13,7 @@ use linecard_transfer::fec::Scheme;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::{Cores, processor_time};
-use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::receive::{ReceiveOptions, ReceiveProgress, receive};
@@ -367,7 +367,8 @@ fn over_loopback(
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
         by_contents: false,
-        input: Input::Path(from.into()),
+        input: Input::Paths(vec![from.into()]),
+        patterns: Patterns::default(),
         peer,
         name: "loopback".into(),
         access: access.clone(),
@@ -386,6 +387,7 @@ fn over_loopback(
         overwrite: false,
         access,
         lanes: Vec::new(),
+        at_once: 1,
         memory_bytes: MEMORY_BYTES,
         cores: on(transfer.cores - 1),
         patience,

@@ -122,7 +122,7 @@ pub struct Entry {
 ///
 /// # Errors
 ///
-/// A note of several lines; a list that cannot be read or written, or that others can write.
+/// A note of several lines, or with a folder or quota that cannot be; a list that cannot be read or written, or that others can write.
 pub fn authorize(
     path: Option<&Path>,
     fingerprint: Fingerprint,
@@ -132,11 +132,15 @@ pub fn authorize(
     if note.contains(char::is_control) {
         return Err(Failure::Usage.with("a note is one line, without control characters"));
     }
+    let line = format!("{fingerprint} {note}");
+    if let Err(what) = line.parse::<linecard_transfer_net::keys::Entry>() {
+        return Err(Failure::Usage.with(format!("the note `{note}`: {what}")));
+    }
     // A list that is not as it should be would be refused later, with this line in it.
     allowed(&list)?;
     let was_there = Authorized::Listed(list.clone()).allows(fingerprint).map_err(of_key)?;
     if !was_there {
-        append(&list, format!("{fingerprint} {note}").trim_end())
+        append(&list, line.trim_end())
             .map_err(|error| Failure::Storage.with(format!("{}: {error}", list.display())))?;
     }
     Ok(Entry { list, was_there })

@@ -14,8 +14,10 @@ use linecard_app::transfer::{Failed, Log};
 use linecard_app::{Context, Job, finished_with};
 use linecard_app::{Error, Failure};
 use linecard_report::Report;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = exit_codes(&[0, 1, 2, 5, 6, 14, 15, 16, 17, 130]))]
@@ -25,7 +27,7 @@ pub(crate) struct RecvArguments {
     folder: PathBuf,
     #[command(flatten)]
     flags: Flags<Config>,
-    /// Receive from one sender after the other, until Ctrl-C.
+    /// Receive from one sender after the other, or several at once (see --at-once), until Ctrl-C.
     #[arg(long)]
     keep: bool,
     /// Print the statistics of each transfer as JSON, also if it is incomplete; on stderr if the
@@ -41,22 +43,72 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
     if arguments.keep && config.is_pipe() {
         return Err(Failure::Usage.with("--keep is for a folder: stdout takes one file or pipe"));
     }
+    if !arguments.keep && config.at_once.is_some() {
+        return Err(
+            Failure::Usage.with("--at-once is for a receiver that goes on: give --keep, too")
+        );
+    }
+    let config = if arguments.keep { config.kept() } else { config };
     let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);
     let log: Log = Arc::new(move |line| above.say(line));
-    let report = |outcome: &ReceiveOutcome| {
-        finished_with::<ReceiveJob>(ReceiveJob::COMMAND, &config, &context, outcome).report
-    };
     let receiver =
-        Receiver::listen(&config, &context, &log).map_err(|error| context.placed(error))?;
-    loop {
+        Receiver::listen(&config, &context, &log, true).map_err(|error| context.placed(error))?;
+    let printing = Mutex::new(());
+    let one =
+        Receiving { arguments, config: &config, context: &context, bar: &bar, printing: &printing };
+    if !arguments.keep {
+        return one.receive_one(&receiver).map(drop);
+    }
+    let ends = thread::scope(|scope| {
+        let threads: Vec<_> = (0..config.at_once.unwrap_or(1))
+            .map(|_| scope.spawn(|| one.receive_all(&receiver).inspect_err(|_| progress.stop())))
+            .collect();
+        threads.into_iter().map(ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    let mut result = Ok(());
+    for end in ends {
+        result = result.and(end.unwrap_or_else(|panic| resume_unwind(panic)));
+    }
+    result
+}
+
+/// One of the threads that receive.
+struct Receiving<'a> {
+    arguments: &'a RecvArguments,
+    config: &'a Config,
+    context: &'a Context<'a>,
+    bar: &'a Bar,
+    /// Statistics of one transfer at a time.
+    printing: &'a Mutex<()>,
+}
+
+impl Receiving<'_> {
+    /// Until the user ends it.
+    fn receive_all(&self, receiver: &Receiver<'_>) -> Result<(), Error> {
+        while self.receive_one(receiver)? && !self.context.progress.is_stopped() {}
+        Ok(())
+    }
+
+    /// False if the user has ended it before anybody came.
+    fn receive_one(&self, receiver: &Receiver<'_>) -> Result<bool, Error> {
+        let is_alone = self.config.at_once.unwrap_or(1) == 1;
         let result = receiver.receive(&mut |progress| {
             let total = (progress.total_bytes > 0).then_some(progress.total_bytes);
-            bar.show(progress.done_bytes, total, std::iter::empty());
+            // Several would draw over each other.
+            if is_alone {
+                self.bar.show(progress.done_bytes, total, std::iter::empty());
+            }
         });
-        bar.done();
+        let _printing = self.printing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bar.done();
+        let report = |outcome: &ReceiveOutcome| {
+            finished_with::<ReceiveJob>(ReceiveJob::COMMAND, self.config, self.context, outcome)
+                .report
+        };
+        let arguments = self.arguments;
         match result {
             Ok(outcome) => match arguments.received(&outcome, &report(&outcome)) {
                 Err(error) if arguments.keep && error.failure() == Some(Failure::Partial) => {
@@ -67,13 +119,11 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
             Err(Failed { error, outcome: None })
                 if arguments.keep && error.failure() == Some(Failure::Stopped) =>
             {
-                return Ok(());
+                return Ok(false);
             }
             Err(failed) => arguments.failed(failed, report)?,
         }
-        if !arguments.keep || progress.is_stopped() {
-            return Ok(());
-        }
+        Ok(true)
     }
 }
 

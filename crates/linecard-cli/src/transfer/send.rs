@@ -27,10 +27,10 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug, Args)]
 #[command(after_long_help = exit_codes(&[0, 1, 2, 5, 6, 14, 15, 16, 17, 130]))]
 pub(crate) struct SendArguments {
-    /// A file, a folder with its contents, - for stdin, or test:SIZE, as test:2G: that many bytes
-    /// from memory, which the receiver discards (write ./test:2G for a file of that name).
-    #[arg(value_name = "PATH")]
-    input: PathBuf,
+    /// Files, folders with their contents, - for stdin, or test:SIZE, as test:2G: that many bytes
+    /// from memory, which the receiver discards (write ./test:2G for a file of that name); the last two alone.
+    #[arg(value_name = "PATH", required = true)]
+    inputs: Vec<PathBuf>,
     /// Where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
     #[arg(value_name = "PEER")]
     peer: Peer,
@@ -44,11 +44,11 @@ pub(crate) struct SendArguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
     let document = arguments.flags.document()?;
-    let (input, peer) = (arguments.input.clone(), Parsed(arguments.peer.clone()));
-    let config = Config { input, peer, ..document.config()? };
+    let (inputs, peer) = (arguments.inputs.clone(), Parsed(arguments.peer.clone()));
+    let config = Config { inputs, peer, ..document.config()? };
     let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
-    let mut shown = Shown::new(Arc::clone(&progress), config.input == Path::new("-"));
+    let mut shown = Shown::new(Arc::clone(&progress), config.inputs == [Path::new("-")]);
     let result = send(&config, &context, &mut shown);
     shown.bar.done();
     let print = |outcome: &SendOutcome| {

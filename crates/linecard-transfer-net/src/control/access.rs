@@ -1,7 +1,9 @@
 //! How ends know each other.
 
 use super::error::ControlError;
-use crate::keys::{Authorized, Fingerprint, Identity, KeyError, KnownPeers, SharedKey, Standing};
+use crate::keys::{
+    Authorized, Entry, Fingerprint, Identity, KeyError, KnownPeers, SharedKey, Standing,
+};
 use std::path::PathBuf;
 
 /// How this end shows who it is, and finds out who the other is. Both ends need the same kind.
@@ -51,6 +53,22 @@ pub(super) enum Verdict {
     },
     /// The list of keys cannot be used, so that nobody is let in.
     NoList(KeyError),
+}
+
+impl Access {
+    /// The entry of a sender that has authenticated; nothing where there is no list.
+    ///
+    /// # Errors
+    ///
+    /// It is on the list no longer, or there is none to be read any more.
+    pub(crate) fn entry(&self, key: Option<Fingerprint>) -> Result<Option<Entry>, ControlError> {
+        let (Self::Keys { trust: Trust::Authorized(list), .. }, Some(found)) = (self, key) else {
+            return Ok(None);
+        };
+        let entry = list.entry(found).map_err(ControlError::NoList)?;
+        let unknown = || ControlError::UnknownPeer { name: "the sender".to_owned(), found };
+        entry.map(Some).ok_or_else(unknown)
+    }
 }
 
 impl Trust {

@@ -13,6 +13,11 @@ pub(super) fn dress(made: impl AsFd, object: &Object) -> rustix::io::Result<()> 
     rustix::fs::futimens(made, &times)
 }
 
+/// Reads once what needs files of the system: for a process that may not open them later.
+pub fn warm_up() {
+    let _known = umask();
+}
+
 /// The umask of this process: read once, as changing it to find out would change it for other
 /// threads as well. Without /proc, that others write.
 fn umask() -> u32 {

@@ -19,6 +19,21 @@ pub enum FileError {
         /// The data that did not fit.
         bytes: u64,
     },
+    /// The sender's folder has no room for it.
+    #[error(
+        "no room for {bytes} bytes of {path:?}: of its sender's quota of {limit} bytes {left} are left; remove files \
+         there, or raise quota= in the list of authorized senders"
+    )]
+    Quota {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes that are to come.
+        bytes: u64,
+        /// The rest of the quota.
+        left: u64,
+        /// The quota.
+        limit: u64,
+    },
     /// The user may not do that.
     #[error(
         "cannot {doing} {path:?}: {source}; change its permissions, or run as a user who has \
@@ -55,6 +70,31 @@ pub enum FileError {
         path: PathBuf,
         /// Its length, its time, the file itself.
         what: String,
+    },
+    /// Two of the paths to send would have one name at the receiver.
+    #[error(
+        "{first:?} and {second:?} have the same name, and would go to one place: send them one after the other, into \
+         different folders"
+    )]
+    SameName {
+        /// The first of them.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// A pipe or a device among several paths to send.
+    #[error("{path:?} is a pipe or a device, and is sent alone: send it by a command of its own")]
+    PipeAmongOthers {
+        /// The pipe.
+        path: PathBuf,
+    },
+    /// A pattern of names that has another form.
+    #[error("the pattern {pattern:?}: {why}; write one as in .gitignore, as *.log or /build/")]
+    Pattern {
+        /// As the user wrote it.
+        pattern: String,
+        /// The error.
+        why: String,
     },
     /// A name that no peer of ours sends.
     #[error("the name {name:?} is refused: {why}")]

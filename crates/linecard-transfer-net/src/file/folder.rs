@@ -144,6 +144,18 @@ impl Folder {
         Ok(Existing::File { hash, part })
     }
 
+    /// Bytes on the disk of a partial file of an object; 0 where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Name`] where a link is in the way.
+    pub fn part_bytes(&self, object: &Object) -> Result<u64, FileError> {
+        let folder = self.beside(object)?;
+        let part = object.name.beside(PART);
+        let stat = rustix::fs::statat(&*folder, part, AtFlags::SYMLINK_NOFOLLOW);
+        Ok(stat.map_or(0, |stat| stat.st_blocks.try_into().unwrap_or(0) * 512))
+    }
+
     /// Gives a file that is there the mode and time of the object.
     ///
     /// # Errors

@@ -83,6 +83,11 @@ impl Sink {
         Ok(sink)
     }
 
+    /// Where it will be.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The object being received.
     pub(crate) const fn object(&self) -> &Object {
         &self.object

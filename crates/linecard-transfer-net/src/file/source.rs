@@ -1,7 +1,7 @@
-//! The data to send: a file, a folder with all in it, or a pipe.
+//! The data to send: files, folders with all in them, or a pipe.
 
 use super::name::{MAX_DEPTH, is_ours};
-use super::{Failures, FileError, Name, Reader, Stamp, link};
+use super::{Failures, FileError, Name, Patterns, Reader, Stamp, link};
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -29,8 +29,8 @@ pub enum Kind {
 /// The user's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A file, a folder, or `-` for the standard input.
-    Path(PathBuf),
+    /// Files and folders, or `-` alone for the standard input.
+    Paths(Vec<PathBuf>),
     /// A number of bytes of [`Kind::Test`].
     Test(u64),
 }
@@ -64,24 +64,34 @@ pub struct Skipped {
 }
 
 /// Everything to be sent, in the order of names.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Source {
-    /// The folder that names are relative to.
-    base: PathBuf,
+    roots: Vec<Root>,
+    patterns: Patterns,
     objects: Vec<Object>,
     skipped: Vec<Skipped>,
+    left_out: u64,
     unreadable: Failures,
 }
 
+/// One of the paths that the user names.
+#[derive(Debug)]
+struct Root {
+    /// The folder that names are relative to.
+    base: PathBuf,
+    /// Its place among the objects; those below it follow.
+    first: usize,
+}
+
 impl Source {
-    /// Meaning of `input`.
+    /// Meaning of `input`. What `patterns` leave out of a folder is not listed.
     ///
     /// # Errors
     ///
     /// Those of [`Source::open`].
-    pub fn of(input: &Input) -> Result<Self, FileError> {
+    pub fn of(input: &Input, patterns: Patterns) -> Result<Self, FileError> {
         match input {
-            Input::Path(path) => Self::open(path),
+            Input::Paths(paths) => Self::open(paths, patterns),
             Input::Test(size) => Self::alone("test", Kind::Test, Some(*size)),
         }
     }
@@ -92,25 +102,39 @@ impl Source {
         let modified = Stamp::default();
         let object =
             Object { name, kind, size, has_holes: false, by_time: false, mode: 0o600, modified };
-        Ok(Self {
-            base: "-".into(),
-            objects: vec![object],
-            skipped: Vec::new(),
-            unreadable: Failures::default(),
-        })
+        let root = Root { base: "-".into(), first: 0 };
+        Ok(Self { roots: vec![root], objects: vec![object], ..Self::default() })
     }
 
-    /// Lists what `path` is: a file or pipe, a folder and all below it, or the standard input for `-`.
+    /// Lists what `paths` are: a file or pipe, a folder and all below it, or the standard input for `-` alone.
     /// A link is followed if the user names it. Below that it is sent as a link, unless it leads out of
     /// the folder.
     ///
     /// # Errors
     ///
-    /// [`FileError`]: what is not there or not to be read, and more than [`MAX_OBJECTS`].
-    pub fn open(path: &Path) -> Result<Self, FileError> {
-        if path == Path::new("-") {
+    /// [`FileError`]: what is not there or not to be read, more than [`MAX_OBJECTS`], two paths whose last part is the
+    /// same, and a pipe among several paths.
+    pub fn open(paths: &[PathBuf], patterns: Patterns) -> Result<Self, FileError> {
+        if let [path] = paths
+            && path == Path::new("-")
+        {
             return Self::alone("stdin", Kind::Stream, None);
         }
+        let mut source = Self { patterns, ..Self::default() };
+        for path in paths {
+            source.add_root(path)?;
+        }
+        let has_stream = source.objects.iter().position(|object| object.kind == Kind::Stream);
+        match has_stream.filter(|_| paths.len() > 1) {
+            Some(at) => {
+                let path = source.root_of(at).join(source.objects[at].name.as_path());
+                Err(FileError::PipeAmongOthers { path })
+            }
+            None => Ok(source),
+        }
+    }
+
+    fn add_root(&mut self, path: &Path) -> Result<(), FileError> {
         let metadata = fs::metadata(path).map_err(FileError::at("read", path))?;
         // Paths that end in `.` or `..` have their name elsewhere.
         let full = match path.file_name() {
@@ -120,15 +144,26 @@ impl Source {
         let mut base = full.clone();
         base.pop();
         let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
-        let (objects, skipped, unreadable) = (Vec::new(), Vec::new(), Failures::default());
-        let mut source = Self { base, objects, skipped, unreadable };
         let object = Object::of(Name::new(name)?, &metadata);
-        let is_folder = object.kind == Kind::Folder;
-        source.objects.push(object);
-        if is_folder {
-            source.walk(&full, name, 1)?;
+        let twin = self.roots.iter().find(|root| self.objects[root.first].name == object.name);
+        if let Some(twin) = twin {
+            let first = twin.base.join(object.name.as_path());
+            return Err(FileError::SameName { first, second: path.into() });
         }
-        Ok(source)
+        self.bounded(path)?;
+        let is_folder = object.kind == Kind::Folder;
+        self.roots.push(Root { base, first: self.objects.len() });
+        self.objects.push(object);
+        match is_folder {
+            true => self.walk(&full, name, 1),
+            false => Ok(()),
+        }
+    }
+
+    /// The folder that the name of an object is relative to.
+    fn root_of(&self, object: usize) -> &Path {
+        let behind = self.roots.partition_point(|root| root.first <= object);
+        &self.roots[behind - 1].base
     }
 
     /// The same, but files of the same length and time at the receiver are compared by what is in them.
@@ -156,17 +191,25 @@ impl Source {
         &self.unreadable
     }
 
-    /// Opens one of [`Source::objects`] for reading.
+    /// How many files and folders the patterns have left out; of a folder, what is in it is not counted.
+    #[must_use]
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Opens one of [`Source::objects`] for reading, by its place there.
     ///
     /// # Errors
     ///
     /// [`FileError`]: it is not there any more, not to be read, or not what was listed.
-    pub fn reader(&self, object: &Object) -> Result<Reader, FileError> {
-        let path = if self.base == Path::new("-") {
-            self.base.clone()
-        } else {
-            self.base.join(object.name.as_path())
-        };
+    ///
+    /// # Panics
+    ///
+    /// When there is no such object.
+    pub fn reader(&self, object: usize) -> Result<Reader, FileError> {
+        let (base, object) = (self.root_of(object), &self.objects[object]);
+        let is_stdin = base == Path::new("-");
+        let path = if is_stdin { base.into() } else { base.join(object.name.as_path()) };
         Reader::open(path, object)
     }
 
@@ -201,6 +244,10 @@ impl Source {
             }
         };
         let kind = metadata.file_type();
+        if self.patterns.leave_out(name, kind.is_dir()) {
+            self.left_out += 1;
+            return Ok(());
+        }
         let last = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         let why = match Name::new(name) {
             _ if !kind.is_file() && !kind.is_dir() && !kind.is_symlink() => {
@@ -222,10 +269,15 @@ impl Source {
         self.bounded(path)?;
         let name = (object.kind == Kind::Folder).then(|| object.name.as_bytes().to_vec());
         self.objects.push(object);
-        match name {
-            Some(name) if depth < MAX_DEPTH => self.walk(path, &name, depth + 1),
-            _ => Ok(()),
+        if let Some(name) = name.filter(|_| depth < MAX_DEPTH) {
+            let listed = self.objects.len();
+            self.walk(path, &name, depth + 1)?;
+            // A folder without any of the files that are wanted.
+            if self.patterns.only_included() && self.objects.len() == listed {
+                self.objects.pop();
+            }
         }
+        Ok(())
     }
 
     fn bounded(&self, path: &Path) -> Result<(), FileError> {

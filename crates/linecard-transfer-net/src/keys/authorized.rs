@@ -1,22 +1,81 @@
 //! The senders authorized at this end.
 
 use super::{Fingerprint, KeyError, private};
+use crate::file::Name;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 /// A list of fingerprints, or everybody.
 ///
-/// A file has one fingerprint a line, and behind it whatever its owner wants to remember. Empty lines
-/// and those that begin with `#` are skipped.
+/// A file has one fingerprint a line; behind it may stand `folder=NAME` and `quota=SIZE` (see [`Entry`]), and then
+/// whatever its owner wants to remember. Empty lines and those that begin with `#` are skipped.
 #[derive(Debug, Clone)]
 pub enum Authorized {
     /// Only these.
-    Only(Vec<Fingerprint>),
+    Only(Vec<Entry>),
     /// Those that this file names whenever somebody comes; nobody while there is no such file.
     Listed(PathBuf),
     /// Everybody who shows any key: for a network that one trusts.
     Anybody,
+}
+
+/// A sender that may send, and where to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its key.
+    pub key: Fingerprint,
+    /// All that it sends goes into this folder, below the one that receives.
+    pub folder: Option<Name>,
+    /// How many bytes may be in its folder.
+    pub quota_bytes: Option<u64>,
+}
+
+impl From<Fingerprint> for Entry {
+    /// Into the folder that receives, without a quota.
+    fn from(key: Fingerprint) -> Self {
+        Self { key, folder: None, quota_bytes: None }
+    }
+}
+
+impl FromStr for Entry {
+    type Err = &'static str;
+
+    fn from_str(line: &str) -> Result<Self, &'static str> {
+        let mut words = line.split_whitespace();
+        let key = words.next().and_then(|word| word.parse::<Fingerprint>().ok());
+        let mut entry = Self::from(key.ok_or("a line begins with a fingerprint (lc1…)")?);
+        for word in words {
+            match word.split_once('=') {
+                Some(("folder", name)) if entry.folder.is_none() => {
+                    let name = Name::new(name.as_bytes());
+                    entry.folder = Some(name.map_err(|_| {
+                        "folder= is followed by a name below the folder that receives, without `..`"
+                    })?);
+                }
+                Some(("quota", size)) if entry.quota_bytes.is_none() => {
+                    entry.quota_bytes =
+                        Some(bytes(size).ok_or("quota= is followed by bytes, as 500M or 2T")?);
+                }
+                Some(("folder" | "quota", _)) => return Err("folder= and quota= stand once each"),
+                _ => break,
+            }
+        }
+        Ok(entry)
+    }
+}
+
+/// A number of bytes, with K, M, G or T for powers of 1,024 as in options.
+fn bytes(text: &str) -> Option<u64> {
+    let (number, shift) = match text.chars().last()? {
+        'K' => (text.strip_suffix('K')?, 10),
+        'M' => (text.strip_suffix('M')?, 20),
+        'G' => (text.strip_suffix('G')?, 30),
+        'T' => (text.strip_suffix('T')?, 40),
+        _ => (text, 0),
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 impl Authorized {
@@ -29,31 +88,40 @@ impl Authorized {
         let file = File::open(path).map_err(|cause| KeyError::file(path, cause))?;
         let mut list = Vec::new();
         for (index, line) in private::read_open(path, &file)?.lines().enumerate() {
-            let word = line.split_whitespace().next();
-            let Some(word) = word.filter(|word| !word.starts_with('#')) else { continue };
-            let what = "a line begins with a fingerprint (lc1…)";
-            let refused = |_| KeyError::Line { path: path.to_owned(), line: index + 1, what };
-            list.push(word.parse().map_err(refused)?);
+            if line.trim_start().is_empty() || line.trim_start().starts_with('#') {
+                continue;
+            }
+            let refused = |what| KeyError::Line { path: path.to_owned(), line: index + 1, what };
+            list.push(line.parse().map_err(refused)?);
         }
         Ok(Self::Only(list))
+    }
+
+    /// The sender with this key, if it may send.
+    ///
+    /// # Errors
+    ///
+    /// A file that is there and is not as it should be: nobody may send then.
+    pub fn entry(&self, key: Fingerprint) -> Result<Option<Entry>, KeyError> {
+        match self {
+            Self::Only(list) => Ok(list.iter().find(|entry| entry.key == key).cloned()),
+            Self::Listed(path) => match Self::load(path) {
+                Err(KeyError::File { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
+                    Ok(None)
+                }
+                list => list?.entry(key),
+            },
+            Self::Anybody => Ok(Some(key.into())),
+        }
     }
 
     /// Whether this one may send.
     ///
     /// # Errors
     ///
-    /// A file that is there and is not as it should be: nobody may send then.
-    pub fn allows(&self, fingerprint: Fingerprint) -> Result<bool, KeyError> {
-        match self {
-            Self::Only(list) => Ok(list.contains(&fingerprint)),
-            Self::Listed(path) => match Self::load(path) {
-                Err(KeyError::File { cause, .. }) if cause.kind() == ErrorKind::NotFound => {
-                    Ok(false)
-                }
-                list => list?.allows(fingerprint),
-            },
-            Self::Anybody => Ok(true),
-        }
+    /// As [`Authorized::entry`].
+    pub fn allows(&self, key: Fingerprint) -> Result<bool, KeyError> {
+        self.entry(key).map(|entry| entry.is_some())
     }
 }
 
@@ -92,5 +160,21 @@ mod tests {
         fs::write(&path, format!("{a}\nrecorder {b}\n")).unwrap();
         assert!(matches!(Authorized::load(&path), Err(KeyError::Line { line: 2, .. })));
         assert!(matches!(Authorized::load(folder.path()), Err(KeyError::NotAFile { .. })));
+    }
+
+    #[test]
+    fn a_line_may_name_a_folder_and_a_quota() {
+        let key = Fingerprint::of(b"a");
+        let of = |rest: &str| format!("{key}{rest}").parse::<Entry>();
+        assert_eq!(of(""), Ok(key.into()));
+        assert_eq!(of(" the lab's folder=recorder"), Ok(key.into()), "remarks are remarks");
+        let found = of(" quota=2T folder=lab/a remarks").unwrap();
+        let folder = Some(Name::new(b"lab/a").unwrap());
+        assert_eq!(found, Entry { key, folder, quota_bytes: Some(2 << 40) });
+        for wrong in ["folder=..", "folder=/a", "folder=", "quota=1X", "quota=", "quota=99999999T"]
+        {
+            assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
+        }
+        assert!(of(" quota=1 quota=2").is_err() && "nobody".parse::<Entry>().is_err());
     }
 }

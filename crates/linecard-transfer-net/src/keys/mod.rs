@@ -16,7 +16,7 @@ mod known;
 mod private;
 mod shared;
 
-pub use authorized::Authorized;
+pub use authorized::{Authorized, Entry};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;
 pub use known::{KnownPeers, Standing};

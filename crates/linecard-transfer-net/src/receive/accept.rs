@@ -5,8 +5,10 @@ use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES, Pendings};
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::{Access, Control};
 use crate::end::{Clock, Interest, Waiter, Waker, last_words};
+use crate::file::Quotas;
 use crate::lane::Listener;
 use linecard_transfer::control::{Hello, Message, Refuse, RefuseCode, Text};
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -42,11 +44,13 @@ pub struct TurnedAway {
 pub type Notice = Box<dyn Fn(TurnedAway) + Send + Sync>;
 
 /// A listener whose peers are authenticated in the background, at most [`MAX_HANDSHAKES`] at a time and
-/// [`MAX_FROM_ADDRESS`] from one address. While something is received, other senders are told so.
+/// [`MAX_FROM_ADDRESS`] from one address. While something is received from [`ReceiveOptions::at_once`], other senders are
+/// told so.
 #[derive(Debug)]
 pub struct Acceptor {
     pub(super) options: ReceiveOptions,
     pub(super) shared: Arc<Shared>,
+    pub(super) quotas: Quotas,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -61,8 +65,8 @@ pub(super) struct Guest {
     pub(super) is_anywhere: bool,
 }
 
-/// A sender that came while something was received from another.
-struct Second {
+/// A sender that came while something was received from as many others as may send at once.
+struct Surplus {
     guest: Guest,
     with: SocketAddr,
 }
@@ -72,6 +76,7 @@ pub(super) struct Shared {
     access: Access,
     is_anywhere: bool,
     patience: Duration,
+    at_once: usize,
     notice: Notice,
     state: Mutex<State>,
     /// A guest is ready, a transfer has ended, or nothing can be accepted any more.
@@ -84,8 +89,8 @@ pub(super) struct Shared {
 struct State {
     pendings: Pendings,
     /// Whom something is received from.
-    busy: Option<SocketAddr>,
-    ready: Option<Guest>,
+    busy: Vec<SocketAddr>,
+    ready: VecDeque<Guest>,
     failed: Option<io::Error>,
 }
 
@@ -108,6 +113,7 @@ impl Acceptor {
             access: options.access.clone(),
             is_anywhere: listener.local_addr()?.ip().is_unspecified(),
             patience: options.patience,
+            at_once: options.at_once.max(1),
             notice,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -122,7 +128,7 @@ impl Acceptor {
                 accepting.changed.notify_all();
             }
         })?;
-        Ok(Self { options, shared, waker, thread: Some(thread) })
+        Ok(Self { options, shared, quotas: Quotas::default(), waker, thread: Some(thread) })
     }
 }
 
@@ -134,9 +140,9 @@ impl Drop for Acceptor {
         debug_assert!(!matches!(ended, Some(Err(_))), "the acceptor does not panic");
         let mut state = self.shared.state();
         state.pendings.end_all();
-        let ready = state.ready.take();
+        let ready = std::mem::take(&mut state.ready);
         drop(state);
-        if let Some(mut guest) = ready {
+        for mut guest in ready {
             refuse(&mut guest.control, RefuseCode::Resources, &ENDED);
         }
     }
@@ -146,19 +152,23 @@ impl Shared {
     /// The next sender, or none for a while.
     pub(super) fn next(&self) -> Result<Option<Guest>, ReceiveError> {
         let mut state = self.state();
-        if state.ready.is_none() && state.failed.is_none() {
+        if state.ready.is_empty() && state.failed.is_none() {
             let waited = self.changed.wait_timeout(state, LOOK);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         match state.failed.take() {
             Some(error) => Err(error.into()),
-            None => Ok(state.ready.take()),
+            None => Ok(state.ready.pop_front()),
         }
     }
 
-    /// The transfer is over: the next sender may come.
-    pub(super) fn release(&self) {
-        self.state().busy = None;
+    /// The transfer from this sender is over: the next may come.
+    pub(super) fn release(&self, from: SocketAddr) {
+        let mut state = self.state();
+        if let Some(at) = state.busy.iter().position(|other| *other == from) {
+            state.busy.remove(at);
+        }
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -252,25 +262,28 @@ impl Shared {
         Err(busy)
     }
 
-    /// Hands a guest on; gives it back if another transfer runs and does not end soon.
-    fn admit(&self, id: u64, guest: Guest) -> Option<Second> {
+    /// Hands a guest on; gives it back if there are as many transfers as there may be, and none ends soon.
+    fn admit(&self, id: u64, guest: Guest) -> Option<Surplus> {
         let end = Instant::now() + GRACE;
         let mut state = self.state();
         loop {
             if !state.pendings.has(id) {
                 return None;
             }
-            let Some(with) = state.busy else { break };
+            let with = match state.busy.first() {
+                Some(with) if state.busy.len() >= self.at_once => *with,
+                _ => break,
+            };
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Some(Second { guest, with });
+                return Some(Surplus { guest, with });
             }
             let waited = self.changed.wait_timeout(state, left);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         state.pendings.remove(id);
-        state.busy = Some(guest.from);
-        state.ready = Some(guest);
+        state.busy.push(guest.from);
+        state.ready.push_back(guest);
         drop(state);
         self.changed.notify_all();
         None

@@ -20,6 +20,7 @@ use crate::keys::Fingerprint;
 use crate::lane::Spec;
 use linecard::progress::Progress;
 use linecard_transfer::receive::ReceiveCounters;
+use open::Destination;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +39,9 @@ pub struct ReceiveOptions {
     /// Lanes, in the sender's order; those that are missing are made at the address that this host uses
     /// towards the sender's end of the lane.
     pub lanes: Vec<Spec>,
-    /// Memory for chunks that are under way, in bytes.
+    /// From how many senders at once, each on a thread that calls [`Acceptor::receive`].
+    pub at_once: usize,
+    /// Memory for chunks of one transfer that are under way, in bytes.
     pub memory_bytes: u64,
     /// Where its threads run.
     pub cores: Cores,
@@ -130,53 +133,58 @@ impl Acceptor {
             let Some(guest) = self.shared.next()? else { continue };
             let from = guest.from;
             let mut has_begun = false;
-            let outcome = transfer(options, guest, &mut has_begun, observer);
-            self.shared.release();
+            let outcome = self.transfer(guest, &mut has_begun, observer);
+            self.shared.release(from);
             match outcome {
                 Err(why) if !has_begun && why.is_of_sender() => self.shared.turned_away(from, why),
                 outcome => return outcome,
             }
         }
     }
-}
 
-/// Receives from a sender. `has_begun` is set when it has announced something.
-fn transfer(
-    options: &ReceiveOptions,
-    guest: accept::Guest,
-    has_begun: &mut bool,
-    observer: &mut dyn FnMut(&ReceiveProgress),
-) -> Result<Received, ReceiveError> {
-    let mut opened = open::open(options, guest)?;
-    let began = processor_time();
-    let (jobs, given) = mpsc::channel();
-    let (out, results) = mpsc::channel();
-    let waker = Waker::new()?;
-    let over = Arc::new(AtomicBool::new(false));
-    let folder = options.folder.as_deref().map(Folder::open).transpose()?;
-    let work = writing::Work {
-        folder: folder.map(|folder| folder.with_flusher(Arc::clone(&over))).transpose()?,
-        overwrite: options.overwrite,
-        chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
-        window: opened.window,
-        jobs: given,
-        out,
-        waker: waker.clone(),
-    };
-    let received = std::thread::scope(|scope| {
-        let writing = Pinned::to(options.cores.files)?;
-        scope.spawn(move || work.run());
-        drop(writing);
-        let _pinned = Pinned::to(options.cores.lanes)?;
-        let files = role::Files { jobs, results };
-        let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
-        let received = role::run(options, &mut opened, (files, driver), observer);
-        // Pending writes are completed, but nothing more is read for verification.
-        over.store(true, Ordering::Relaxed);
-        let mut received = received?;
-        received.processor = processor_time().saturating_sub(began);
-        Ok(received)
-    });
-    *has_begun = opened.has_begun;
-    received
+    /// Receives from a sender. `has_begun` is set when it has announced something.
+    fn transfer(
+        &self,
+        guest: accept::Guest,
+        has_begun: &mut bool,
+        observer: &mut dyn FnMut(&ReceiveProgress),
+    ) -> Result<Received, ReceiveError> {
+        let options = &self.options;
+        let mut opened = open::open(options, guest)?;
+        let began = processor_time();
+        let (jobs, given) = mpsc::channel();
+        let (out, results) = mpsc::channel();
+        let waker = Waker::new()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let Destination { folder, quota_bytes } = &opened.destination;
+        let quota = folder.as_deref().zip(*quota_bytes);
+        let quota = quota.map(|(folder, limit)| self.quotas.of(folder, limit)).transpose()?;
+        let folder = folder.as_deref().map(Folder::open).transpose()?;
+        let work = writing::Work {
+            folder: folder.map(|folder| folder.with_flusher(Arc::clone(&over))).transpose()?,
+            quota,
+            overwrite: options.overwrite,
+            chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
+            window: opened.window,
+            jobs: given,
+            out,
+            waker: waker.clone(),
+        };
+        let received = std::thread::scope(|scope| {
+            let writing = Pinned::to(options.cores.files)?;
+            scope.spawn(move || work.run());
+            drop(writing);
+            let _pinned = Pinned::to(options.cores.lanes)?;
+            let files = role::Files { jobs, results };
+            let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
+            let received = role::run(options, &mut opened, (files, driver), observer);
+            // Pending writes are completed, but nothing more is read for verification.
+            over.store(true, Ordering::Relaxed);
+            let mut received = received?;
+            received.processor = processor_time().saturating_sub(began);
+            Ok(received)
+        });
+        *has_begun = opened.has_begun;
+        received
+    }
 }

@@ -64,7 +64,7 @@ pub(super) struct Objects {
     /// Memory for the list of folders, and how much of it is taken.
     max_list_bytes: u64,
     list_bytes: u64,
-    /// The first object is not a folder: there is only one.
+    /// There is only one, which is not a folder.
     is_alone: bool,
     pub(super) total_bytes: u64,
     pub(super) had_bytes: u64,
@@ -125,7 +125,7 @@ impl Objects {
         if object.kind == Kind::Folder {
             self.list(told.name.len())?;
         }
-        self.is_alone = told.id == 0 && object.kind != Kind::Folder;
+        self.is_alone = !told.has_others && told.id == 0 && object.kind != Kind::Folder;
         self.total_bytes = self.total_bytes.saturating_add(told.size.unwrap_or(0));
         self.open.push(Open {
             id: told.id,

@@ -14,6 +14,7 @@ use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// Resources of a receiver.
 pub(super) struct Opened {
@@ -24,12 +25,35 @@ pub(super) struct Opened {
     pub(super) store: Store,
     pub(super) chunk_bytes: u32,
     pub(super) window: u32,
+    pub(super) destination: Destination,
     /// The sender has announced an object: how the transfer ends is how the receiver ends.
     pub(super) has_begun: bool,
 }
 
+/// Where a sender's files go.
+pub(super) struct Destination {
+    /// None for the standard output.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) quota_bytes: Option<u64>,
+}
+
+impl Destination {
+    /// As the list of senders says.
+    fn of(options: &ReceiveOptions, control: &Control) -> Result<Self, ReceiveError> {
+        let entry = options.access.entry(control.peer())?;
+        let own = entry.as_ref().and_then(|entry| entry.folder.as_ref());
+        let below = |folder: &PathBuf| match own {
+            Some(own) => folder.join(own.as_path()),
+            None => folder.clone(),
+        };
+        let quota_bytes = entry.as_ref().and_then(|entry| entry.quota_bytes);
+        Ok(Self { folder: options.folder.as_ref().map(below), quota_bytes })
+    }
+}
+
 /// The agreement of both ends, and its lanes.
 struct Negotiated {
+    destination: Destination,
     welcome: Welcome,
     lanes: Lanes,
     sockets: Vec<SealedSocket>,
@@ -39,7 +63,7 @@ struct Negotiated {
 /// Agrees with a sender, or tells it why not.
 pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, ReceiveError> {
     let Guest { mut control, from, hello, is_anywhere } = guest;
-    let Negotiated { welcome, lanes, sockets, receiver } =
+    let Negotiated { destination, welcome, lanes, sockets, receiver } =
         negotiate(options, &hello, &mut control, is_anywhere).inspect_err(|error| match error {
             ReceiveError::Control(_) => {}
             ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
@@ -58,6 +82,7 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
         store,
         chunk_bytes: hello.chunk_bytes,
         window,
+        destination,
         has_begun: false,
     })
 }
@@ -69,6 +94,7 @@ fn negotiate(
     is_anywhere: bool,
 ) -> Result<Negotiated, ReceiveError> {
     let (local, peer) = control.addresses()?;
+    let destination = Destination::of(options, control)?;
     let agreed = agree(control, hello, options)?;
     let window = window(options, hello);
     let connection = random()? as u32;
@@ -92,7 +118,7 @@ fn negotiate(
         window_chunks: window,
         lanes: lanes.addresses.clone(),
     };
-    Ok(Negotiated { welcome, lanes, sockets, receiver })
+    Ok(Negotiated { destination, welcome, lanes, sockets, receiver })
 }
 
 /// The common capabilities of both ends, within the memory of this end.

@@ -2,10 +2,11 @@
 
 use crate::end::Waker;
 use crate::file::{
-    ChunkBytes, Existing, FileError, Folder, Have, Kind, Object, Ordered, SMALL_BYTES, Sink,
+    ChunkBytes, Existing, FileError, Folder, Have, Kind, Object, Ordered, Quota, SMALL_BYTES, Sink,
 };
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 /// Files that wait for the disk together before they get their names.
@@ -65,6 +66,8 @@ pub(super) enum Written {
 pub(super) struct Work {
     /// None for the standard output.
     pub(super) folder: Option<Folder>,
+    /// The quota of the sender.
+    pub(super) quota: Option<Arc<Quota>>,
     pub(super) overwrite: bool,
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) window: u32,
@@ -86,6 +89,16 @@ impl Work {
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
         Writing { work: self, targets: Vec::new(), batch: Vec::new() }.run();
+    }
+
+    /// The partial file of an object, of which as much as is not there yet counts against the quota.
+    fn sink(&self, about: &Object) -> Result<Sink, FileError> {
+        let Some(folder) = &self.folder else { unreachable!("stdout takes no files") };
+        if let Some(quota) = &self.quota {
+            let to_come = about.size.unwrap_or(0).saturating_sub(folder.part_bytes(about)?);
+            quota.take(to_come, &folder.path_of(about))?;
+        }
+        folder.sink(about, self.chunk_bytes, self.overwrite)
     }
 }
 
@@ -207,7 +220,7 @@ impl Writing {
                     (Target::Later(about, None), Have::default(), None)
                 }
                 existing => {
-                    let sink = folder.sink(&about, self.work.chunk_bytes, self.work.overwrite)?;
+                    let sink = self.work.sink(&about)?;
                     let hash = match existing {
                         Existing::File { hash, .. } => Some(hash),
                         _ => None,
@@ -230,14 +243,17 @@ impl Writing {
         let Some((_, target)) = self.targets.iter_mut().find(|(of, _)| *of == object) else {
             return Ok(());
         };
-        if let Target::Later(about, existing) = target
-            && let Some(folder) = &self.work.folder
-        {
-            let sink = folder.sink(about, self.work.chunk_bytes, self.work.overwrite)?;
+        if let Target::Later(about, existing) = target {
+            let sink = self.work.sink(about)?;
             *target = Target::File(Box::new(sink), *existing);
         }
         match target {
-            Target::File(sink, _) => sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ()),
+            Target::File(sink, _) => {
+                if let (None, Some(quota)) = (sink.object().size, &self.work.quota) {
+                    quota.take(bytes.into(), sink.path())?;
+                }
+                sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ())
+            }
             Target::Out(ordered) => {
                 let mut bytes_of = std::mem::take(buffer);
                 bytes_of.truncate(bytes as usize);
@@ -274,9 +290,7 @@ impl Writing {
                 folder.dress(&about)?;
                 return done(true);
             }
-            (Target::Later(about, _), Some(folder)) => {
-                folder.sink(&about, self.work.chunk_bytes, self.work.overwrite)?
-            }
+            (Target::Later(about, _), _) => self.work.sink(&about)?,
             (Target::File(sink, Some(hash)), Some(folder)) if hash == *root => {
                 let about = sink.object().clone();
                 sink.discard()?;
@@ -288,7 +302,7 @@ impl Writing {
                 ordered.finish(size, root)?;
                 return done(false);
             }
-            (Target::Later(..) | Target::Kept(..) | Target::Same(_) | Target::Nowhere, _) => {
+            (Target::Kept(..) | Target::Same(_) | Target::Nowhere, _) => {
                 return done(false);
             }
         };
@@ -305,6 +319,7 @@ fn failed(object: u32, error: FileError) -> Written {
         FileError::Exists { .. }
         | FileError::Denied { .. }
         | FileError::Locked { .. }
+        | FileError::Quota { .. }
         | FileError::Name { .. } => Written::Refused { object, error },
         error => Written::Failed(error),
     }

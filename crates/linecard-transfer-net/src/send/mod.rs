@@ -15,7 +15,7 @@ pub use error::SendError;
 
 use crate::control::Access;
 use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
-use crate::file::{ChunkBytes, Failures, Input, Skipped, Source};
+use crate::file::{ChunkBytes, Failures, Input, Patterns, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
 use linecard_transfer::control::Mode;
@@ -31,6 +31,8 @@ use std::time::Duration;
 pub struct SendOptions {
     /// What.
     pub input: Input,
+    /// Which files of folders.
+    pub patterns: Patterns,
     /// Whether files of the same length and time at the receiver are read and compared, too.
     pub by_contents: bool,
     /// Where the receiver listens.
@@ -118,6 +120,8 @@ pub struct Sent {
     pub payload_bytes: u32,
     /// Objects that were not sent.
     pub skipped: Vec<Skipped>,
+    /// Files and folders that the patterns left out.
+    pub left_out: u64,
     /// Files that the receiver had in their places before, and that are the same.
     pub unchanged: u64,
     /// Files that could not be read here, or not be stored there.
@@ -136,9 +140,9 @@ pub fn send(
     let began = processor_time();
     // Resources that are not available are reported before the receiver is contacted.
     drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
-    let source = Source::of(&options.input)?;
+    let source = Source::of(&options.input, options.patterns.clone())?;
     let source = if options.by_contents { source.by_contents() } else { source };
-    let skipped = source.skipped().to_vec();
+    let (skipped, left_out) = (source.skipped().to_vec(), source.left_out());
     let unreadable = source.unreadable().clone();
     let opened = open::open(options)?;
     let (orders, ordered) = mpsc::channel();
@@ -163,7 +167,7 @@ pub fn send(
     let objects = objects::Objects::new(options, (all, unreadable), queue);
     let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
     let mut sent = role::run(options, (opened, objects), driver, observer)?;
-    sent.skipped = skipped;
+    (sent.skipped, sent.left_out) = (skipped, left_out);
     sent.processor = processor_time().saturating_sub(began);
     Ok(sent)
 }

@@ -113,6 +113,7 @@ impl Objects {
                 mode: object.mode | type_bits(object.kind),
                 has_holes: object.has_holes,
                 by_time: object.by_time,
+                has_others: self.all.len() > 1,
                 modified_ns: object.modified.to_ns(),
                 first_chunk: self.next_chunk,
             }))?;

@@ -146,7 +146,7 @@ impl Work {
                 }
             }
             Kind::File | Kind::Link | Kind::Stream => {
-                let reader = self.source.reader(&object)?;
+                let reader = self.source.reader(order.object)?;
                 if order.existing.is_some() {
                     let nothing = Have::all(self.chunk_bytes.count(reader.size())?);
                     root = self.read_chunks((order, &nothing), &object, &reader, sent_below)?;

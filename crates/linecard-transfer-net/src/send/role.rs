@@ -89,6 +89,7 @@ pub(super) fn run(
         notes: role.progress.notes,
         payload_bytes,
         skipped: Vec::new(),
+        left_out: 0,
         unchanged: stored.unchanged,
         failures: stored.failures,
     })

@@ -4,7 +4,7 @@
 use super::far::Far;
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
 use crate::end::SealedSocket;
-use crate::file::{ChunkBytes, ChunkHash, Folder, Reader, Source as Files, Tree};
+use crate::file::{ChunkBytes, ChunkHash, Folder, Patterns, Reader, Source as Files, Tree};
 use crate::lane::{At, Lane, LocalEnd, ReceiveBuffer, Udp};
 use crate::seal::{LaneSecret, Opener, Sealer};
 use linecard::rng::Rng;
@@ -53,9 +53,9 @@ impl Near {
         let LineSettings { payload_bytes, fec, chunk_bytes, batch, .. } = *settings;
         let from = folder.join("from");
         write_random(&from, chunk_bytes)?;
-        let files = Files::open(&from)?;
+        let files = Files::open(std::slice::from_ref(&from), Patterns::default())?;
         let object = files.objects()[0].clone();
-        let reader = files.reader(&object)?;
+        let reader = files.reader(0)?;
         // It is open: whatever ends this process, nothing of it stays.
         fs::remove_file(&from)?;
         let at = || At { local: LocalEnd::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 0 };

@@ -1,7 +1,7 @@
 //! The data to send.
 
 use super::{CHUNK, chunks, random};
-use linecard_transfer_net::file::{ChunkHash, FileError, Kind, Object, Piece, Source, Tree};
+use linecard_transfer_net::file::{ChunkHash, FileError, Kind, Patterns, Piece, Source, Tree};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -13,8 +13,12 @@ fn names(source: &Source) -> Vec<String> {
     source.objects().iter().map(|object| object.name.to_string()).collect()
 }
 
+fn open(path: &Path) -> Result<Source, FileError> {
+    Source::open(&[path.into()], Patterns::default())
+}
+
 /// All bytes of an object, by chunks.
-fn content(source: &Source, object: &Object) -> Vec<u8> {
+fn content(source: &Source, object: usize) -> Vec<u8> {
     let reader = source.reader(object).unwrap();
     let (mut all, mut tree, mut buffer) = (Vec::new(), Tree::new(chunks()), vec![0; CHUNK]);
     for chunk in 0.. {
@@ -44,7 +48,7 @@ fn a_folder_is_everything_in_it_in_order_of_names() {
     symlink("../top/a", top.join("out")).unwrap();
     let _socket = UnixListener::bind(top.join("socket")).unwrap();
     fs::write(top.join(".x.linecard-part"), "").unwrap();
-    let source = Source::open(&top).unwrap();
+    let source = open(&top).unwrap();
     assert_eq!(
         names(&source),
         ["top", "top/B", "top/a", "top/b", "top/b/empty", "top/b/x", "top/c", "top/link"]
@@ -52,15 +56,16 @@ fn a_folder_is_everything_in_it_in_order_of_names() {
     let skipped: Vec<_> = source.skipped().iter().map(|skipped| skipped.why).collect();
     assert_eq!(skipped.len(), 3);
     assert!(skipped[0].contains("partial") && skipped[1].contains("leads out"), "{skipped:?}");
-    assert_eq!(content(&source, &source.objects()[7]), b"a");
-    for object in source.objects().iter().filter(|object| object.kind == Kind::File) {
+    assert_eq!(content(&source, 7), b"a");
+    let files = source.objects().iter().enumerate();
+    for (at_place, object) in files.filter(|(_, object)| object.kind == Kind::File) {
         let path = at.path().join(object.name.as_path());
-        assert_eq!(content(&source, object), fs::read(&path).unwrap());
+        assert_eq!(content(&source, at_place), fs::read(&path).unwrap());
     }
     assert_eq!(source.objects()[2].mode, 0o751);
     // The same by other names of it.
-    assert_eq!(names(&Source::open(&top.join("b/..")).unwrap()), names(&source));
-    assert_eq!(names(&Source::open(&top.join("link")).unwrap()), ["link"]);
+    assert_eq!(names(&open(&top.join("b/..")).unwrap()), names(&source));
+    assert_eq!(names(&open(&top.join("link")).unwrap()), ["link"]);
 }
 
 #[test]
@@ -75,14 +80,14 @@ fn a_pipe_is_read_in_order_until_it_ends() {
                 let mut pipe = OpenOptions::new().write(true).open(&path).unwrap();
                 bytes.chunks(777).for_each(|part| pipe.write_all(part).unwrap());
             });
-            let source = Source::open(&path).unwrap();
+            let source = open(&path).unwrap();
             assert_eq!((source.objects()[0].kind, source.objects()[0].size), (Kind::Stream, None));
-            assert_eq!(content(&source, &source.objects()[0]), bytes);
+            assert_eq!(content(&source, 0), bytes);
         });
     }
     // Order is all that a pipe has.
-    let source = Source::open(Path::new("/dev/null")).unwrap();
-    let reader = source.reader(&source.objects()[0]).unwrap();
+    let source = open(Path::new("/dev/null")).unwrap();
+    let reader = source.reader(0).unwrap();
     let mut buffer = [0; CHUNK];
     assert!(matches!(reader.read(1, chunks(), &mut buffer), Err(FileError::Chunk { .. })));
     let end = Piece { bytes: 0, is_last: true };
@@ -99,8 +104,8 @@ fn a_source_that_changes_is_found_out() {
         // Two writes may have one time: the file's is set to another.
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.set_modified(std::time::UNIX_EPOCH).unwrap();
-        let source = Source::open(&path).unwrap();
-        let reader = source.reader(&source.objects()[0]).unwrap();
+        let source = open(&path).unwrap();
+        let reader = source.reader(0).unwrap();
         (source, reader)
     };
     let mut buffer = [0; CHUNK];
@@ -130,7 +135,7 @@ fn a_source_that_changes_is_found_out() {
         assert!(matches!(found, FileError::Changed { .. }), "{found}");
         assert_eq!(found.to_string().lines().count(), 1);
         // Nor is it opened as what it was.
-        assert!(source.reader(&source.objects()[0]).is_err());
+        assert!(source.reader(0).is_err());
     }
 }
 
@@ -138,8 +143,8 @@ fn a_source_that_changes_is_found_out() {
 fn a_buffer_that_is_too_short_is_refused() {
     let at = tempfile::tempdir().unwrap();
     fs::write(at.path().join("a"), random(CHUNK + 1)).unwrap();
-    let source = Source::open(&at.path().join("a")).unwrap();
-    let reader = source.reader(&source.objects()[0]).unwrap();
+    let source = open(&at.path().join("a")).unwrap();
+    let reader = source.reader(0).unwrap();
     let mut buffer = [0; 10];
     assert!(matches!(reader.read(0, chunks(), &mut buffer), Err(FileError::Room { room: 10, .. })));
     let last = reader.read(1, chunks(), &mut buffer).unwrap();
@@ -148,6 +153,70 @@ fn a_buffer_that_is_too_short_is_refused() {
 
 #[test]
 fn what_is_not_there_is_said_with_its_path() {
-    let error = Source::open(Path::new("/nowhere/at all")).unwrap_err().to_string();
+    let error = open(Path::new("/nowhere/at all")).unwrap_err().to_string();
     assert!(error.contains("\"/nowhere/at all\"") && error.lines().count() == 1, "{error}");
+}
+
+#[test]
+fn several_paths_are_sent_with_their_own_names() {
+    let at = tempfile::tempdir().unwrap();
+    fs::create_dir_all(at.path().join("x/tree/below")).unwrap();
+    fs::create_dir_all(at.path().join("y")).unwrap();
+    for name in ["x/tree/below/a", "y/b", "y/tree"] {
+        fs::write(at.path().join(name), name).unwrap();
+    }
+    let of = |names: &[&str]| {
+        let paths: Vec<_> = names.iter().map(|name| at.path().join(name)).collect();
+        Source::open(&paths, Patterns::default())
+    };
+    let source = of(&["y/b", "x/tree"]).unwrap();
+    assert_eq!(names(&source), ["b", "tree", "tree/below", "tree/below/a"]);
+    assert_eq!(content(&source, 0), b"y/b");
+    assert_eq!(content(&source, 3), b"x/tree/below/a");
+    let twins = of(&["x/tree", "y/tree"]).unwrap_err().to_string();
+    assert!(twins.contains("x/tree\" and ") && twins.contains("same name"), "{twins}");
+    let pipe = Source::open(&[at.path().join("y/b"), "/dev/null".into()], Patterns::default());
+    let pipe = pipe.unwrap_err().to_string();
+    assert!(pipe.starts_with("\"/dev/null\" is a pipe"), "{pipe}");
+}
+
+/// The same as globs of the patterns would say of each path, folder by folder.
+#[test]
+fn patterns_leave_out_what_they_name() {
+    let at = tempfile::tempdir().unwrap();
+    let top = at.path().join("top");
+    for folder in ["src/build", "build", "logs/old"] {
+        fs::create_dir_all(top.join(folder)).unwrap();
+    }
+    for file in
+        ["src/a.rs", "src/build/b.rs", "build/c.rs", "logs/d.log", "logs/old/e.log", "f.txt"]
+    {
+        fs::write(top.join(file), file).unwrap();
+    }
+    let of = |include: &[&str], exclude: &[&str]| {
+        let all = |list: &[&str]| list.iter().map(|&pattern| pattern.into()).collect::<Vec<_>>();
+        let patterns = Patterns::new(&all(include), &all(exclude))?;
+        let source = Source::open(std::slice::from_ref(&top), patterns)?;
+        Ok::<_, FileError>((names(&source).join(" "), source.left_out()))
+    };
+    let sent =
+        |include: &[&str], exclude: &[&str]| of(include, exclude).unwrap().0.replace("top/", "");
+    assert_eq!(
+        sent(&[], &["/build", "*.log"]),
+        "top f.txt logs logs/old src src/a.rs src/build src/build/b.rs"
+    );
+    assert_eq!(
+        sent(&[], &["build/"]),
+        "top f.txt logs logs/d.log logs/old logs/old/e.log src src/a.rs"
+    );
+    // Folders without any of the files are left out, too.
+    assert_eq!(sent(&["*.log"], &[]), "top logs logs/d.log logs/old logs/old/e.log");
+    assert_eq!(sent(&["*.log"], &["old"]), "top logs logs/d.log");
+    assert_eq!(sent(&["src/**/*.rs"], &[]), "top src src/a.rs src/build src/build/b.rs");
+    assert_eq!(sent(&["nothing"], &[]), "top");
+    assert_eq!(of(&[], &["/build", "*.log"]).unwrap().1, 3);
+    for wrong in ["[a", "!a", ""] {
+        let why = of(&[], &[wrong]).unwrap_err().to_string();
+        assert!(why.starts_with("the pattern ") && why.lines().count() == 1, "{why}");
+    }
 }

@@ -14,7 +14,7 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
 use linecard_transfer_net::keys::{Authorized, Identity, KnownPeers, SharedKey};
 use linecard_transfer_net::send::SendOptions;
 use std::net::{SocketAddr, TcpListener};
@@ -61,7 +61,7 @@ fn shared(byte: u8) -> Access {
 
 /// An end that is known by `identity` and trusts those that are `authorized`.
 fn authorizing(identity: &Identity, authorized: &[&Identity]) -> Access {
-    let list = authorized.iter().map(|identity| identity.fingerprint()).collect();
+    let list = authorized.iter().map(|identity| identity.fingerprint().into()).collect();
     let trust = Trust::Authorized(Authorized::Only(list));
     Access::Keys { identity: identity.clone(), trust }
 }
@@ -77,6 +77,7 @@ fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
         by_contents: false,
         input: Input::Test(bytes),
+        patterns: Patterns::default(),
         peer,
         name: "test".into(),
         access: access.clone(),

@@ -38,6 +38,7 @@ fn every_test_of_the_document_is_there() {
         "linecard-transfer-net/src",
         "linecard-transfer-net/tests",
         "linecard-transfer/src",
+        "linecard-app/src/transfer",
         command,
     ] {
         strike_out(&mut names, &root.join("crates").join(part));

@@ -143,7 +143,7 @@ fn as_server(stream: TcpStream) -> Server {
 fn a_key_that_is_shown_without_its_secret_part_is_refused() {
     let (receiving, address) = listener();
     let ((_, known), (own, _)) = (new_key(), new_key());
-    let trust = Trust::Authorized(Authorized::Only(vec![Fingerprint::of(&known)]));
+    let trust = Trust::Authorized(Authorized::Only(vec![Fingerprint::of(&known).into()]));
     let access = Access::Keys { identity: Identity::generate().unwrap(), trust };
     let at_sender = thread::scope(|scope| {
         scope.spawn(|| {

@@ -40,6 +40,7 @@ impl Receiver {
             overwrite: false,
             access: access.clone(),
             lanes: Vec::new(),
+            at_once: 1,
             memory_bytes: 1 << 20,
             cores: Cores::default(),
             patience,
@@ -197,6 +198,7 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
         mode: 0,
         has_holes: false,
         by_time: false,
+        has_others: false,
         modified_ns: 0,
         first_chunk: 0,
     };
@@ -266,6 +268,7 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
         overwrite: false,
         access: shared(1),
         lanes: vec!["192.0.2.77".parse().unwrap()],
+        at_once: 1,
         memory_bytes: 1 << 20,
         cores: Cores::default(),
         patience: PATIENCE,
@@ -295,6 +298,7 @@ fn announced_folders_take_a_share_of_the_memory_only() {
             mode,
             has_holes: false,
             by_time: false,
+            has_others: false,
             modified_ns: 0,
             first_chunk: 0,
         };

@@ -126,7 +126,7 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
     let (read, mut write) = std::io::pipe().expect("a pipe");
     let pipe = std::os::fd::OwnedFd::from(read);
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
-    broken.send.input = linecard_transfer_net::file::Input::Path(path.into());
+    broken.send.input = linecard_transfer_net::file::Input::Paths(vec![path.into()]);
     broken.send.chunk_bytes =
         linecard_transfer_net::file::ChunkBytes::new(64 << 10).expect("a power");
     let part = vec![7; 64 << 10];

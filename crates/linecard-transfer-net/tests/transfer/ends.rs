@@ -4,7 +4,7 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::receive::{ReceiveError, ReceiveOptions, Received, receive};
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
@@ -19,7 +19,8 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let send = SendOptions {
         by_contents: false,
-        input: Input::Path(from.into()),
+        input: Input::Paths(vec![from.into()]),
+        patterns: Patterns::default(),
         peer: listener.local_addr().expect("it listens"),
         name: "test".into(),
         access: access.clone(),
@@ -38,6 +39,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         overwrite: false,
         access,
         lanes: Vec::new(),
+        at_once: 1,
         memory_bytes: 64 << 20,
         cores: Cores::default(),
         patience: Duration::from_secs(20),

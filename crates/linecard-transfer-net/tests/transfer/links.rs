@@ -269,7 +269,7 @@ fn a_folder_goes_on_when_the_link_of_the_control_connection_fails() {
         fs::write(tree.join(number.to_string()), vec![number as u8; 20_000])
             .expect("there is room");
     }
-    ends.0.input = linecard_transfer_net::file::Input::Path(tree.clone());
+    ends.0.input = linecard_transfer_net::file::Input::Paths(vec![tree.clone()]);
     let mut cut_at = None;
     let (sent, got) = links.run(&ends, |progress| cut(&links, &[1], progress, &mut cut_at));
     assert_eq!((sent.expect("sent").objects, got.expect("received").objects), (301, 301));

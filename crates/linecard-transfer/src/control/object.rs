@@ -21,6 +21,8 @@ pub struct Object {
     pub has_holes: bool,
     /// Whether a file of the same length and modification time at the receiver counts as the same.
     pub by_time: bool,
+    /// Whether it is one of several, so that the others go on when it cannot be stored.
+    pub has_others: bool,
     /// Modification time, ns since 1970.
     pub modified_ns: i64,
     /// Number of its first chunk in the connection.
@@ -34,6 +36,7 @@ const MODIFIED: Tag = (5, "modification time");
 const FIRST_CHUNK: Tag = (6, "first chunk");
 const HOLES: Tag = (7, "holes");
 const BY_TIME: Tag = (8, "by time");
+const OTHERS: Tag = (9, "others");
 
 impl Object {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -51,6 +54,9 @@ impl Object {
         if self.by_time {
             frame.bytes(BY_TIME.0, &[]);
         }
+        if self.has_others {
+            frame.bytes(OTHERS.0, &[]);
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
@@ -63,6 +69,7 @@ impl Object {
             name: fields.bytes(NAME, MAX_NAME_BYTES)?.to_vec(),
             has_holes: fields.maybe(HOLES)?.is_some(),
             by_time: fields.maybe(BY_TIME)?.is_some(),
+            has_others: fields.maybe(OTHERS)?.is_some(),
         })
     }
 }

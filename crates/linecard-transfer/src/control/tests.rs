@@ -89,6 +89,7 @@ fn random_object(rng: &mut Rng) -> Object {
         mode: rng.next_u64() as u32,
         has_holes: rng.chance(0.5),
         by_time: rng.chance(0.5),
+        has_others: rng.chance(0.5),
         modified_ns: rng.next_u64() as i64,
         first_chunk: rng.next_u64() as u32,
     }
@@ -315,6 +316,7 @@ fn lists_beyond_their_limit_are_refused_by_their_length() {
         mode: 0,
         has_holes: false,
         by_time: false,
+        has_others: false,
         modified_ns: 0,
         first_chunk: 0,
     };

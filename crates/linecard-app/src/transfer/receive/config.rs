@@ -49,7 +49,11 @@ pub struct Config {
     /// replace existing files that differ from those sent; otherwise they are kept, and not transferred
     #[schemars(extend("x-flag" = "overwrite"))]
     pub overwrite: bool,
-    /// memory for chunks in flight
+    /// senders that may send at the same time, with --keep
+    #[garde(range(min = 1, max = 64))]
+    #[schemars(extend("x-flag" = "at-once", "x-value" = "N", "x-default" = "4; 1 if a port of a lane is given"))]
+    pub at_once: Option<u16>,
+    /// memory for chunks in flight, divided among those that may send at the same time
     #[default(Bytes::new(512 << 20))]
     #[garde(range(min = Bytes::new(64 << 10), max = Bytes::new(1 << 40)))]
     #[schemars(extend("x-flag" = "memory"))]
@@ -70,6 +74,14 @@ pub struct Config {
 }
 
 impl Config {
+    /// How many may send at once to a receiver that is kept: of a lane at a given port there is only one.
+    #[must_use]
+    pub fn kept(self) -> Self {
+        let has_port = self.lanes.iter().any(|lane| lane.0.port.is_some());
+        let at_once = self.at_once.unwrap_or(if has_port { 1 } else { 4 });
+        Self { at_once: Some(at_once), ..self }
+    }
+
     /// Whether what comes goes to the standard output.
     #[must_use]
     pub fn is_pipe(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Receiving what another host sends, into a folder or a pipe.
 
 mod config;
+mod confine;
 mod outcome;
 
 pub use config::Config;
@@ -11,6 +12,7 @@ use super::error::of_receive;
 use super::rejected::Rejected;
 use super::{Failed, Log, cores, peer};
 use crate::{Context, Error, Failure, Job};
+use confine::Confinement;
 use linecard_transfer_net::control::{Access, Trust};
 use linecard_transfer_net::file::Folder;
 use linecard_transfer_net::keys::Authorized;
@@ -30,7 +32,7 @@ impl Job for ReceiveJob {
 
     fn run(config: &Config, context: &Context<'_>) -> Result<ReceiveOutcome, Error> {
         let log: Log = Arc::new(|_| {});
-        let receiver = Receiver::listen(config, context, &log)?;
+        let receiver = Receiver::listen(config, context, &log, false)?;
         receiver.receive(&mut |_| {}).map_err(|failed| failed.error)
     }
 
@@ -43,7 +45,7 @@ impl Job for ReceiveJob {
     }
 }
 
-/// Listens for senders, and receives from one after the other.
+/// Listens for senders, and receives from one after the other, or from several at once if as many threads ask.
 #[derive(Debug)]
 pub struct Receiver<'a> {
     context: Context<'a>,
@@ -51,12 +53,18 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Listens. `log` gets the address, and rejected peers.
+    /// Listens. `log` gets the address, and rejected peers. If `confine`, this thread and those that it starts may
+    /// then open no files but those in the folder and the list of senders, where the kernel has Landlock.
     ///
     /// # Errors
     ///
     /// Keys, a folder or an address that cannot be used.
-    pub fn listen(config: &Config, context: &Context<'a>, log: &Log) -> Result<Self, Error> {
+    pub fn listen(
+        config: &Config,
+        context: &Context<'a>,
+        log: &Log,
+        confine: bool,
+    ) -> Result<Self, Error> {
         linecard_config::check(config)?;
         let access = config.access.with_trust(context, || config.trust(context))?;
         let options = config.options(context, access.clone());
@@ -66,6 +74,11 @@ impl<'a> Receiver<'a> {
         let at = config.listen.map(|listen| listen.0.0);
         let listener = peer::listen(at, config.access.insecure_none)?;
         let at = listener.local_addr()?;
+        if confine {
+            let list = config.is_listed().then(|| config.list(context)).transpose()?;
+            let folder = options.folder.as_deref();
+            Confinement { folder, list: list.as_deref() }.begin()?;
+        }
         let rejected = Rejected::new(config.authorize(), Arc::clone(log));
         let notice = Box::new(move |peer| rejected.add(peer));
         let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
@@ -113,11 +126,21 @@ impl Config {
             overwrite: self.overwrite,
             access,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
-            memory_bytes: self.memory.get(),
+            at_once: self.at_once().into(),
+            memory_bytes: self.memory.get() / u64::from(self.at_once()),
             cores: cores(self.cores),
             patience: self.patience.into(),
             stop: Arc::clone(context.progress),
         }
+    }
+
+    /// Senders have to be on a list.
+    fn is_listed(&self) -> bool {
+        !self.accept_any && self.access.psk.is_none() && !self.access.insecure_none
+    }
+
+    fn at_once(&self) -> u16 {
+        self.at_once.unwrap_or(1)
     }
 
     fn trust(&self, context: &Context<'_>) -> Result<Trust, Error> {

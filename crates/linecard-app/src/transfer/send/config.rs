@@ -20,10 +20,10 @@ use std::path::PathBuf;
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// a file, a folder with its contents, - for stdin, or test:SIZE, as test:2G: that many bytes from memory, which
-    /// the receiver discards (write ./test:2G for a file of that name)
-    #[default(PathBuf::from("-"))]
-    pub input: PathBuf,
+    /// files, folders with their contents, - for stdin, or test:SIZE, as test:2G: that many bytes from memory, which
+    /// the receiver discards (write ./test:2G for a file of that name); the last two alone
+    #[default(vec![PathBuf::from("-")])]
+    pub inputs: Vec<PathBuf>,
     /// where `linecard recv` runs: a name or an address, with :PORT if it is not 4780
     pub peer: Parsed<Peer>,
     /// a lane from here to the receiver, repeated for each: an interface or an address of this host, as eth1,
@@ -59,6 +59,13 @@ pub struct Config {
     )]
     #[schemars(extend("x-flag" = "chunk"))]
     pub chunk: Bytes,
+    /// of the files of a folder, send only those with such a name, as *.mxf or /day1/**/*.wav, repeated for each: a
+    /// pattern as in .gitignore
+    #[schemars(extend("x-flag" = "include", "x-value" = "PATTERN"))]
+    pub include: Vec<String>,
+    /// leave such files and folders out of a folder, as *.tmp or /cache/, repeated for each; it outweighs --include
+    #[schemars(extend("x-flag" = "exclude", "x-value" = "PATTERN"))]
+    pub exclude: Vec<String>,
     /// read and compare files that are there with the same length and time, too; otherwise these count as the same
     #[schemars(extend("x-flag" = "checksum"))]
     pub checksum: bool,

@@ -12,11 +12,11 @@ use super::{Failed, Peer, cores};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{ControlError, Policy, Trust};
-use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Patterns};
 use linecard_transfer_net::keys::{Fingerprint, KnownPeers};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The job.
@@ -55,7 +55,13 @@ impl Job for SendJob {
     }
 
     fn title(config: &Config) -> String {
-        format!("{} to {}", config.input.display(), config.peer.0)
+        let more = match config.inputs.len() {
+            0 | 1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        let first =
+            config.inputs.first().map_or("nothing".into(), |path| path.display().to_string());
+        format!("{first}{more} to {}", config.peer.0)
     }
 
     fn check(outcome: &SendOutcome) -> Result<(), Error> {
@@ -74,7 +80,8 @@ pub fn send(
     observer: &mut dyn Observer,
 ) -> Result<SendOutcome, Failed<SendOutcome>> {
     // Before a name is looked up, which may take long.
-    input(&config.input).map_err(Error::from)?;
+    input(&config.inputs).map_err(Error::from)?;
+    config.patterns()?;
     let addresses = config.peer.0.addresses()?;
     let options = config.options(context)?;
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
@@ -145,7 +152,8 @@ impl Config {
         linecard_config::check(self)?;
         Ok(SendOptions {
             by_contents: self.checksum,
-            input: input(&self.input)?,
+            input: input(&self.inputs)?,
+            patterns: self.patterns()?,
             // Replaced by each address of the peer.
             peer: SocketAddr::from(([0; 4], 0)),
             name: self.peer.0.to_string(),
@@ -161,6 +169,18 @@ impl Config {
             patience: self.patience.into(),
             stop: Arc::clone(context.progress),
         })
+    }
+
+    fn patterns(&self) -> Result<Patterns, Error> {
+        let wrong = |error: FileError| {
+            let is_excluded = |pattern| self.exclude.contains(pattern);
+            let parameter = match &error {
+                FileError::Pattern { pattern, .. } if is_excluded(pattern) => "exclude",
+                _ => "include",
+            };
+            ConfigError::of_parameter(parameter, error.to_string())
+        };
+        Ok(Patterns::new(&self.include, &self.exclude).map_err(wrong)?)
     }
 
     fn trust(&self, context: &Context<'_>) -> Result<Trust, Error> {
@@ -189,15 +209,26 @@ impl Config {
 }
 
 /// The data to send. A file's name may be any bytes.
-fn input(path: &Path) -> Result<Input, ConfigError> {
-    let refuse = |what: String| ConfigError::of_parameter("input", what);
-    match path.to_str().and_then(|text| text.strip_prefix("test:")) {
-        Some(size) => {
-            let bytes = size.parse::<Bytes>().map_err(|error| refuse(error.to_string()))?;
-            Ok(Input::Test(bytes.get()))
+fn input(paths: &[PathBuf]) -> Result<Input, ConfigError> {
+    let refuse = |what: String| ConfigError::of_parameter("inputs", what);
+    let size = |path: &PathBuf| path.to_str()?.strip_prefix("test:").map(str::to_owned);
+    if let [path] = paths
+        && let Some(size) = size(path)
+    {
+        let bytes = size.parse::<Bytes>().map_err(|error| refuse(error.to_string()))?;
+        return Ok(Input::Test(bytes.get()));
+    }
+    if paths.iter().any(|path| path.as_os_str().is_empty()) {
+        return Err(refuse("no file has an empty name".to_owned()));
+    }
+    let alone = |path: &&PathBuf| path.as_os_str() == "-" || size(path).is_some();
+    match (paths, paths.iter().find(alone)) {
+        ([], _) => Err(refuse("name at least one file or folder, or - for stdin".to_owned())),
+        ([_, _, ..], Some(path)) => {
+            let path = path.display();
+            Err(refuse(format!("{path} is sent alone; write ./{path} for a file of that name")))
         }
-        None if path.as_os_str().is_empty() => Err(refuse("no file has an empty name".to_owned())),
-        None => Ok(Input::Path(path.into())),
+        _ => Ok(Input::Paths(paths.to_vec())),
     }
 }
 
@@ -210,12 +241,21 @@ mod tests {
 
     #[test]
     fn inputs() {
-        let input = |path: &Path| input(path).map_err(|error| error.to_string());
-        assert_eq!(input("test:2G".as_ref()), Ok(Input::Test(2 << 30)));
-        assert_eq!(input("./test:2G".as_ref()), Ok(Input::Path("./test:2G".into())));
-        let odd = OsString::from_vec(vec![b'a', 0xff]);
-        assert_eq!(input(odd.as_ref()), Ok(Input::Path(odd.clone().into())));
-        assert!(input("test:".as_ref()).is_err() && input("".as_ref()).is_err());
+        let input = |paths: &[&str]| {
+            let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+            input(&paths).map_err(|error| error.to_string())
+        };
+        let paths = |paths: &[&str]| Ok(Input::Paths(paths.iter().map(PathBuf::from).collect()));
+        assert_eq!(input(&["test:2G"]), Ok(Input::Test(2 << 30)));
+        assert_eq!(input(&["./test:2G"]), paths(&["./test:2G"]));
+        assert_eq!(input(&["a", "b"]), paths(&["a", "b"]));
+        let odd = PathBuf::from(OsString::from_vec(vec![b'a', 0xff]));
+        assert_eq!(super::input(std::slice::from_ref(&odd)).unwrap(), Input::Paths(vec![odd]));
+        assert!(input(&["test:"]).is_err() && input(&[""]).is_err() && input(&[]).is_err());
+        for alone in ["-", "test:2G"] {
+            let why = input(&["a", alone]).unwrap_err();
+            assert!(why.contains(&format!("{alone} is sent alone; write ./{alone} for")), "{why}");
+        }
     }
 
     /// A document took one of the two without a word; on the command line they were refused.

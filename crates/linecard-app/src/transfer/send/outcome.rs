@@ -40,6 +40,8 @@ pub struct Transfer {
     /// The transferred data.
     #[serde(flatten)]
     pub transferred: Transferred,
+    /// left out by patterns
+    pub left_out: Option<u64>,
     /// data of a packet
     pub payload_bytes: Option<ByteCount>,
     /// processor time of this end
@@ -118,6 +120,7 @@ impl SendOutcome {
         Self {
             transfer: Transfer {
                 transferred: moved.with_files(sent.objects, sent.unchanged, &sent.failures),
+                left_out: (sent.left_out > 0).then_some(sent.left_out),
                 payload_bytes: Some(ByteCount(sent.payload_bytes.into())),
                 cpu_ns: Some(nanoseconds(sent.processor)),
                 resent: sent.counters.resent,
@@ -141,6 +144,7 @@ impl SendOutcome {
         Self {
             transfer: Transfer {
                 transferred: Transferred::part(error, progress.done_bytes, progress.elapsed),
+                left_out: None,
                 payload_bytes: None,
                 cpu_ns: None,
                 resent: progress.counters.resent,

@@ -4,5 +4,6 @@ mod access;
 mod ends;
 mod faults;
 mod resume;
+mod several;
 mod trees;
 mod whole;

@@ -45,7 +45,10 @@ fn the_account_as_json() {
     }
     // The file of the key is named; the key is nowhere.
     let (sender, receiver) = (&sent["config"], &got["config"]);
-    assert_eq!((&sender["chunk"], &sender["input"]), (&(256 << 10).into(), &"from.bin".into()));
+    assert_eq!(
+        (&sender["chunk"], &sender["inputs"]),
+        (&(256 << 10).into(), &serde_json::json!(["from.bin"]))
+    );
     assert_eq!(sender["lanes"].as_array().map(Vec::len), Some(2));
     assert_eq!((&receiver["folder"], &receiver["memory"]), (&"to".into(), &(512 << 20).into()));
     for config in [sender, receiver] {

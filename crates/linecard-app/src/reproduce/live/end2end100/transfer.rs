@@ -6,7 +6,7 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::lane::LaneState;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input};
+use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::receive::{ReceiveOptions, receive};
 use linecard_transfer_net::send::{SendOptions, SendProgress, Sent, send};
@@ -134,6 +134,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
     Ok(SendOptions {
         by_contents: false,
         input: Input::Test(order.chunks * super::CHUNK),
+        patterns: Patterns::default(),
         peer: SocketAddr::new(Host::Peer.address().into(), PORT),
         name: "the lab's peer".into(),
         access,
@@ -158,6 +159,7 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error
         overwrite: false,
         access,
         lanes: lanes.collect::<Result<_, _>>()?,
+        at_once: 1,
         memory_bytes: MEMORY,
         cores: Cores::default(),
         patience: PATIENCE,

@@ -1,0 +1,204 @@
+//! Several paths in one transfer, and several transfers at once.
+
+use super::ends::{Ends, Receiver, Sender, noise, says, signal};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[test]
+fn several_paths_arrive_without_what_patterns_leave_out() {
+    let ends = Ends::new();
+    fs::create_dir_all(ends.folder.path("day/cache/deep")).unwrap();
+    for name in ["notes", "day/a.mxf", "day/b.tmp", "day/cache/c", "day/cache/deep/d.mxf"] {
+        ends.folder.write(name, name.as_bytes());
+    }
+    let send = |paths: &[&str], more: &[&str]| {
+        let receiver = ends.receiver(&[]);
+        let all = [&["send"], paths, &[&receiver.address, "--psk", "psk"], more].concat();
+        let sent: crate::folder::CommandOutput =
+            ends.command("sender", &all).output().unwrap().into();
+        let got = receiver.end();
+        assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+        sent
+    };
+    let sent = send(&["notes", "day"], &["--exclude", "*.tmp", "--exclude", "/cache/"]);
+    assert!(sent.stdout.contains("left out by patterns"), "{}", sent.stdout);
+    for (name, is_there) in
+        [("notes", true), ("day/a.mxf", true), ("day/b.tmp", false), ("day/cache", false)]
+    {
+        assert_eq!(ends.folder.path("to").join(name).exists(), is_there, "{name}");
+    }
+    fs::remove_dir_all(ends.folder.path("to")).unwrap();
+    send(&["day"], &["--include", "d.mxf"]);
+    assert!(ends.folder.path("to/day/cache/deep/d.mxf").exists());
+    assert!(!ends.folder.path("to/day/a.mxf").exists());
+
+    let refuses = |arguments: &[&str], parts: &[&str]| {
+        let all = [&["send"], arguments, &["--psk", "psk"]].concat();
+        let output = ends.command("sender", &all).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        says(&String::from_utf8_lossy(&output.stderr), parts);
+    };
+    refuses(&["notes", "-", "127.0.0.1:1"], &["- is sent alone", "./-"]);
+    refuses(&["day", "127.0.0.1:1", "--exclude", "[a"], &["exclude", "\"[a\"", ".gitignore"]);
+}
+
+/// One that waits for its data keeps nobody else waiting; each writes into its own folder, within its quota.
+#[test]
+fn several_send_at_once_each_into_its_folder() {
+    let ends = Ends::with_file(50_000);
+    let key = |host: &str| {
+        let shown = ends.command(host, &["keys"]).output().unwrap();
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap().to_owned()
+    };
+    fs::create_dir_all(ends.folder.path("receiver/linecard")).unwrap();
+    let list =
+        format!("{} folder=one\n{} folder=lab/two quota=100K remarks\n", key("one"), key("two"));
+    ends.folder.write("receiver/linecard/authorized", list.as_bytes());
+    let only_owner = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(ends.folder.path("receiver/linecard/authorized"), only_owner).unwrap();
+    let receiver = ends.listen(&["to", "--keep"]);
+    let send = |host: &str, paths: &[&str]| {
+        let all = [&["send"], paths, &[&receiver.address, "--accept-new"]].concat();
+        ends.command(host, &all)
+    };
+    // The first waits for its data.
+    let mut waiting =
+        send("one", &["-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut pipe = waiting.stdin.take().unwrap();
+    pipe.write_all(b"first").unwrap();
+    wait_for(&ends, "to/one/.stdin.linecard-part");
+    let second = send("two", &["from.bin"]).output().unwrap();
+    assert!(second.status.success(), "{second:?}");
+    assert_eq!(ends.folder.read("to/lab/two/from.bin"), ends.folder.read("from.bin"));
+    // Of two files one fits.
+    ends.folder.write("large", &noise(60_000));
+    ends.folder.write("small", &noise(1_000));
+    let third = send("two", &["large", "small"]).output().unwrap();
+    assert_eq!(third.status.code(), Some(17), "{third:?}");
+    let stderr = String::from_utf8_lossy(&third.stderr);
+    assert!(stderr.contains("quota of 102400 bytes") && stderr.contains("large"), "{stderr}");
+    assert!(ends.folder.path("to/lab/two/small").exists());
+    assert!(!ends.folder.path("to/lab/two/large").exists());
+    // A stream says nothing of its length: it ends where the quota does.
+    let mut stream =
+        send("two", &["-"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _may_be_gone = stream.stdin.take().unwrap().write_all(&noise(120_000));
+    let stream = stream.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&stream.stderr);
+    assert!(!stream.status.success() && stderr.contains("quota"), "{stderr}");
+    drop(pipe);
+    assert!(waiting.wait().unwrap().success());
+    assert_eq!(ends.folder.read("to/one/stdin"), b"first");
+    signal("TERM", receiver.id());
+    assert_eq!(receiver.end().code, Some(0));
+}
+
+#[test]
+fn no_more_send_at_once_than_are_allowed() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.receiver(&["--keep", "--at-once", "1"]);
+    let mut first = ends
+        .sender("-", &receiver, &[])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pipe = first.stdin.take().unwrap();
+    pipe.write_all(b"first").unwrap();
+    wait_for(&ends, "to/.stdin.linecard-part");
+    let refused = ends.send("from.bin", &receiver, &[]);
+    says(&refused.stderr, &["busy: receiving from 127.0.0.1:"]);
+    drop(pipe);
+    assert!(first.wait().unwrap().success());
+    let sent = ends.send("from.bin", &receiver, &[]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    stop(receiver);
+    ends.folder.refuses(2, &["recv", "to", "--at-once", "2", "--accept-any"], &["--keep"]);
+}
+
+/// Twelve senders of three files each to a receiver of four at once: who is refused tries again, and all is there.
+#[test]
+fn many_senders_take_turns() {
+    let ends = Ends::new();
+    for sender in 0..12_u8 {
+        fs::create_dir_all(ends.folder.path(&format!("s{sender}"))).unwrap();
+        for file in 0..3 {
+            ends.folder.write(&format!("s{sender}/f{file}"), &noise(30_000 + usize::from(sender)));
+        }
+    }
+    let receiver = ends.receiver(&["--keep"]);
+    let mut left: Vec<String> = (0..12).map(|sender| format!("s{sender}")).collect();
+    let begun = Instant::now();
+    while !left.is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "left: {left:?}");
+        let running: Vec<_> = left
+            .drain(..)
+            .map(|name| (Sender::start(ends.sender(&name, &receiver, &[])), name))
+            .collect();
+        for (sender, name) in running {
+            let ended = sender.end();
+            match ended.code {
+                Some(0) => {}
+                _ if ended.stderr.contains("busy: ") => left.push(name),
+                _ => panic!("{name}: {ended:?}"),
+            }
+        }
+    }
+    stop(receiver);
+    for sender in 0..12 {
+        for file in 0..3 {
+            let name = format!("s{sender}/f{file}");
+            assert_eq!(ends.folder.read(&format!("to/{name}")), ends.folder.read(&name), "{name}");
+        }
+    }
+}
+
+/// The list is replaced by a link to one elsewhere, which the receiver has taken its rights to away from itself.
+#[test]
+fn a_receiver_reads_no_list_elsewhere() {
+    let ends = Ends::with_file(1_000);
+    fs::create_dir_all(ends.folder.path("receiver/linecard")).unwrap();
+    let shown = ends.command("sender", &["keys"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    ends.folder.write("elsewhere", key.as_bytes());
+    let receiver = ends.listen(&["to", "--keep"]);
+    let list = ends.folder.path("receiver/linecard/authorized");
+    std::os::unix::fs::symlink(ends.folder.path("elsewhere"), &list).unwrap();
+    let send = || {
+        let all = ["send", "from.bin", &receiver.address, "--accept-new"];
+        ends.command("sender", &all).output().unwrap()
+    };
+    let refused = send();
+    if refused.status.success() {
+        linecard_testkit::skip("a list elsewhere", "the kernel has no Landlock");
+        return;
+    }
+    assert_eq!(refused.status.code(), Some(15), "{refused:?}");
+    fs::remove_file(&list).unwrap();
+    ends.folder.write("receiver/linecard/authorized", key.as_bytes());
+    let sent = send();
+    assert!(sent.status.success(), "{sent:?}");
+    signal("TERM", receiver.id());
+    let got = receiver.end();
+    assert!(got.stderr.contains("Permission denied"), "{}", got.stderr);
+}
+
+fn stop(receiver: Receiver) {
+    signal("TERM", receiver.id());
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0), "{got:?}");
+}
+
+/// Until a file is there.
+fn wait_for(ends: &Ends, name: &str) {
+    let begun = Instant::now();
+    while !ends.folder.path(name).exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {name}: {:?}", ends.folder.names());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

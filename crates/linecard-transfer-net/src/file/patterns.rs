@@ -1,0 +1,66 @@
+//! Which files of a folder are sent.
+
+use super::FileError;
+use ignore::overrides::{Override, OverrideBuilder};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Patterns as in `.gitignore`: files and folders that are left out, and the only files that are sent.
+///
+/// A pattern without a slash is that of a name anywhere; with one, that of a path below the folder that is sent.
+/// `*` is any part of a name, `**` any number of folders, and a slash at the end makes it that of folders only.
+///
+/// ```
+/// use linecard_transfer_net::file::Patterns;
+/// let patterns = Patterns::new(&["*.log".into()], &["/build".into()])?;
+/// assert!(!patterns.leave_out(b"project/src/a.log", false));
+/// assert!(patterns.leave_out(b"project/src/a.txt", false));
+/// assert!(patterns.leave_out(b"project/build", true));
+/// # Ok::<(), linecard_transfer_net::file::FileError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Patterns(Override);
+
+impl Default for Patterns {
+    /// Everything is sent.
+    fn default() -> Self {
+        Self(Override::empty())
+    }
+}
+
+impl Patterns {
+    /// Of files, only those of `include` are sent, if there are any; what `exclude` has is not sent at all.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Pattern`].
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Self, FileError> {
+        // Names are relative already. The last pattern that matches decides.
+        let mut builder = OverrideBuilder::new("");
+        let included = include.iter().map(|pattern| (pattern, pattern.clone()));
+        let excluded = exclude.iter().map(|pattern| (pattern, format!("!{pattern}")));
+        for (pattern, line) in included.chain(excluded) {
+            let refused = |why: String| FileError::Pattern { pattern: pattern.clone(), why };
+            if pattern.is_empty() || pattern.starts_with('!') {
+                return Err(refused("it is empty, or begins with `!`".to_owned()));
+            }
+            builder.add(&line).map_err(|error| refused(error.to_string()))?;
+        }
+        let built = builder.build().map(Self);
+        built.map_err(|error| FileError::Pattern { pattern: String::new(), why: error.to_string() })
+    }
+
+    /// Whether an object is left out. Its name begins with that of the folder that is sent, which is none of it.
+    #[must_use]
+    pub fn leave_out(&self, name: &[u8], is_folder: bool) -> bool {
+        let below = name.iter().position(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let path = Path::new(OsStr::from_bytes(&name[below..]));
+        self.0.matched(path, is_folder).is_ignore()
+    }
+
+    /// Whether only some files are wanted.
+    pub(super) fn only_included(&self) -> bool {
+        self.0.num_whitelists() > 0
+    }
+}

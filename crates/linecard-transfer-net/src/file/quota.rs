@@ -1,0 +1,107 @@
+//! How many bytes a sender may have in its folder.
+
+use super::FileError;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The quota of a folder, and how much of it is used.
+#[derive(Debug)]
+pub struct Quota {
+    limit: u64,
+    used: AtomicU64,
+}
+
+/// The quotas of the folders into which something is received at present: transfers into one folder share one.
+#[derive(Debug, Default)]
+pub struct Quotas(Mutex<Vec<(PathBuf, Weak<Quota>)>>);
+
+impl Quotas {
+    /// The quota of this folder. What is in it is counted, unless something is received into it already.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]: a folder in it cannot be listed.
+    pub fn of(&self, folder: &Path, limit: u64) -> Result<Arc<Quota>, FileError> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(_, quota)| quota.strong_count() > 0);
+        let same = open.iter().find(|(path, _)| path == folder);
+        if let Some(quota) = same.and_then(|(_, quota)| quota.upgrade()) {
+            return Ok(quota);
+        }
+        let quota = Arc::new(Quota { limit, used: AtomicU64::new(usage(folder)?) });
+        open.push((folder.into(), Arc::downgrade(&quota)));
+        Ok(quota)
+    }
+}
+
+impl Quota {
+    /// Counts bytes that are going to be stored.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Quota`] if they are more than are left: none are counted then.
+    pub fn take(&self, bytes: u64, path: &Path) -> Result<(), FileError> {
+        let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit);
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map(drop).map_err(|used| FileError::Quota {
+            path: path.into(),
+            bytes,
+            left: self.limit.saturating_sub(used),
+            limit: self.limit,
+        })
+    }
+}
+
+/// The room on the disk that files below a folder take, partial ones included.
+fn usage(folder: &Path) -> Result<u64, FileError> {
+    let mut used = 0;
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(FileError::at("list", &folder)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(FileError::at("list", &folder))?;
+            // Gone meanwhile: it takes no room.
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                used += metadata.blocks() * 512;
+            }
+        }
+    }
+    Ok(used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_into_one_folder_share_what_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = folder.path().join("a/b");
+        fs::create_dir_all(&below).unwrap();
+        fs::write(below.join("there"), vec![1; 100_000]).unwrap();
+        let there = usage(folder.path()).unwrap();
+        assert!(there >= 100_000, "{there}");
+        let quotas = Quotas::default();
+        let limit = there + 1_000;
+        let first = quotas.of(folder.path(), limit).unwrap();
+        first.take(600, &below).unwrap();
+        let second = quotas.of(folder.path(), limit).unwrap();
+        let refused = second.take(401, &below).unwrap_err();
+        assert!(matches!(refused, FileError::Quota { bytes: 401, left: 400, .. }), "{refused}");
+        second.take(400, &below).unwrap();
+        drop((first, second));
+        // Bytes that were counted and did not come are free again.
+        quotas.of(folder.path(), limit).unwrap().take(1_000, &below).unwrap();
+        assert!(quotas.of(&folder.path().join("none"), 1).unwrap().take(2, &below).is_err());
+    }
+}
