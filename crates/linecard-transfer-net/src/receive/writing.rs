@@ -112,9 +112,11 @@ impl Writing {
             if let Some(written) = written
                 && !self.give(written)
             {
-                return;
+                break;
             }
         }
+        // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
+        self.settle();
     }
 
     /// The next job. Before this waits for one, files that are whole get their names.
