@@ -316,7 +316,8 @@ pub fn list() -> io::Result<Vec<Interface>> {
 }
 
 /// Packets for an interface of the calling thread's network namespace that the kernel has dropped: on a
-/// TUN or TAP device, those for which its queue had no room because nobody read it in time.
+/// TUN or TAP device, those for which its queue had no room because nobody read it in time, and those that came
+/// before its carrier was noticed.
 ///
 /// ```
 /// assert!(linecard_tun::interface::unsent("no-such-name").is_err());

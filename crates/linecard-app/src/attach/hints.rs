@@ -41,7 +41,9 @@ pub(super) fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
 fn full(spec: &PortSpec, counters: &Counters, thread: ThreadTime) -> Option<String> {
     let lost = counters.dropped.ring_full;
     let what = match spec.device() {
-        Some(_) => format!("{spec} had no room in its queue for {lost} packets of the host"),
+        Some(_) => format!(
+            "the kernel dropped {lost} packets of the host for {spec}, which were not read in time"
+        ),
         None => format!("{spec} had no room for {lost} packets that the kernel had received"),
     };
     // A device that was just brought up drops the first packets until its carrier is noticed.
@@ -193,7 +195,7 @@ mod tests {
     fn a_device_that_is_read_too_late_loses_packets_of_the_host() {
         let account = AttachStats { far: vec![port(10, 1_000, 100)], ..AttachStats::default() };
         let hints = of(&account, &settings("xdp:a"));
-        let start = "tap:b had no room in its queue for 100 packets of the host";
+        let start = "the kernel dropped 100 packets of the host for tap:b, which";
         assert!(hints.len() == 1 && hints[0].starts_with(start), "{hints:?}");
     }
 

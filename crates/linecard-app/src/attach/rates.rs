@@ -234,7 +234,7 @@ pub fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 9] {
         ),
         (
             "ring_full",
-            "received by the kernel, no room in the ring or in the device's queue",
+            "received by the kernel, no room in the ring; dropped by the kernel before a device was read",
             drops.ring_full,
         ),
         ("above_mtu", "to be sent, longer than the MTU", drops.above_mtu),
