@@ -4,9 +4,10 @@
 //! The guest is emulated, so this shows correctness, not speed.
 
 use linecard::rng::Rng;
-use linecard_io::attach::{Attached, Prepared, Settings};
+use linecard_io::attach::{Attached, MergeStats, Prepared, Settings};
 use linecard_io::engine::Scheduling;
 use linecard_testkit::lab;
+use linecard_tun::Counters;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,6 +26,14 @@ const ECHO: u16 = 5000;
 /// Bytes sent and returned.
 const BYTES: usize = 8 << 20;
 const LONG_BYTES: usize = 1 << 30;
+/// Connections at a time to a guest that has many, and for how long they exchange data.
+const CONNECTIONS: u64 = 200;
+const SOAK: Duration = Duration::from_secs(3);
+const LONG_SOAK: Duration = Duration::from_secs(600);
+/// Buffers of each port then, and bytes that the process may grow by once all connections have run: these buffers, all
+/// of which are used for the first time some day, and what allocators keep.
+const BUFFERS: usize = 512;
+const GROWTH: u64 = (2 * BUFFERS as u64 * (64 << 10)) + (8 << 20);
 
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -186,9 +195,17 @@ impl Archive {
 }
 
 fn attach(near: &str, far: &str) -> Attached {
+    attach_with(settings(near, far))
+}
+
+fn settings(near: &str, far: &str) -> Settings {
     let mut settings = Settings::new(near.parse().expect("a port"), far.parse().expect("a port"));
     settings.keep_rights = true;
     settings.engine.scheduling = Scheduling::Normal;
+    settings
+}
+
+fn attach_with(settings: Settings) -> Attached {
     Prepared::new(settings).expect("both open").start()
 }
 
@@ -206,7 +223,7 @@ fn connect(address: &str, machine: &Machine) -> TcpStream {
 }
 
 /// Sends random bytes, and compares what comes back.
-fn echo(stream: &TcpStream, len: usize) {
+fn echo(stream: &TcpStream, seed: u64, len: usize) {
     stream.set_read_timeout(Some(STILL)).expect("a socket");
     stream.set_write_timeout(Some(STILL)).expect("a socket");
     let chunk = |rng: &mut Rng, done: usize| {
@@ -216,14 +233,14 @@ fn echo(stream: &TcpStream, len: usize) {
     };
     thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut rng, mut done, mut stream) = (Rng::new(7), 0, stream);
+            let (mut rng, mut done, mut stream) = (Rng::new(seed), 0, stream);
             while done < len {
                 let bytes = chunk(&mut rng, done);
                 stream.write_all(&bytes).expect("it goes on");
                 done += bytes.len();
             }
         });
-        let (mut rng, mut done, mut stream) = (Rng::new(7), 0, stream);
+        let (mut rng, mut done, mut stream) = (Rng::new(seed), 0, stream);
         while done < len {
             let sent = chunk(&mut rng, done);
             let mut back = vec![0; sent.len()];
@@ -248,7 +265,7 @@ fn a_guest_and_a_tap_exchange_bytes_and_again_after_it_was_killed() {
         for bytes in [if long { LONG_BYTES } else { BYTES }, BYTES / 4] {
             let machine = image.boot(&socket, "10.9.0.2", "", 1);
             let stream = connect("10.9.0.2", &machine);
-            echo(&stream, bytes);
+            echo(&stream, 7, bytes);
             assert!(!attached.is_ending());
         }
         attached.stop();
@@ -278,4 +295,85 @@ fn two_guests_with_two_queues_exchange_bytes() {
     assert!(failures.is_empty(), "{failures:?}");
     let far = account.far[0];
     assert!(far.received_bytes > 1 << 20 && far.transmitted_bytes > 1 << 20, "{far:?}");
+}
+
+/// Resident bytes of this process.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("proc");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
+}
+
+/// Packets that the device has taken from this process and given to it, if it is there.
+fn device() -> Option<[u64; 2]> {
+    // Of the thread's namespace.
+    let devices = fs::read_to_string("/proc/thread-self/net/dev").expect("proc");
+    let line = devices.lines().find_map(|line| line.trim_start().strip_prefix("lc0:"))?;
+    let counts: Vec<u64> = line.split_whitespace().flat_map(str::parse).collect();
+    Some([counts[1], counts[9]])
+}
+
+/// Promise (Live interfaces): Through 200 TCP connections between a TAP device and a Linux guest every byte comes back;
+/// afterwards packets received are those sent, merged or counted as dropped, and those that the kernel counts; memory stays
+/// within its pools, and nothing is left: 3 seconds, and ten minutes with `LINECARD_LONG=1`.
+#[test]
+fn many_connections_of_a_guest_lose_nothing() {
+    let Some(image) = Image::new("a guest in QEMU with 200 connections") else { return };
+    lab::inside("a guest in QEMU with 200 connections", |_| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("vm.sock");
+        let mut settings = settings(&format!("vhost:{}", socket.display()), "tap:lc0");
+        settings.buffers = BUFFERS;
+        let attached = attach_with(settings);
+        lab::ip("addr add 10.9.0.1/24 dev lc0");
+        let machine = image.boot(&socket, "10.9.0.2", "", 1);
+        let streams: Vec<_> = (0..CONNECTIONS).map(|_| connect("10.9.0.2", &machine)).collect();
+        let soak = if linecard_testkit::is_long() { LONG_SOAK } else { SOAK };
+        let begun = Instant::now();
+        let before = thread::scope(|scope| {
+            for (stream, number) in streams.iter().zip(0..) {
+                let rounds = (0..).take_while(move |_| begun.elapsed() < soak);
+                let seeds = rounds.map(move |round| round * CONNECTIONS + number);
+                scope.spawn(move || seeds.for_each(|seed| echo(stream, seed, 64 << 10)));
+            }
+            // Once whatever is used has been.
+            thread::sleep(soak / 5);
+            resident()
+        });
+        let grown = resident().saturating_sub(before);
+        assert!(grown < GROWTH, "{before} bytes, and {grown} more");
+        assert!(!attached.is_ending());
+        drop(streams);
+        drop(machine);
+        // The host has nothing to send any more.
+        lab::ip("addr flush dev lc0");
+        let stats = attached.stats_handle();
+        let begun = Instant::now();
+        loop {
+            let now = stats.now();
+            let far = now.far[0];
+            let counted = Some([far.transmitted, far.received + far.dropped.received()]);
+            let kernel = device();
+            if counted == kernel && now.near[0].received == taken(&now.ingress[0], &far) {
+                break;
+            }
+            assert!(begun.elapsed() < STILL, "{kernel:?}: {now:?}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        attached.stop();
+        let (account, failures) = attached.finish();
+        assert!(failures.is_empty(), "{failures:?}");
+        let (near, far) = (account.near[0], account.far[0]);
+        assert_eq!(near.received, taken(&account.ingress[0], &far), "{account:?}");
+        assert_eq!(far.received, taken(&account.egress[0], &near), "{account:?}");
+        let lost = [near.dropped.received(), far.dropped.transmitted()];
+        assert_eq!(lost, [0; 2], "{account:?}");
+        assert!(!socket.exists() && device().is_none());
+        eprintln!("grown by {grown} of {before} bytes; near {near:?}; far {far:?}");
+    });
+}
+
+/// Packets that a direction has taken: sent as they were, merged into others, or dropped.
+fn taken(merged: &MergeStats, to: &Counters) -> u64 {
+    merged.coalesce.merged + merged.held + to.transmitted + to.dropped.transmitted()
 }
