@@ -66,7 +66,9 @@ mod tests {
     use std::io::ErrorKind;
     use std::net::{TcpListener, TcpStream};
 
-    /// On a thread of its own, as it has no way back.
+    /// Promise (Transfer): `recv` can open no files but those in its folder and beside its list of senders, nor connect by
+    /// TCP, where the kernel has Landlock.
+    // On a thread of its own, as it has no way back.
     #[test]
     fn a_confined_thread_has_its_folder_and_its_list() {
         let at = tempfile::tempdir().unwrap();

@@ -45,7 +45,8 @@ fn several_paths_arrive_without_what_patterns_leave_out() {
     refuses(&["day", "127.0.0.1:1", "--exclude", "[a"], &["exclude", "\"[a\"", ".gitignore"]);
 }
 
-/// One that waits for its data keeps nobody else waiting; each writes into its own folder, within its quota.
+/// Promise (Transfer): A receiver that is kept receives from several senders at once, each into the folder and within the
+/// quota that the list of senders gives it; a sender that waits for its data keeps nobody else waiting.
 #[test]
 fn several_send_at_once_each_into_its_folder() {
     let ends = Ends::with_file(50_000);
