@@ -133,12 +133,19 @@ pub fn authorize(
         return Err(Failure::Usage.with("a note is one line, without control characters"));
     }
     let line = format!("{fingerprint} {note}");
-    if let Err(what) = line.parse::<linecard_transfer_net::keys::Entry>() {
-        return Err(Failure::Usage.with(format!("the note `{note}`: {what}")));
-    }
+    let wanted = line.parse::<linecard_transfer_net::keys::Entry>();
+    let wanted =
+        wanted.map_err(|what| Failure::Usage.with(format!("the note `{note}`: {what}")))?;
     // A list that is not as it should be would be refused later, with this line in it.
     allowed(&list)?;
-    let was_there = Authorized::Listed(list.clone()).allows(fingerprint).map_err(of_key)?;
+    let there = Authorized::Listed(list.clone()).entry(fingerprint).map_err(of_key)?;
+    let was_there = there.is_some();
+    if there.is_some_and(|there| !note.is_empty() && there != wanted) {
+        return Err(Failure::Usage.with(format!(
+            "{} lists this key with another folder or quota: change its line there",
+            list.display()
+        )));
+    }
     if !was_there {
         append(&list, line.trim_end())
             .map_err(|error| Failure::Storage.with(format!("{}: {error}", list.display())))?;

@@ -112,7 +112,7 @@ impl Receiving<'_> {
         match result {
             Ok(outcome) => match arguments.received(&outcome, &report(&outcome)) {
                 Err(error) if arguments.keep && error.failure() == Some(Failure::Partial) => {
-                    say(&error.to_string());
+                    arguments.say(Some(&outcome), &error.to_string());
                 }
                 result => result?,
             },
@@ -130,8 +130,16 @@ impl Receiving<'_> {
 impl RecvArguments {
     fn received(&self, outcome: &ReceiveOutcome, report: &Report) -> Result<(), Error> {
         self.print(report)?;
-        outcome.missing().iter().for_each(|line| say(line));
+        outcome.missing().iter().for_each(|line| self.say(Some(outcome), line));
         ReceiveJob::check(outcome)
+    }
+
+    /// A line about a transfer; of a receiver that is kept it names the sender.
+    fn say(&self, outcome: Option<&ReceiveOutcome>, line: &str) {
+        match outcome.and_then(|outcome| outcome.transfer.from.as_ref()).filter(|_| self.keep) {
+            Some(from) => say(&format!("from {from}: {line}")),
+            None => say(line),
+        }
     }
 
     /// A transfer has ended early; the next may come if there is to be one.
@@ -140,13 +148,13 @@ impl RecvArguments {
         Failed { error, outcome }: Failed<ReceiveOutcome>,
         report: impl Fn(&ReceiveOutcome) -> Report,
     ) -> Result<(), Error> {
-        if let Some(outcome) = outcome.filter(|_| self.json) {
-            self.print(&report(&outcome))?;
+        if let Some(outcome) = outcome.as_deref().filter(|_| self.json) {
+            self.print(&report(outcome))?;
         }
         if !self.keep || error.failure() == Some(Failure::Stopped) {
             return Err(error);
         }
-        say(&error.to_string());
+        self.say(outcome.as_deref(), &error.to_string());
         Ok(())
     }
 

@@ -144,13 +144,18 @@ impl Folder {
         Ok(Existing::File { hash, part })
     }
 
-    /// Bytes on the disk of a partial file of an object; 0 where there is none.
+    /// Bytes on the disk of a partial file of an object, or of the folder that it is; 0 where there is none.
     ///
     /// # Errors
     ///
     /// [`FileError::Name`] where a link is in the way.
-    pub fn part_bytes(&self, object: &Object) -> Result<u64, FileError> {
+    pub fn there_bytes(&self, object: &Object) -> Result<u64, FileError> {
         let folder = self.beside(object)?;
+        if object.kind == Kind::Folder {
+            let (_, last) = object.name.split();
+            let found = rustix::fs::statat(&*folder, last, AtFlags::SYMLINK_NOFOLLOW);
+            return Ok(found.map_or(0, |_| u64::MAX));
+        }
         let part = object.name.beside(PART);
         let stat = rustix::fs::statat(&*folder, part, AtFlags::SYMLINK_NOFOLLOW);
         Ok(stat.map_or(0, |stat| stat.st_blocks.try_into().unwrap_or(0) * 512))

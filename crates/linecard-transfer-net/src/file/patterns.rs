@@ -9,7 +9,8 @@ use std::path::Path;
 /// Patterns as in `.gitignore`: files and folders that are left out, and the only files that are sent.
 ///
 /// A pattern without a slash is that of a name anywhere; with one, that of a path below the folder that is sent.
-/// `*` is any part of a name, `**` any number of folders, and a slash at the end makes it that of folders only.
+/// `*` is any part of a name, `**` any number of folders, `{a,b}` one of both, and a slash at the end makes it that of
+/// folders only. A folder that is included is so with all in it.
 ///
 /// ```
 /// use linecard_transfer_net::file::Patterns;
@@ -29,6 +30,15 @@ impl Default for Patterns {
     }
 }
 
+/// The pattern of all that is below a folder of this pattern.
+fn below(pattern: &str) -> String {
+    let folder = pattern.trim_end_matches('/');
+    match folder.contains('/') {
+        true => format!("{folder}/**"),
+        false => format!("**/{folder}/**"),
+    }
+}
+
 impl Patterns {
     /// Of files, only those of `include` are sent, if there are any; what `exclude` has is not sent at all.
     ///
@@ -38,7 +48,9 @@ impl Patterns {
     pub fn new(include: &[String], exclude: &[String]) -> Result<Self, FileError> {
         // Names are relative already. The last pattern that matches decides.
         let mut builder = OverrideBuilder::new("");
-        let included = include.iter().map(|pattern| (pattern, pattern.clone()));
+        let included = include
+            .iter()
+            .flat_map(|pattern| [(pattern, pattern.clone()), (pattern, below(pattern))]);
         let excluded = exclude.iter().map(|pattern| (pattern, format!("!{pattern}")));
         for (pattern, line) in included.chain(excluded) {
             let refused = |why: String| FileError::Pattern { pattern: pattern.clone(), why };

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+/// The least that a file, a folder or a link counts for, and the unit of more: a block of usual file systems. So
+/// however small they are, their number is bounded, too.
+const BLOCK: u64 = 4_096;
+
 /// The quota of a folder, and how much of it is used.
 #[derive(Debug)]
 pub struct Quota {
@@ -38,11 +42,21 @@ impl Quotas {
 }
 
 impl Quota {
+    /// Counts a file, folder or link of so many bytes that is going to be stored, of which some are there.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Quota`] if it is more than is left: it is not counted then.
+    pub fn take_object(&self, bytes: u64, there: u64, path: &Path) -> Result<(), FileError> {
+        let room = bytes.div_ceil(BLOCK).max(1).saturating_mul(BLOCK);
+        self.take(room.saturating_sub(there), path)
+    }
+
     /// Counts bytes that are going to be stored.
     ///
     /// # Errors
     ///
-    /// [`FileError::Quota`] if they are more than are left: none are counted then.
+    /// As [`Quota::take_object`].
     pub fn take(&self, bytes: u64, path: &Path) -> Result<(), FileError> {
         let more = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit);
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -55,7 +69,7 @@ impl Quota {
     }
 }
 
-/// The room on the disk that files below a folder take, partial ones included.
+/// The room on the disk that is taken below a folder, partial files included.
 fn usage(folder: &Path) -> Result<u64, FileError> {
     let mut used = 0;
     let mut folders = vec![folder.to_path_buf()];
@@ -69,10 +83,9 @@ fn usage(folder: &Path) -> Result<u64, FileError> {
             let entry = entry.map_err(FileError::at("list", &folder))?;
             // Gone meanwhile: it takes no room.
             let Ok(metadata) = entry.metadata() else { continue };
+            used += (metadata.blocks() * 512).max(BLOCK);
             if metadata.is_dir() {
                 folders.push(entry.path());
-            } else {
-                used += metadata.blocks() * 512;
             }
         }
     }
@@ -103,5 +116,11 @@ mod tests {
         // Bytes that were counted and did not come are free again.
         quotas.of(folder.path(), limit).unwrap().take(1_000, &below).unwrap();
         assert!(quotas.of(&folder.path().join("none"), 1).unwrap().take(2, &below).is_err());
+        // Empty ones are not for nothing.
+        let small = quotas.of(&folder.path().join("small"), 3 * BLOCK).unwrap();
+        small.take_object(0, 0, &below).unwrap();
+        small.take_object(BLOCK + 1, 0, &below).unwrap();
+        assert!(small.take_object(0, 0, &below).is_err());
+        small.take_object(BLOCK, BLOCK, &below).unwrap();
     }
 }

@@ -46,8 +46,19 @@ impl FromStr for Entry {
         let mut words = line.split_whitespace();
         let key = words.next().and_then(|word| word.parse::<Fingerprint>().ok());
         let mut entry = Self::from(key.ok_or("a line begins with a fingerprint (lc1…)")?);
+        let mut is_remark = false;
         for word in words {
-            match word.split_once('=') {
+            let option = word.split_once('=').map(|(name, _)| name.to_ascii_lowercase());
+            let is_option = option.is_some_and(|name| name == "folder" || name == "quota");
+            if is_remark && is_option {
+                return Err(
+                    "folder= and quota= stand directly behind the fingerprint, before remarks",
+                );
+            }
+            match word.split_once('=').filter(|_| !is_remark) {
+                Some(("folder", name)) if name.contains(['"', '\'']) => {
+                    return Err("folder= is followed by a name without spaces and quotes");
+                }
                 Some(("folder", name)) if entry.folder.is_none() => {
                     let name = Name::new(name.as_bytes());
                     entry.folder = Some(name.map_err(|_| {
@@ -59,7 +70,8 @@ impl FromStr for Entry {
                         Some(bytes(size).ok_or("quota= is followed by bytes, as 500M or 2T")?);
                 }
                 Some(("folder" | "quota", _)) => return Err("folder= and quota= stand once each"),
-                _ => break,
+                _ if is_option => return Err("folder= and quota= are written in small letters"),
+                _ => is_remark = true,
             }
         }
         Ok(entry)
@@ -92,7 +104,13 @@ impl Authorized {
                 continue;
             }
             let refused = |what| KeyError::Line { path: path.to_owned(), line: index + 1, what };
-            list.push(line.parse().map_err(refused)?);
+            let entry: Entry = line.parse().map_err(refused)?;
+            if list.iter().any(|other: &Entry| other.key == entry.key) {
+                return Err(refused(
+                    "the same fingerprint stands on a line before: remove one of them",
+                ));
+            }
+            list.push(entry);
         }
         Ok(Self::Only(list))
     }
@@ -167,10 +185,13 @@ mod tests {
         let key = Fingerprint::of(b"a");
         let of = |rest: &str| format!("{key}{rest}").parse::<Entry>();
         assert_eq!(of(""), Ok(key.into()));
-        assert_eq!(of(" the lab's folder=recorder"), Ok(key.into()), "remarks are remarks");
+        assert_eq!(of(" the lab's recorder"), Ok(key.into()));
         let found = of(" quota=2T folder=lab/a remarks").unwrap();
         let folder = Some(Name::new(b"lab/a").unwrap());
         assert_eq!(found, Entry { key, folder, quota_bytes: Some(2 << 40) });
+        for wrong in ["remarks folder=a", "FOLDER=a", "quota=1 x Quota=2", "folder=\"a"] {
+            assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
+        }
         for wrong in ["folder=..", "folder=/a", "folder=", "quota=1X", "quota=", "quota=99999999T"]
         {
             assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");

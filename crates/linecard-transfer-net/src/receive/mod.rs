@@ -54,6 +54,8 @@ pub struct ReceiveOptions {
 /// How far it is.
 #[derive(Debug, Clone, Default)]
 pub struct ReceiveProgress {
+    /// The sender's address, and its key if it showed one.
+    pub from: Option<(SocketAddr, Option<Fingerprint>)>,
     /// Bytes of all objects that were announced, where that is known.
     pub total_bytes: u64,
     /// Bytes that are where they belong.

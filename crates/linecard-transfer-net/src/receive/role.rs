@@ -89,7 +89,10 @@ pub(super) fn run(
         first: None,
         last: start,
         came: false,
-        progress: ReceiveProgress::default(),
+        progress: ReceiveProgress {
+            from: Some((opened.from, opened.endpoint.control.peer())),
+            ..ReceiveProgress::default()
+        },
         observer,
     };
     driver.run(&mut role, &mut opened.endpoint)?;

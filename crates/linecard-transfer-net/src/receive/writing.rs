@@ -94,11 +94,15 @@ impl Work {
     /// The partial file of an object, of which as much as is not there yet counts against the quota.
     fn sink(&self, about: &Object) -> Result<Sink, FileError> {
         let Some(folder) = &self.folder else { unreachable!("stdout takes no files") };
-        if let Some(quota) = &self.quota {
-            let to_come = about.size.unwrap_or(0).saturating_sub(folder.part_bytes(about)?);
-            quota.take(to_come, &folder.path_of(about))?;
-        }
+        self.count(about, folder)?;
         folder.sink(about, self.chunk_bytes, self.overwrite)
+    }
+
+    /// Counts an object against the quota, less what is there of it.
+    fn count(&self, about: &Object, folder: &Folder) -> Result<(), FileError> {
+        let Some(quota) = &self.quota else { return Ok(()) };
+        let there = folder.there_bytes(about)?;
+        quota.take_object(about.size.unwrap_or(0), there, &folder.path_of(about))
     }
 }
 
@@ -193,6 +197,9 @@ impl Writing {
         let is_crowded = self.targets.iter().filter(is_sink).count() >= MAX_EAGER;
         let is_small = about.size.is_some_and(|size| size <= SMALL_BYTES);
         let is_later = is_crowded || (count <= 1 && is_small);
+        if let (Some(folder), Kind::Folder) = (&self.work.folder, about.kind) {
+            self.work.count(&about, folder)?;
+        }
         let (target, have, existing) = match (&mut self.work.folder, about.kind) {
             (_, Kind::Test) => (Target::Nowhere, Have::default(), None),
             (Some(folder), Kind::Folder) => {

@@ -212,6 +212,11 @@ fn patterns_leave_out_what_they_name() {
     // Folders without any of the files are left out, too.
     assert_eq!(sent(&["*.log"], &[]), "top logs logs/d.log logs/old logs/old/e.log");
     assert_eq!(sent(&["*.log"], &["old"]), "top logs logs/d.log");
+    let build = "top build build/c.rs src src/build src/build/b.rs";
+    assert_eq!(sent(&["build/"], &[]), build);
+    assert_eq!(sent(&["build"], &["c.rs"]), build.replace(" build build/c.rs", ""));
+    assert_eq!(sent(&["/build"], &[]), "top build build/c.rs");
+    assert_eq!(sent(&["src/build/"], &[]), "top src src/build src/build/b.rs");
     assert_eq!(sent(&["src/**/*.rs"], &[]), "top src src/a.rs src/build src/build/b.rs");
     assert_eq!(sent(&["nothing"], &[]), "top");
     assert_eq!(of(&[], &["/build", "*.log"]).unwrap().1, 3);

@@ -84,8 +84,8 @@ impl ReceiveOutcome {
         Self {
             transfer: Transfer {
                 transferred: Transferred::part(error, progress.done_bytes, progress.elapsed),
-                from: None,
-                sender: None,
+                from: progress.from.map(|(from, _)| from.to_string()),
+                sender: progress.from.and_then(|(_, key)| key).map(|key| key.to_string()),
                 cpu_ns: None,
                 packets: progress.counters.taken,
                 repaired: None,

@@ -95,7 +95,10 @@ fn several_send_at_once_each_into_its_folder() {
     assert!(waiting.wait().unwrap().success());
     assert_eq!(ends.folder.read("to/one/stdin"), b"first");
     signal("TERM", receiver.id());
-    assert_eq!(receiver.end().code, Some(0));
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0));
+    let of_large = got.stderr.lines().find(|line| line.contains("large")).unwrap_or_default();
+    assert!(of_large.starts_with("linecard: from 127.0.0.1:"), "{}", got.stderr);
 }
 
 #[test]
