@@ -74,8 +74,14 @@ impl Sink {
         let state = Mutex::new(State { size, have, tree, journal: None });
         let (object, flusher) = (object.clone(), setup.flusher.cloned());
         let sink = Self { folder, path, object, chunk_bytes, overwrite, file, flusher, state };
+        let goes_on = size.is_some() && count > 1;
+        if !goes_on && sink.file.metadata().is_ok_and(|part| part.len() > 0) {
+            // An earlier run with shorter chunks may have left its journal.
+            let failed = sink.failed("remove the journal of", 0);
+            remove(&sink.folder, &sink.object.name, false).map_err(|error| failed(error.into()))?;
+        }
         match size {
-            Some(size) if count > 1 => sink.go_on(size, setup.stop)?,
+            Some(size) if goes_on => sink.go_on(size, setup.stop)?,
             // One chunk is there or not: there is nothing to go on with.
             Some(size) if size > SMALL_BYTES => sink.partial(size, setup.stop).make_room()?,
             _ => sink.file.set_len(0).map_err(sink.failed("empty the partial file of", 0))?,

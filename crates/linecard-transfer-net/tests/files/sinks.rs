@@ -42,6 +42,21 @@ fn chunks_that_are_none_of_the_object_are_refused() {
     assert_eq!(sink.have().count(), 0);
 }
 
+/// The journal of a run with short chunks stayed when the next had one chunk for all.
+#[test]
+fn nothing_is_left_of_a_run_with_shorter_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = random(3 * CHUNK);
+    let object = object("a", bytes.len());
+    write(&sink(folder.path(), &object), &bytes, [0, 2]);
+    assert_eq!(listing(folder.path()), [".a.linecard-journal", ".a.linecard-part"]);
+    let long = ChunkBytes::new(4 * CHUNK as u64).unwrap();
+    let sink = Folder::open(folder.path()).unwrap().sink(&object, long, false).unwrap();
+    sink.write(0, &bytes).unwrap();
+    sink.finish(&blake3::hash(&bytes)).unwrap();
+    assert_eq!(listing(folder.path()), ["a"]);
+}
+
 #[test]
 fn what_is_not_whole_or_not_right_does_not_appear() {
     let folder = tempfile::tempdir().unwrap();
