@@ -5,7 +5,7 @@ use super::placement::{Placement, refused};
 use super::rows;
 use crate::{Context, Error, Failure, Job};
 use garde::Validate;
-use linecard_config::{Count, Parsed};
+use linecard_config::{Count, Duration, Parsed};
 use linecard_jitter::linux::sink::{
     DEFAULT_CAPACITY, Received, Sink as Receiver, SinkConfig, SinkError, SinkMode,
 };
@@ -40,6 +40,10 @@ pub struct Config {
     pub interface: Option<String>,
     /// end after this many packets
     pub expect: Option<Count>,
+    /// end after a pause of this length, once the first packet has come
+    #[default(Duration::from_ms(500))]
+    #[garde(range(min = Duration::from_ms(1), max = Duration::from_secs(86_400)))]
+    pub idle: Duration,
     /// Where the receiver runs.
     #[garde(dive)]
     pub placement: Placement,
@@ -105,6 +109,7 @@ impl Job for Sink {
         let mut sink = SinkConfig::new(config.address.0);
         sink.mode = config.mode.0;
         sink.interface.clone_from(&config.interface);
+        sink.idle = Some(config.idle.into());
         sink.placement = config.placement.placement();
         sink.capacity = match expect {
             Some(expect) => usize::try_from(expect).unwrap_or(usize::MAX),

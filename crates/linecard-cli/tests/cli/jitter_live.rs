@@ -8,6 +8,7 @@ use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -16,9 +17,28 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// An address that nobody receives at.
+const PORT: u16 = 5_004;
+
+/// An address of this host that no other test of this run uses: a port that is free now may be another's
+/// a moment later.
 fn free_address() -> String {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let host = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("127.{}.{low}.{host}:{PORT}", high | 128)
+}
+
+/// Whether the process has a UDP socket on [`PORT`].
+fn receives(process: u32) -> bool {
+    let Ok(sockets) = fs::read_to_string(format!("/proc/{process}/net/udp")) else { return false };
+    let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    let links: Vec<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+    sockets.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (Some(local), Some(inode)) = (fields.get(1), fields.get(9)) else { return false };
+        local.ends_with(&format!(":{PORT:04X}")) && links.contains(&format!("socket:[{inode}]"))
+    })
 }
 
 /// A sink that receives there by now.
@@ -28,7 +48,7 @@ fn sink(folder: &Folder, address: &str, arguments: &[&str]) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     // One that is refused ends at once.
-    while UdpSocket::bind(address).is_ok() && child.try_wait().unwrap().is_none() {
+    while !receives(child.id()) && child.try_wait().unwrap().is_none() {
         assert!(begun.elapsed() < PATIENCE, "the sink does not receive");
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -81,8 +101,9 @@ fn a_page_of_strange_results_is_a_page_or_a_message() {
 fn a_stream_is_received_in_every_mode() {
     for mode in ["poll", "block", "busy-poll", "epoll", "recvmmsg", "io-uring", "io_uring"] {
         let (folder, address) = (Folder::new(), free_address());
-        let receiving =
-            sink(&folder, &address, &["--mode", mode, "--expect", "300", "--output", "in.csv"]);
+        // However long the sender is not run.
+        let patient = ["--mode", mode, "--expect", "300", "--idle", "60s", "--output", "in.csv"];
+        let receiving = sink(&folder, &address, &patient);
         let sent = folder.run(&[
             "jitter", "send", &address, "--count", "300", "--period", "50us", "--json", "--output",
             "out.csv",
@@ -129,6 +150,19 @@ fn a_sink_ends_with_what_it_has_at_a_signal() {
     let received = json(&stdout);
     assert_eq!(received["packets"]["received"], 0);
     assert!(received["notes"][0].as_str().unwrap().contains("Fewer than two"), "{received}");
+}
+
+#[test]
+fn a_sink_ends_after_the_pause_that_it_is_given() {
+    let (folder, address) = (Folder::new(), free_address());
+    let receiving =
+        sink(&folder, &address, &["--mode", "block", "--expect", "1k", "--idle", "1ms"]);
+    folder.succeeds(&["jitter", "send", &address, "--count", "2"]);
+    let (code, stdout, stderr) = end(receiving);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let received = json(&stdout)["packets"]["received"].as_u64().unwrap();
+    assert!((1..=2).contains(&received), "{received}");
+    folder.refuses(2, &["jitter", "sink", &address, "--idle", "0s"], &["--idle", "0", "1ms"]);
 }
 
 #[test]
