@@ -36,6 +36,7 @@ def solve(
     packets: int | None = None,
     mix: str | None = None,
     core: Amount | None = None,
+    core_kind: Literal["three-stage", "picorv32"] = "three-stage",
     dma: Amount | None = None,
     bus: int = 64,
     cores: int = 1,
@@ -63,6 +64,9 @@ def solve(
             such messages, or "none"
         core: the cores' clock in MHz; if omitted, the smallest that suffices is computed, 0.001 to 100000, or
             "none"
+        core_kind: core whose cycles instructions take: "three-stage" (an instruction in each cycle, and
+            bubbles behind jumps and branches that are taken), "picorv32" (the open core `PicoRV32`, with a barrel
+            shifter: no pipeline, three to six cycles for an instruction)
         dma: the DMA's clock in MHz; if omitted, the smallest that suffices is computed, or, where the core's
             clock is computed, 2115 is used, as published, 0.001 to 100000, or "none"
         bus: width of the local bus in bits, a power of two, 32 to 1024
@@ -96,6 +100,7 @@ def solve(
             "packets": packets,
             "mix": mix,
             "core": core,
+            "core_kind": core_kind,
             "dma": dma,
             "bus": bus,
             "cores": cores,

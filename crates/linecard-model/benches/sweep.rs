@@ -6,6 +6,7 @@
 //! The median of the rounds and the best are shown; the rounds of all rows take turns.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
+use linecard_model::rv32::Timing;
 use linecard_model::solve::{Firmware, Phase, SolveInput, Traffic};
 use linecard_model::transmit::{Design, Kind, Message, Transmit, firmware};
 use linecard_model::{Clock, Ps};
@@ -60,7 +61,7 @@ fn firmware_points(size: u64) -> Result<Work> {
 
 /// The smallest core clock at each point.
 fn solver_points(size: u64) -> Result<Work> {
-    let firmware = Firmware::measure(&firmware::approach_2(), 1)?;
+    let firmware = Firmware::measure(&firmware::approach_2(), Timing::default())?;
     let mut hash = 0_u64;
     for point in 0..10 * size {
         let mtu = 576 + (point * 97 % 8_000) as u16;

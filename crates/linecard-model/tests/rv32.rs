@@ -6,7 +6,7 @@ mod assembler;
 use assembler::*;
 use linecard_model::rv32::{
     Access, Bus, Config, Core, Counts, Cycles, DATA_AT, Fault, FaultKind, Image, LoadError, Reply,
-    Segment, Stop, Wake, Width, annotate,
+    Segment, Stop, Timing, Wake, Width, annotate,
 };
 
 /// The environment: answers given in advance, and what was asked.
@@ -205,7 +205,7 @@ fn branches_go_by_their_condition_and_cost_bubbles_when_taken() {
             for (offset, bubbles) in [(8, 0), (8, 1), (-8, 2)] {
                 let code = [EBREAK, EBREAK, branch(condition, A0, A1, offset), EBREAK, EBREAK];
                 let image = Image { entry: 8, ..Image::of_code(&code) };
-                let config = Config { bubbles, ..Config::default() };
+                let config = Config { timing: Timing::pipelined(bubbles), ..Config::default() };
                 let mut core = Core::new(&image, config).expect("an image that fits");
                 core.set_register(10, a);
                 core.set_register(11, b);
@@ -426,7 +426,7 @@ fn faults_say_what_went_wrong_and_where() {
 
 #[test]
 fn what_cannot_be_loaded_is_refused() {
-    let config = Config { bubbles: 1, imem_bytes: 16, dmem_bytes: 8 };
+    let config = Config { timing: Timing::pipelined(1), imem_bytes: 16, dmem_bytes: 8 };
     let image = |address, len| Image {
         entry: 0,
         segments: vec![
@@ -457,7 +457,8 @@ fn what_cannot_be_loaded_is_refused() {
     assert_eq!(refused(&entry(2), config), LoadError::Entry(2));
     assert_eq!(refused(&entry(4), config), LoadError::Entry(4));
     assert_eq!(refused(&Image::default(), config), LoadError::Entry(0));
-    assert_eq!(refused(&entry(0), Config { bubbles: 3, ..config }), LoadError::Bubbles(3));
+    let timing = Timing { jalr: 0, ..Timing::default() };
+    assert_eq!(refused(&entry(0), Config { timing, ..config }), LoadError::Timing(timing));
     for bytes in [0, 6, 0x1_0004] {
         assert_eq!(
             refused(&entry(0), Config { imem_bytes: bytes, ..config }),

@@ -122,7 +122,7 @@ pub fn run(
     let wanted = options.rate.0.map(Rate::bits_per_second);
     let target = wanted.or(design.line_bits_per_second).unwrap_or(u64::MAX);
     let question = SolveInput {
-        firmware: Firmware::measure(&image, design.bubbles).map_err(failure)?,
+        firmware: Firmware::measure(&image, design.timing).map_err(failure)?,
         traffic: traffic(&config.load),
         bits_per_second: target,
         phase: Phase::Typical,

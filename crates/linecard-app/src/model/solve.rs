@@ -17,7 +17,7 @@ use garde::Validate;
 use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Frequency, Maybe, Rate, power_of_two};
 use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bps};
-use linecard_model::rv32::Image;
+use linecard_model::rv32::{CoreKind, Image};
 use linecard_model::solve::{
     ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Resource, SolveError, SolveInput,
     Traffic, measure, measure_steady,
@@ -59,6 +59,9 @@ pub struct Config {
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
     #[schemars(extend("x-flag" = "core"))]
     pub core: Maybe<Frequency>,
+    /// core whose cycles instructions take
+    #[schemars(extend("x-flag" = "core-kind"))]
+    pub core_kind: CoreKind,
     /// the DMA's clock in MHz; if omitted, the smallest that suffices is computed, or, where the core's clock is
     /// computed, 2115 is used, as published
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
@@ -214,6 +217,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
     let mtu = u16::try_from(config.mtu.get()).unwrap_or(u16::MAX);
     let design = Design {
         cores: config.cores,
+        timing: config.core_kind.timing(1),
         cycles_per_word: config.cycles_per_word,
         bus_bits: config.bus,
         policy: config.policy,
@@ -235,7 +239,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
     if Traffic::mss(kind, mtu) < 8 {
         return Err(ConfigError::of_parameter("mtu", "no room for payload").into());
     }
-    let costs = Firmware::measure(&image, design.bubbles);
+    let costs = Firmware::measure(&image, design.timing);
     let failed = |error| refused_run(&transmit::Config::default(), &error);
     let question = SolveInput {
         design,

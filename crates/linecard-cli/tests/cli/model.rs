@@ -170,6 +170,10 @@ fn every_value_can_be_set() {
         run(&folder, &small)["rates"]["cycles_per_packet"].as_f64().unwrap()
     };
     assert!(bubbles("core.bubbles=2") > bubbles("core.bubbles=0") + 1.0);
+    // Each of its instructions takes three cycles or more.
+    assert!(bubbles("core.kind=picorv32") > 3.0 * bubbles("core.bubbles=0"));
+    let refused = ["model", "run", "s.toml", "--set", "core.kind=two-stage"];
+    folder.refuses(2, &refused, &["core.kind", "three-stage", "picorv32"]);
 }
 
 /// A firmware of the project with its first instruction replaced.

@@ -1,6 +1,7 @@
 //! The hardware design: clocks, widths, policies, buffers, CAM.
 
 use crate::dma::{BusPolicy, Dma};
+use crate::rv32::Timing;
 use crate::transmit::{DesignError, check_bus, within};
 use crate::{Clock, Ps};
 
@@ -9,8 +10,8 @@ use crate::{Clock, Ps};
 pub struct Design {
     /// The core's clock.
     pub core: Clock,
-    /// Cycles lost by a taken branch, 0 … 2.
-    pub bubbles: u64,
+    /// Cycles of the core by kind of instruction.
+    pub timing: Timing,
     /// The DMA's clock.
     pub dma: Clock,
     /// DMA cycles for each word, 1 … 8.
@@ -51,7 +52,7 @@ impl Design {
     pub fn published(core: Clock, dma: Clock) -> Self {
         Self {
             core,
-            bubbles: 1,
+            timing: Timing::default(),
             dma,
             cycles_per_word: 2,
             bus_bits: 64,
@@ -85,7 +86,7 @@ impl Design {
     /// # Errors
     /// The first invalid value, with its limits.
     pub fn check(&self) -> Result<(), DesignError> {
-        check_bus(self.bubbles, self.cycles_per_word, self.bus_bits)?;
+        check_bus(&self.timing, self.cycles_per_word, self.bus_bits)?;
         within("cam_entries", self.cam_entries as u64, 1, Self::MAX_CAM_ENTRIES as u64)?;
         within("cam_latency", self.cam_latency, 1, 64)?;
         within("nodes", self.nodes as u64, 2, 65_536)?;

@@ -182,7 +182,7 @@ impl Receive {
     /// When the design cannot be built or the firmware does not fit.
     pub fn new(design: &Design, firmware: &Image) -> Result<Self, ReceiveError> {
         design.check()?;
-        let config = Config { bubbles: design.bubbles, imem_bytes: MEMORY, dmem_bytes: MEMORY };
+        let config = Config { timing: design.timing, imem_bytes: MEMORY, dmem_bytes: MEMORY };
         Ok(Self {
             core: Core::new(firmware, config)?,
             unit: Unit::new(design),

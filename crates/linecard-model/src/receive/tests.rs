@@ -2,7 +2,7 @@ use super::{
     Arrival, Design, Receive, ReceiveResults, Received, Remedy, firmware, smallest_core_hz,
 };
 use crate::cell::Cell;
-use crate::rv32::Image;
+use crate::rv32::{Image, Timing};
 use crate::transmit::{BusPolicy, Message};
 use crate::{Clock, Ps};
 use alloc::vec::Vec;
@@ -142,7 +142,7 @@ fn random_design(rng: &mut Rng) -> Design {
         bus_bits: 32 << rng.below(5),
         cycles_per_word: 1 + rng.below(3),
         cam_latency: 1 + rng.below(9),
-        bubbles: rng.below(3),
+        timing: Timing::pipelined(rng.below(3)),
         line_bits_per_second: rng.chance(0.5).then(|| 1_000_000 + rng.below(200_000_000)),
         interrupt: Ps(rng.below(1_000_000)),
         ..Design::published(mhz(rng), mhz(rng))

@@ -4,7 +4,7 @@
 //! adds its cycles to the count, waits included. A run ends at a given cycle.
 
 use super::bus::{Bus, Reply, Wake, Width};
-use super::config::{Config, DATA_AT};
+use super::config::{Config, DATA_AT, Timing};
 use super::decode::{Kind, Op, SINK};
 use super::fault::{Access, Fault, FaultKind};
 use super::image::{Image, LoadError, lay_out};
@@ -14,6 +14,9 @@ use alloc::vec::Vec;
 
 /// No core runs beyond this cycle (at 100 GHz, 5.8 years), so that counts never overflow.
 const LAST_CYCLE: u64 = u64::MAX - 8;
+
+/// A bubble that shows a jump, where other timing than a pipeline's adds cycles after each instruction.
+const MARK: u64 = 1;
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +75,10 @@ pub struct Core {
     ops: Vec<Op>,
     code: Vec<u8>,
     data: Vec<u8>,
+    timing: Timing,
+    /// Bubbles of a pipeline, or [`MARK`].
     bubbles_per_jump: u64,
+    is_pipelined: bool,
     now: Now,
     stalled: u64,
     bubbles: u64,
@@ -113,8 +119,8 @@ impl Core {
     /// Errors that [`LoadError`] lists: memories, a segment, the entry or the bubbles are not what they
     /// can be.
     pub fn new(image: &Image, config: Config) -> Result<Self, LoadError> {
-        if config.bubbles > 2 {
-            return Err(LoadError::Bubbles(config.bubbles));
+        if !config.timing.is_valid() {
+            return Err(LoadError::Timing(config.timing));
         }
         let (code, data) = lay_out(image, &config)?;
         let words = code.as_chunks().0.iter().map(|&bytes| u32::from_le_bytes(bytes));
@@ -124,7 +130,9 @@ impl Core {
             ops,
             code,
             data,
-            bubbles_per_jump: config.bubbles,
+            timing: config.timing,
+            bubbles_per_jump: config.timing.bubbles().unwrap_or(MARK),
+            is_pipelined: config.timing.bubbles().is_some(),
             now: Now { cycle: 0, at: image.entry as usize / 4 },
             stalled: 0,
             bubbles: 0,
@@ -141,8 +149,8 @@ impl Core {
     pub fn run<O: Bus>(&mut self, bus: &mut O, until: u64) -> Result<Stop, Fault> {
         let until = until.min(LAST_CYCLE);
         match self.profile {
-            Some(_) => self.execute::<O, true>(bus, until),
-            None => self.execute::<O, false>(bus, until),
+            None if self.is_pipelined => self.execute::<O, false>(bus, until),
+            _ => self.execute::<O, true>(bus, until),
         }
     }
 
@@ -213,7 +221,8 @@ impl Core {
         self.profile.as_deref()
     }
 
-    fn execute<O: Bus, const PROFILE: bool>(
+    /// `WATCHED` if something is done after each instruction.
+    fn execute<O: Bus, const WATCHED: bool>(
         &mut self,
         bus: &mut O,
         until: u64,
@@ -224,11 +233,14 @@ impl Core {
                 break Exit::Reached;
             }
             let Some(&op) = self.ops.get(now.at) else { break Exit::Fault(FaultKind::End) };
-            let before = if PROFILE { (now.at, self.cycles()) } else { (0, Cycles::default()) };
+            let before = if WATCHED { (now.at, self.cycles()) } else { (0, Cycles::default()) };
             if let Err(exit) = self.step(op, &mut now, bus) {
                 break exit;
             }
-            if PROFILE {
+            if WATCHED {
+                if !self.is_pipelined {
+                    self.take_time(op.kind, before.1.bubbles, &mut now);
+                }
                 self.now = now;
                 self.count_cycles(before);
             }
@@ -239,6 +251,29 @@ impl Core {
             Exit::Blocked => Ok(Stop::Blocked),
             Exit::Halted => Ok(Stop::Halted),
             Exit::Fault(what) => Err(Fault { cycle: now.cycle, pc: self.pc(), what }),
+        }
+    }
+
+    /// Adds the cycles of an instruction beyond its first; `bubbles` were counted before it. Those of a jump beyond
+    /// arithmetic are bubbles.
+    fn take_time(&mut self, kind: Kind, bubbles: u64, now: &mut Now) {
+        let Timing { alu, shift, load, store, branch, taken, jal, jalr } = self.timing;
+        let has_jumped = self.bubbles > bubbles;
+        let cycles = match kind {
+            Kind::Sll | Kind::Srl | Kind::Sra => shift,
+            Kind::Lb | Kind::Lh | Kind::Lw | Kind::Lbu | Kind::Lhu => load,
+            Kind::Sb | Kind::Sh | Kind::Sw => store,
+            Kind::Jal => jal,
+            Kind::Jalr => jalr,
+            Kind::Beq | Kind::Bne | Kind::Blt | Kind::Bge | Kind::Bltu | Kind::Bgeu => {
+                if has_jumped { taken } else { branch }
+            }
+            _ => alu,
+        };
+        now.cycle += cycles - 1;
+        if has_jumped {
+            now.cycle -= MARK;
+            self.bubbles = bubbles + cycles.saturating_sub(alu);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The contents of a core's memories at reset.
 
-use super::config::{Config, DATA_AT, MAX_MEMORY};
+use super::config::{Config, DATA_AT, MAX_MEMORY, Timing};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -39,9 +39,9 @@ impl Image {
 /// Why an image cannot be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// A pipeline that does not have three stages.
-    #[error("{0} bubbles for a taken branch: give 0, 1 or 2")]
-    Bubbles(u64),
+    /// A number of cycles outside its range.
+    #[error("{0:?}: give 1 to {max} cycles for each", max = Timing::MAX_CYCLES)]
+    Timing(Timing),
     /// An invalid memory size.
     #[error(
         "a memory of {0} bytes: give a multiple of 4 from 4 to {MAX_MEMORY} for instructions and \

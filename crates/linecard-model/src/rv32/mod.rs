@@ -1,6 +1,7 @@
-//! An RV32I core with three stages: fetch, decode and execute, write back.
+//! An RV32I core: by default with three stages (fetch, decode and execute, write back), otherwise with the cycles of
+//! another core by kind of instruction ([`Timing`]).
 //!
-//! Every instruction takes one cycle; a taken branch, and every jump, additionally costs the
+//! With three stages, every instruction takes one cycle; a taken branch, and every jump, additionally costs the
 //! bubbles of the refilled pipeline. The core has its own instruction memory at address 0 and its
 //! own data memory after it, without caches: those accesses never wait. All other addresses are
 //! accesses to the [`Bus`], which may stall the core.
@@ -21,7 +22,7 @@ mod profile;
 
 pub use self::core::{Core, Cycles, Stop};
 pub use bus::{AccessError, Bus, Reply, Wake, Width};
-pub use config::{Config, DATA_AT, MAX_MEMORY};
+pub use config::{Config, CoreKind, DATA_AT, MAX_MEMORY, Timing};
 pub use fault::{Access, Fault, FaultKind};
 pub use image::{Image, LoadError, Segment};
 pub use profile::{Counts, Profile, annotate};

@@ -1,7 +1,7 @@
 //! The cost of firmware: cycles before and in parallel with the transfer, measured in a run.
 
 use super::traffic::Traffic;
-use crate::rv32::Image;
+use crate::rv32::{Image, Timing};
 use crate::transmit::firmware::example_message;
 use crate::transmit::{
     BusPolicy, Cell, Design, HeaderPath, Kind, Message, Sent, Transmit, TransmitError,
@@ -45,12 +45,12 @@ impl Costs {
     ///
     /// # Errors
     /// As [`Transmit::run`].
-    pub fn measure(firmware: &Image, bubbles: u64, kind: Kind) -> Result<Self, TransmitError> {
+    pub fn measure(firmware: &Image, timing: Timing, kind: Kind) -> Result<Self, TransmitError> {
         let of_mhz = |mhz: u64| Clock::new(mhz * 1_000_000, Ps::ZERO);
         let clock = |mhz| of_mhz(mhz).map_err(|e| TransmitError::Design(e.into()));
         // A thousand core cycles for a packet of 125 words at the same clock and eight cycles a word.
         let slow = Design {
-            bubbles,
+            timing,
             cycles_per_word: 8,
             policy: BusPolicy::Hold,
             header: HeaderPath::Bus,

@@ -16,7 +16,7 @@
 //! let mhz = |mhz: u64| Clock::new(mhz * 1_000_000, Ps::ZERO);
 //! let design = Design::published(mhz(1)?, mhz(2_115)?);
 //! let question = SolveInput {
-//!     firmware: Firmware::measure(&firmware::approach_2(), design.bubbles)?,
+//!     firmware: Firmware::measure(&firmware::approach_2(), design.timing)?,
 //!     traffic: Traffic::endless(Kind::Tcp, design.mtu),
 //!     bits_per_second: 100_000_000_000,
 //!     phase: Phase::Best,

@@ -4,7 +4,7 @@ use super::costs::Costs;
 use super::timing::{Phase, Timing, Walk};
 use super::traffic::{Flow, Part, Traffic};
 use crate::Ps;
-use crate::rv32::Image;
+use crate::rv32::{Image, Timing as CoreTiming};
 use crate::transmit::{BusPolicy, Design, Kind, TransmitError};
 
 /// A sending side's firmware: its costs for each protocol.
@@ -21,8 +21,8 @@ impl Firmware {
     ///
     /// # Errors
     /// As [`Costs::measure`].
-    pub fn measure(image: &Image, bubbles: u64) -> Result<Self, TransmitError> {
-        let costs = |kind| Costs::measure(image, bubbles, kind);
+    pub fn measure(image: &Image, timing: CoreTiming) -> Result<Self, TransmitError> {
+        let costs = |kind| Costs::measure(image, timing, kind);
         Ok(Self { tcp: costs(Kind::Tcp)?, udp: costs(Kind::Udp)? })
     }
 

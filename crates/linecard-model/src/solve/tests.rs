@@ -1,5 +1,5 @@
 use super::{Costs, Edge, Firmware, Flow, Phase, Resource, SolveInput, Traffic, measure, relieve};
-use crate::rv32::Image;
+use crate::rv32::{Image, Timing};
 use crate::transmit::{BusPolicy, Design, HeaderPath, Kind, firmware};
 use crate::{Clock, Ps};
 use linecard::rng::Rng;
@@ -9,7 +9,7 @@ fn mhz(mhz: u64) -> Clock {
 }
 
 fn costs(image: &Image) -> Firmware {
-    Firmware::measure(image, 1).expect("costs")
+    Firmware::measure(image, Timing::default()).expect("costs")
 }
 
 fn published(mtu: u16, phase: Phase, image: &Image) -> SolveInput {

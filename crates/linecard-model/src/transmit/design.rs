@@ -2,6 +2,7 @@
 
 use super::map::SBI_HEADER_LEN;
 use crate::dma::{BusPolicy, Dma};
+use crate::rv32::Timing;
 use crate::{Clock, ClockError, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,8 +26,8 @@ pub struct Design {
     pub cores: usize,
     /// The cores' clock.
     pub core: Clock,
-    /// Cycles lost by a taken branch, 0 … 2.
-    pub bubbles: u64,
+    /// Cycles of the core by kind of instruction.
+    pub timing: Timing,
     /// The DMA's clock.
     pub dma: Clock,
     /// DMA cycles for each word, 1 … 8.
@@ -67,7 +68,7 @@ impl Design {
         Self {
             cores: 1,
             core,
-            bubbles: 1,
+            timing: Timing::default(),
             dma,
             cycles_per_word: 1,
             bus_bits: 64,
@@ -102,7 +103,7 @@ impl Design {
     /// The first invalid value, with its limits.
     pub fn check(&self) -> Result<(), DesignError> {
         within("cores", self.cores as u64, 1, Self::MAX_CORES as u64)?;
-        check_bus(self.bubbles, self.cycles_per_word, self.bus_bits)?;
+        check_bus(&self.timing, self.cycles_per_word, self.bus_bits)?;
         within("mtu", u64::from(self.mtu), u64::from(Self::MIN_MTU), 65_535)?;
         let longest = u64::from(self.mtu) + SBI_HEADER_LEN as u64;
         within("sbi_bytes", self.sbi_bytes as u64, longest, 1 << 30)?;
@@ -127,8 +128,8 @@ pub(crate) fn within(
 }
 
 /// Refuses a core and a bus that no side can have.
-pub(crate) fn check_bus(bubbles: u64, per_word: u64, bits: u32) -> Result<(), DesignError> {
-    within("bubbles", bubbles, 0, 2)?;
+pub(crate) fn check_bus(timing: &Timing, per_word: u64, bits: u32) -> Result<(), DesignError> {
+    timing.is_valid().then_some(()).ok_or(DesignError::Timing(*timing))?;
     within("cycles_per_word", per_word, 1, 8)?;
     within("bus_bits", u64::from(bits), 32, 1024)?;
     if bits.is_power_of_two() { Ok(()) } else { Err(DesignError::BusBits(bits)) }
@@ -137,6 +138,9 @@ pub(crate) fn check_bus(bubbles: u64, per_word: u64, bits: u32) -> Result<(), De
 /// Why a design cannot be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DesignError {
+    /// Cycles of instructions outside their range.
+    #[error("{0:?}: give 1 to {max} cycles for each", max = Timing::MAX_CYCLES)]
+    Timing(Timing),
     /// A number outside its range.
     #[error("{name} is {value}: give {min} to {max}")]
     Range {

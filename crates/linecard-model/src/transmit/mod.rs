@@ -209,7 +209,7 @@ impl Transmit {
     /// When the design cannot be built or the firmware does not fit.
     pub fn new(design: &Design, firmware: &Image) -> Result<Self, TransmitError> {
         design.check()?;
-        let config = Config { bubbles: design.bubbles, imem_bytes: MEMORY, dmem_bytes: MEMORY };
+        let config = Config { timing: design.timing, imem_bytes: MEMORY, dmem_bytes: MEMORY };
         let core = |number| Ok((Core::new(firmware, config)?, Unit::new(number, design)));
         let cores = (0..design.cores).map(core).collect::<Result<_, LoadError>>()?;
         Ok(Self {

@@ -8,6 +8,7 @@ mod assembler;
 #[path = "../../src/elf/tests/build.rs"]
 mod build;
 mod program;
+mod rtl;
 
 use build::{Build, CODE, EXECUTE, WRITE};
 use linecard::rng::Rng;

@@ -6,6 +6,7 @@ use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Frequency, Maybe, Parsed, Rate, power_of_two};
 use linecard_model::Ps;
 use linecard_model::receive::Design;
+use linecard_model::rv32::CoreKind;
 use linecard_model::transmit::{BusPolicy, DesignError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,7 +53,10 @@ pub struct Core {
     /// when the first cycle begins, as a share of the period, in millionths
     #[garde(range(min = 0.0, max = 0.999_999))]
     pub phase: f64,
-    /// cycles lost by a branch that is taken
+    /// core whose cycles instructions take
+    #[garde(skip)]
+    pub kind: CoreKind,
+    /// cycles that a three-stage core loses by a branch that is taken
     #[default(1)]
     #[garde(range(min = 0, max = 2))]
     pub bubbles: u64,
@@ -163,7 +167,7 @@ impl Config {
             let core_hz = core.mhz.hz();
             let design = Design {
                 core: clock(core_hz, core.phase, 0)?,
-                bubbles: core.bubbles,
+                timing: core.kind.timing(core.bubbles),
                 dma: clock(dma.mhz.0.hz(core_hz), dma.phase, 0)?,
                 cycles_per_word: dma.cycles_per_word,
                 bus_bits: bus.bits,
@@ -188,6 +192,7 @@ impl Config {
 pub(super) fn refused(error: DesignError) -> ConfigError {
     let parameter = match error {
         DesignError::BusBits(_) => "bus.bits",
+        DesignError::Timing(_) => "core.kind",
         DesignError::Range { name: "rbi_bytes", .. } => "line.rbi",
         DesignError::Range { name: "line_bits_per_second", .. } => "line.rate",
         DesignError::Range { name: "nodes * buffer_bytes", .. } => "host.nodes",

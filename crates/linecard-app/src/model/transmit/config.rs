@@ -4,6 +4,7 @@ use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, clock, misfit, na
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Frequency, Maybe, Parsed, Rate, power_of_two};
 use linecard_model::Ps;
+use linecard_model::rv32::CoreKind;
 use linecard_model::transmit::{BusPolicy, Design, DesignError, HeaderPath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,10 @@ pub struct Core {
     #[default(Frequency::from_mhz(423))]
     #[garde(range(min = MIN_CLOCK, max = MAX_CLOCK))]
     pub mhz: Frequency,
-    /// cycles lost by a branch that is taken
+    /// core whose cycles instructions take
+    #[garde(skip)]
+    pub kind: CoreKind,
+    /// cycles that a three-stage core loses by a branch that is taken
     #[default(1)]
     #[garde(range(min = 0, max = 2))]
     pub bubbles: u64,
@@ -145,7 +149,7 @@ impl Config {
             let design = Design {
                 cores: core.count,
                 core: clock(core_hz, core.phase, 0)?,
-                bubbles: core.bubbles,
+                timing: core.kind.timing(core.bubbles),
                 dma: clock(dma.mhz.0.hz(core_hz), dma.phase, moved)?,
                 cycles_per_word: dma.cycles_per_word,
                 bus_bits: bus.bits,
@@ -172,6 +176,7 @@ pub(super) fn refused(error: DesignError) -> ConfigError {
         DesignError::Range { name: "line_bits_per_second", .. } => "line.rate",
         DesignError::Range { .. } | DesignError::Clock(_) => "dma.mhz",
         DesignError::BusBits(_) => "bus.bits",
+        DesignError::Timing(_) => "core.kind",
     };
     ConfigError::of_parameter(parameter, misfit(error))
 }
