@@ -11,7 +11,8 @@ measured once a round, and medians over rounds are printed. Round trips in us, m
     udp         requests and answers from one socket, as fast as answers arrive
     connection  a new TCP connection, a request, and 3,000 bytes back
     fetch       100,000 bytes, each over a connection of its own, 200 at a time (ms), and how many in a second
-    beside      pings beside a TCP connection limited to 2 Gbit/s
+    beside      pings beside a TCP connection limited to 2 Gbit/s; lost ones are those without an answer in a second
+    crowd       pings beside 100 connections that nothing limits
 
     many        100 connections (iperf3 -P 100): Gbit/s, segments sent again, those of them that had arrived (loss
                 probes of TCP, which the receiver reports as duplicates), and packets lost in the receive ring of
@@ -47,7 +48,7 @@ LINECARD = os.environ.get("LINECARD", str(Path(__file__).parent.parent / "target
 HOST, PEER, ADDRESS = "lab-host", "lab-peer", "10.77.0.2"
 UDP_PORT, TCP_PORT, ANSWER = 7007, 7008, 3000
 FETCH_PORT, FETCHED, FETCHERS = 7009, 100_000, 200
-COLUMNS = ["ping", "udp", "connection", "beside", "fetch", "many", "one", "out"]
+COLUMNS = ["ping", "udp", "connection", "beside", "crowd", "fetch", "many", "one", "out"]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -283,7 +284,9 @@ class Way:
         subprocess.run([LAB, "down"], check=True)
 
     def client(self, *arguments: str) -> list[float]:
-        output = subprocess.run(own(PEER, *arguments), check=True, capture_output=True).stdout
+        # Pings are to show how long packets wait, not their client.
+        priority = ["chrt", "-r", "2"] if arguments[0] == "ping" else []
+        output = subprocess.run([*priority, *own(PEER, *arguments)], check=True, capture_output=True).stdout
         return sorted(json.loads(output))
 
     def send(self, *options: str) -> dict:
@@ -323,13 +326,21 @@ class Way:
         return percentiles("connection", self.client("connection", str(int(1500 * scale))))
 
     def beside(self, scale: float) -> dict[str, float]:
-        load = subprocess.Popen(
-            inside(PEER, "iperf3", "-c", ADDRESS, "-b", "2G", "-t", seconds(scale)), stdout=subprocess.DEVNULL
-        )
-        time.sleep(0.3)
-        got = percentiles("beside", self.client("ping", str(int(500 * scale))))
+        return self.pings_beside("beside", scale, "-b", "2G")
+
+    def crowd(self, scale: float) -> dict[str, float]:
+        return self.pings_beside("crowd", scale, "-P", "100")
+
+    def pings_beside(self, name: str, scale: float, *options: str) -> dict[str, float]:
+        # It outlasts the pings, however long they take, and is ended then.
+        command = ["iperf3", "-c", ADDRESS, "-C", self.congestion, "-t", "60", *options]
+        load = subprocess.Popen(inside(PEER, *command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        count = int(500 * scale)
+        times = self.client("ping", str(count))
+        load.terminate()
         load.wait()
-        return got
+        return percentiles(name, times) | {f"{name} lost": count - len(times)}
 
     def fetch(self, scale: float) -> dict[str, float]:
         count = int(4000 * scale)
