@@ -1,14 +1,15 @@
 //! Stages and pipelines as users compose them.
 
-use linecard::offload::coalesce::{Config, Flush};
+use linecard::offload::coalesce::{Config, Flush, LargePackets, Refusal};
 use linecard::packet::checksum::Sum;
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::pipeline::{Chain, NoMeter, Pipeline};
 use linecard::port::Port;
 use linecard::stage::Stage;
-use linecard::stages::{Coalesce, Segment};
+use linecard::stages::{Coalesce, Receiver, Segment};
 use linecard::time::Instant;
 use linecard_io::workload::{Application, Family, Verify, Workload};
+use std::sync::{Arc, Mutex};
 
 const WORKLOAD: Workload = Workload {
     flows: 3,
@@ -74,6 +75,52 @@ fn the_stage_flushes_at_the_end_of_a_batch_when_asked_to() {
         stage.process(&mut input, Instant::ZERO, &mut output);
         stage.process(&mut input, Instant::ZERO, &mut output);
         assert_eq!(output.len(), left);
+    }
+}
+
+/// A port whose guest changes its mind.
+#[derive(Debug, Clone)]
+struct Guest(Arc<Mutex<LargePackets>>);
+
+impl Receiver for Guest {
+    fn large_packets(&self) -> LargePackets {
+        *self.0.lock().expect("nobody panicked")
+    }
+}
+
+#[test]
+fn only_what_the_receiver_takes_whole_is_merged() {
+    const TCP: LargePackets = LargePackets { tcp: true, udp: false };
+    for flush_at_batch_end in [false, true] {
+        let config = Config { flush_at_batch_end, ..Config::default() };
+        let guest = Guest(Arc::new(Mutex::new(LargePackets::ALL)));
+        let mut stage = Coalesce::new(config).towards(Box::new(guest.clone()));
+        let mut output = Batch::new();
+        let mut id = 0;
+        // What is left of two datagrams each time; those held before leave merged when they would have to be cut.
+        let held = usize::from(!flush_at_batch_end);
+        let steps = [
+            (LargePackets::ALL, 1 - held),
+            (LargePackets::NONE, 2 + held),
+            (LargePackets::ALL, 1 - held),
+            (TCP, 2 + held),
+            (LargePackets::NONE, 2),
+        ];
+        for (large, left) in steps {
+            *guest.0.lock().expect("nobody panicked") = large;
+            let mut input = Batch::new();
+            for _ in 0..2 {
+                let packet = Packet::new(datagram(id), LinkType::Raw, Meta::default());
+                assert!(input.push(packet).is_ok());
+                id += 1;
+            }
+            stage.process(&mut input, Instant::ZERO, &mut output);
+            stage.process(&mut input, Instant::ZERO, &mut output);
+            assert_eq!(output.drain().count(), left, "{large:?} {flush_at_batch_end}");
+        }
+        let counters = stage.offload_counters();
+        assert_eq!((counters.packets_in, counters.merged, counters.packets_out), (10, 2, 8));
+        assert_eq!(counters.refused.of(Refusal::NotTaken), 6);
     }
 }
 

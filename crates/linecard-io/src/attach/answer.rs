@@ -2,6 +2,7 @@
 
 use crate::port::LivePort;
 use linecard::offload::active_ack::{self, ActiveAck, Answer, Reply};
+use linecard::offload::coalesce::LargePackets;
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
@@ -80,6 +81,10 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for Answering<P, S> {
 }
 
 impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for Answering<P, S> {
+    fn large_packets(&self) -> LargePackets {
+        self.port.large_packets()
+    }
+
     fn is_crowded(&self) -> Option<bool> {
         self.port.is_crowded()
     }

@@ -1,6 +1,7 @@
 //! How long packets stay inside an attachment.
 
 use crate::port::LivePort;
+use linecard::offload::coalesce::LargePackets;
 use linecard::packet::{BATCH, Batch, LinkType};
 use linecard::port::{Port, PortState};
 use linecard::stats::Histogram;
@@ -84,6 +85,10 @@ impl<B, P: Port<B>> Port<B> for Delayed<P> {
 }
 
 impl<B, P: LivePort<B>> LivePort<B> for Delayed<P> {
+    fn large_packets(&self) -> LargePackets {
+        self.inner.large_packets()
+    }
+
     fn is_crowded(&self) -> Option<bool> {
         self.inner.is_crowded()
     }

@@ -5,16 +5,18 @@ use super::delay::Delayed;
 use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters, ThreadTime};
 use crate::flows::TopFlows;
 use crate::port::LivePort;
+use linecard::offload::coalesce::LargePackets;
 use linecard::offload::coalesce::Verdict;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::{Batch, FiveTuple};
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
-use linecard::stages::{Coalesce, FlowObserver};
+use linecard::stages::{Coalesce, FlowObserver, Receiver};
 use linecard::stats::Histogram;
 use linecard::time::Instant;
 use linecard_tun::{Buffers, Counters, interface};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -165,9 +167,29 @@ impl FlowObserver for Slot<TopFlows> {
     }
 }
 
+/// The large packets that the port at a side takes, as its thread found last: bits of those that it does not.
+#[derive(Debug, Clone, Default)]
+struct Refused(Arc<AtomicU8>);
+
+impl Refused {
+    fn set(&self, large: LargePackets) {
+        let bits = u8::from(!large.tcp) | u8::from(!large.udp) << 1;
+        self.0.store(bits, Ordering::Relaxed);
+    }
+}
+
+impl Receiver for Refused {
+    fn large_packets(&self) -> LargePackets {
+        let bits = self.0.load(Ordering::Relaxed);
+        LargePackets { tcp: bits & 1 == 0, udp: bits & 2 == 0 }
+    }
+}
+
 /// Published values of all threads.
 #[derive(Debug, Default)]
 pub(super) struct SharedStats {
+    /// Of the near port, and of the far one.
+    refused: [Refused; 2],
     near: Vec<Slot<Counters>>,
     far: Vec<Slot<Counters>>,
     near_delay_ns: Vec<Slot<Histogram>>,
@@ -275,7 +297,12 @@ impl SharedStats {
         port: P,
     ) -> Watched<Counters, P> {
         let slots = if side == Side::Near { &self.near } else { &self.far };
-        Watched::new(port, &slots[worker], |port| port.counters())
+        let refused = self.refused[usize::from(side == Side::Far)].clone();
+        refused.set(port.large_packets());
+        Watched::new(port, &slots[worker], move |port: &mut P| {
+            refused.set(port.large_packets());
+            port.counters()
+        })
     }
 
     /// A worker's near port that publishes the time of its thread.
@@ -302,6 +329,9 @@ impl SharedStats {
         stage: Coalesce<B>,
     ) -> Watched<MergeStats, Coalesce<B>> {
         let slots = if from == Side::Near { &self.ingress } else { &self.egress };
+        // The port that it sends to is at the other side.
+        let refused = &self.refused[usize::from(from == Side::Near)];
+        let stage = stage.towards(Box::new(refused.clone()));
         Watched::new(stage, &slots[worker], |stage| MergeStats {
             coalesce: stage.offload_counters().clone(),
             resequence: stage.resequence_counters().cloned(),
@@ -337,13 +367,13 @@ impl SharedStats {
 pub(super) struct Watched<T: Clone, P> {
     inner: P,
     slot: Slot<T>,
-    look: fn(&mut P) -> T,
+    look: Box<dyn Fn(&mut P) -> T>,
     next: Instant,
 }
 
 impl<T: Clone, P> Watched<T, P> {
-    fn new(inner: P, slot: &Slot<T>, look: fn(&mut P) -> T) -> Self {
-        Self { inner, slot: slot.clone(), look, next: Instant::ZERO }
+    fn new(inner: P, slot: &Slot<T>, look: impl Fn(&mut P) -> T + 'static) -> Self {
+        Self { inner, slot: slot.clone(), look: Box::new(look), next: Instant::ZERO }
     }
 
     #[inline]
@@ -379,6 +409,10 @@ impl<B, T: Clone, P: Port<B>> Port<B> for Watched<T, P> {
 }
 
 impl<B, T: Clone, P: LivePort<B>> LivePort<B> for Watched<T, P> {
+    fn large_packets(&self) -> LargePackets {
+        self.inner.large_packets()
+    }
+
     fn is_crowded(&self) -> Option<bool> {
         self.inner.is_crowded()
     }

@@ -1,6 +1,7 @@
 //! Requirements of an engine on a port besides packets.
 
 use super::{CaptureSink, CaptureSource, PacketSocket};
+use linecard::offload::coalesce::LargePackets;
 use linecard::packet::LinkType;
 use linecard::port::Port;
 use linecard::time::Instant;
@@ -48,6 +49,11 @@ pub trait LivePort<B>: Port<B> {
         None
     }
 
+    /// The large packets that leave it whole, as far as it knows now: packets to it merge only into these.
+    fn large_packets(&self) -> LargePackets {
+        LargePackets::ALL
+    }
+
     /// Whether a quarter of the places for received packets is taken; none if the port never knows
     /// that. Sending then may bring more than there is room for: the peer answers acknowledgments with
     /// data.
@@ -63,6 +69,11 @@ pub trait LivePort<B>: Port<B> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
+    fn large_packets(&self) -> LargePackets {
+        let has = |bit| self.offloads() & bit != 0;
+        LargePackets { tcp: has(libc::TUN_F_TSO4), udp: has(libc::TUN_F_USO4) }
+    }
+
     fn link(&self) -> Option<LinkType> {
         Some(Self::link(self))
     }
@@ -77,6 +88,10 @@ impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
+    fn large_packets(&self) -> LargePackets {
+        if self.offloads() { LargePackets::ALL } else { LargePackets::NONE }
+    }
+
     fn is_crowded(&self) -> Option<bool> {
         Some(Self::is_crowded(self))
     }
@@ -115,6 +130,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for CaptureSink {
 }
 
 impl<B, P: LivePort<B> + ?Sized> LivePort<B> for Box<P> {
+    fn large_packets(&self) -> LargePackets {
+        (**self).large_packets()
+    }
+
     fn is_crowded(&self) -> Option<bool> {
         (**self).is_crowded()
     }

@@ -2,12 +2,18 @@
 
 use super::bench::{Bench, is_broken, packet};
 use super::guest::{FrontEnd, Guest, MEMORY_LEN, Memory, feature, pair, request};
+use linecard::offload::coalesce::Refusal;
 use linecard::packet::Meta;
+use linecard_io::attach::{AttachStats, Attached, Prepared, Settings};
 use linecard_io::port::vhost::{VhostConfig, VhostDevice, VhostError};
+use linecard_testkit::packets::frame::Frame;
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 #[test]
 fn features_are_offered_as_documented() {
@@ -294,4 +300,69 @@ fn a_stale_socket_is_replaced_and_nothing_else() {
     assert!(error.starts_with("cannot listen at /") && !error.contains('\n'), "{error}");
     let long = VhostConfig::new(folder.path().join("x".repeat(120)));
     assert!(VhostDevice::open(&long).is_err());
+}
+
+/// How long threads may take to notice what a front end has said.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn refused(attached: &Attached) -> u64 {
+    AttachStats::merged(&attached.stats().ingress).refused.of(Refusal::NotTaken)
+}
+
+/// Sends datagrams that may merge until `is_done`; returns the lengths of the frames that arrived.
+fn exchange(near: &mut Guest, far: &mut Guest, mut is_done: impl FnMut(&[usize]) -> bool) {
+    let (begun, mut lens, mut waiting) = (Instant::now(), Vec::new(), 0);
+    while !is_done(&lens) {
+        assert!(begun.elapsed() < PATIENCE, "{lens:?}");
+        while waiting > 0 && near.tx.next_used(&near.memory).is_some() {
+            waiting -= 1;
+        }
+        if waiting == 0 {
+            (0..4).for_each(|number| near.send(&[0; 12], &Frame::udp(number, 1_000).bytes()));
+            waiting = 4;
+        }
+        thread::sleep(Duration::from_millis(1));
+        while let Some((_, frame)) = far.rx.next_packet(&far.memory) {
+            lens.push(frame.len());
+            far.post(1, 0x2000);
+        }
+    }
+}
+
+/// Promise (Live interfaces): Packets are merged only into large ones that the other port takes whole: towards a virtual
+/// machine, as far as its driver accepts them, also when another one connects.
+#[test]
+fn packets_merge_as_far_as_the_other_guest_takes_large_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+    let spec = |path: &Path| format!("vhost:{}", path.display()).parse().expect("a port");
+    let mut settings = Settings::new(spec(&a), spec(&b));
+    settings.keep_rights = true;
+    let attached = Prepared::new(settings).expect("sockets").start();
+    let mut near = Guest::start(&a, feature::USUAL);
+    let without = |bits: u64| feature::USUAL & !bits;
+    let guests = [
+        (feature::USUAL, true),
+        (without(feature::GUEST_USO), false),
+        (feature::USUAL, true),
+        (without(feature::GUEST_TSO4 | feature::GUEST_USO), false),
+        (without(feature::GUEST_CSUM), false),
+    ];
+    for (features, merges) in guests {
+        let mut far = Guest::start(&b, features);
+        far.post(100, 0x2000);
+        if merges {
+            exchange(&mut near, &mut far, |lens| lens.iter().any(|len| *len > 2_000));
+            continue;
+        }
+        let before = refused(&attached);
+        exchange(&mut near, &mut far, |_| refused(&attached) > before);
+        let cut = attached.stats().far[0].cut;
+        let before = refused(&attached);
+        exchange(&mut near, &mut far, |_| refused(&attached) > before);
+        assert_eq!(attached.stats().far[0].cut, cut, "{features:#x}: merged, and segmented again");
+    }
+    attached.stop();
+    let (_, failures) = attached.finish();
+    assert!(failures.is_empty(), "{failures:?}");
 }

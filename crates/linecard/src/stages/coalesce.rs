@@ -1,7 +1,7 @@
 //! The coalescer as a stage, with optional resequencing before it.
 
 use super::give;
-use crate::offload::coalesce::{Coalescer, Config, Counters, Flush, Verdict};
+use crate::offload::coalesce::{Coalescer, Config, Counters, Flush, LargePackets, Verdict};
 use crate::offload::resequence::{self, Resequencer};
 use crate::packet::{Batch, FiveTuple, Packet};
 use crate::stage::Stage;
@@ -16,12 +16,19 @@ pub trait FlowObserver: Debug + Send {
     fn decided(&mut self, flow: Option<FiveTuple>, payload: usize, verdict: Verdict);
 }
 
+/// Knows what the port behind a [`Coalesce`] stage takes.
+pub trait Receiver: Debug + Send {
+    /// The large packets that it takes, which may change at any time.
+    fn large_packets(&self) -> LargePackets;
+}
+
 /// Merges packets (LRO); see [`crate::offload::coalesce`].
 #[derive(Debug)]
 pub struct Coalesce<B> {
     resequencer: Option<Resequencer<B>>,
     coalescer: Coalescer<B>,
     observer: Option<Box<dyn FlowObserver>>,
+    receiver: Option<Box<dyn Receiver>>,
     /// Flushed, but not yet output: at most what both held, and a batch.
     ready: VecDeque<Packet<B>>,
     stopping: bool,
@@ -35,6 +42,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
             resequencer: None,
             coalescer: Coalescer::new(config),
             observer: None,
+            receiver: None,
             ready: VecDeque::new(),
             stopping: false,
         }
@@ -64,6 +72,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
         Self { observer: Some(observer), ..self }
     }
 
+    /// Merges only what a receiver takes whole; other packets pass as
+    /// [`Refusal::NotTaken`](crate::offload::coalesce::Refusal::NotTaken).
+    #[must_use]
+    pub fn towards(self, receiver: Box<dyn Receiver>) -> Self {
+        Self { receiver: Some(receiver), ..self }
+    }
+
     /// The counters of resequencing, if it is enabled.
     #[must_use]
     pub fn resequence_counters(&self) -> Option<&resequence::Counters> {
@@ -74,6 +89,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
     #[must_use]
     pub fn offload_counters(&self) -> &Counters {
         self.coalescer.counters()
+    }
+
+    /// Follows what the receiver takes; returns whether packets pass unread now.
+    fn passes(&mut self) -> bool {
+        let Self { resequencer, coalescer, observer, receiver, ready, .. } = self;
+        let Some(receiver) = receiver else { return false };
+        let large = receiver.large_packets();
+        coalescer.set_large(large, &mut |packet, _| ready.push_back(packet));
+        large == LargePackets::NONE
+            && resequencer.is_none()
+            && observer.is_none()
+            && ready.is_empty()
     }
 
     /// Flushes what is due, from both.
@@ -131,6 +158,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Stage<B> for Coalesce<B> {
     }
 
     fn process(&mut self, input: &mut Batch<B>, now: Instant, output: &mut Batch<B>) {
+        if self.passes() && self.coalescer.pass_all(input, output) {
+            return;
+        }
         self.advance(now);
         if !give(&mut self.ready, output) {
             return;

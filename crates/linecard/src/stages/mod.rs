@@ -46,7 +46,7 @@ mod segment;
 
 pub use ack_filter::AckFilter;
 pub use active_ack::ActiveAck;
-pub use coalesce::{Coalesce, FlowObserver};
+pub use coalesce::{Coalesce, FlowObserver, Receiver};
 pub use forward::Forward;
 pub use reassemble::Reassemble;
 pub use resequence::Resequence;

@@ -5,7 +5,7 @@ use super::memory::Memory;
 use super::ring::{Addresses, Kick, Ring};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vhost::vhost_user::message as wire;
 use vhost::vhost_user::{Error, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
@@ -20,6 +20,8 @@ pub(super) struct Device {
     /// By which each worker waits.
     pollers: Box<[Arc<OwnedFd>]>,
     offered: Features,
+    /// Bits that the front end has accepted.
+    accepted: AtomicU64,
     /// Pairs whose receive queues run and are enabled: the first ones, as drivers have it.
     active: AtomicUsize,
 }
@@ -30,6 +32,7 @@ impl Device {
             rings: (0..2 * pairs).map(|_| Mutex::new(Ring::new())).collect(),
             pollers,
             offered: Features::offered(offloads, pairs),
+            accepted: AtomicU64::new(0),
             active: AtomicUsize::new(0),
         }
     }
@@ -44,6 +47,11 @@ impl Device {
 
     pub(super) fn poller(&self, worker: usize) -> &Arc<OwnedFd> {
         &self.pollers[worker]
+    }
+
+    /// Features that the front end has accepted.
+    pub(super) fn accepted(&self) -> Features {
+        Features::of(self.accepted.load(Ordering::Relaxed))
     }
 
     /// Pairs that take packets, from the first on.
@@ -64,6 +72,7 @@ impl Device {
     /// Forgets a front end that is gone; its memory is unmapped once no ring is in use.
     pub(super) fn reset(&self) {
         self.active.store(0, Ordering::Relaxed);
+        self.accepted.store(0, Ordering::Relaxed);
         self.rings.iter().for_each(|ring| lock(ring).reset());
     }
 
@@ -181,6 +190,7 @@ impl VhostUserBackendReqHandlerMut for Session {
     fn set_features(&mut self, features: u64) -> Result<()> {
         let accepted = self.device.offered.accepted(features).ok_or(Error::FeatureMismatch)?;
         self.accepted = accepted;
+        self.device.accepted.store(features, Ordering::Relaxed);
         self.device.rings.iter().for_each(|ring| lock(ring).set_features(accepted));
         Ok(())
     }

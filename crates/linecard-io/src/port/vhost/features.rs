@@ -1,5 +1,6 @@
 //! Feature bits of virtio-net (virtio 1.3, sections 5.1.3 and 6) and of vhost-user.
 
+use linecard::offload::coalesce::LargePackets;
 use linecard::offload::virtio::{Endian, Format, gso_type};
 use linecard_tun::egress::Virtio;
 
@@ -60,6 +61,11 @@ impl Features {
         (bits & !self.0 == 0).then_some(Self(bits))
     }
 
+    /// Bits that were accepted before.
+    pub(super) fn of(bits: u64) -> Self {
+        Self(bits)
+    }
+
     pub(super) fn bits(self) -> u64 {
         self.0
     }
@@ -92,6 +98,15 @@ impl Features {
     /// Whether the guest accepts checksums that are not in the packet.
     pub(super) fn takes_partial_checksums(self) -> bool {
         self.has(GUEST_CSUM)
+    }
+
+    /// The large packets that the guest takes whole, of one version of IP at least.
+    pub(super) fn large_packets(self) -> LargePackets {
+        let takes = |value| self.takes_partial_checksums() && self.takes(value);
+        LargePackets {
+            tcp: takes(gso_type::TCPV4) || takes(gso_type::TCPV6),
+            udp: takes(gso_type::UDP_L4),
+        }
     }
 
     /// Whether the guest accepts packets to be segmented as `value` of the virtio header says.

@@ -7,6 +7,7 @@ use super::link::{Link, Source};
 use super::receive::{MIN_FRAME, Taken};
 use super::ring::{Broken, KICK, Part, Ring, View};
 use super::send::{Lists, Put};
+use linecard::offload::coalesce::LargePackets;
 use linecard::offload::virtio::{Format, Header};
 use linecard::packet::{Batch, LinkType, Meta, Packet, RSS_KEY_LEN, Toeplitz};
 use linecard::port::{Port, PortState};
@@ -517,6 +518,11 @@ impl<S: Buffers> Port<S::Buffer> for VhostPort<S> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for VhostPort<S> {
+    /// Those that the driver of the guest has accepted.
+    fn large_packets(&self) -> LargePackets {
+        self.device.accepted().large_packets()
+    }
+
     fn link(&self) -> Option<LinkType> {
         Some(LinkType::Ethernet)
     }

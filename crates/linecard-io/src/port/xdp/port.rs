@@ -10,6 +10,7 @@ use super::settle::settle;
 use super::socket::{Binding, Socket, Unbound};
 use super::sys;
 use super::umem::{Umem, XdpBuffer};
+use linecard::offload::coalesce::LargePackets;
 use linecard::packet::{Batch, LinkType};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
@@ -294,6 +295,10 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> Port<B> for XdpPort {
 }
 
 impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
+    fn large_packets(&self) -> LargePackets {
+        LargePackets::NONE
+    }
+
     fn is_crowded(&self) -> Option<bool> {
         Some(self.socket.rx.waiting() >= self.rx_slots / 4)
     }

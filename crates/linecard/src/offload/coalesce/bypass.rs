@@ -53,10 +53,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         refusal: Refusal,
         out: &mut F,
     ) {
-        self.counters.refused.count(refusal);
-        self.counters.sent(packet.bytes().len());
-        self.counters.passed += 1;
+        self.count_refused(packet.bytes().len(), refusal);
         out(packet, Exit::Passed(refusal));
+    }
+
+    pub(super) fn count_refused(&mut self, len: usize, refusal: Refusal) {
+        self.counters.refused.count(refusal);
+        self.counters.sent(len);
+        self.counters.passed += 1;
     }
 
     /// Flushes all held data between the addresses of the packet that has landed, whose ports are not visible or

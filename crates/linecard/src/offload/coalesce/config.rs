@@ -1,6 +1,7 @@
 //! Configuration of the coalescer.
 
 use crate::offload::virtio::Device;
+use crate::packet::{LayerKind, Layout};
 use core::time::Duration;
 
 /// How transport checksums are verified.
@@ -101,6 +102,41 @@ pub struct Config {
     /// Key of the hash: from the operating system's random source where peers are not trusted. The
     /// default is a constant, so that equal captures give equal results.
     pub secret: u64,
+}
+
+/// Large packets that a port takes whole. It segments the others, so that merging them would be work for nothing.
+///
+/// ```
+/// use linecard::offload::coalesce::LargePackets;
+/// assert_eq!(LargePackets::default(), LargePackets::ALL);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LargePackets {
+    /// Those of TCP.
+    pub tcp: bool,
+    /// Those of UDP.
+    pub udp: bool,
+}
+
+impl LargePackets {
+    /// All: those of a TAP device with offloads, or of a capture.
+    pub const ALL: Self = Self { tcp: true, udp: true };
+    /// None: packets have to be as on a wire.
+    pub const NONE: Self = Self { tcp: false, udp: false };
+
+    /// Whether those of this kind are among them, if they are of any.
+    pub(super) fn has(self, layout: &Layout) -> bool {
+        layout.transport().is_none_or(|layer| match layer.kind {
+            LayerKind::Tcp => self.tcp,
+            _ => self.udp,
+        })
+    }
+}
+
+impl Default for LargePackets {
+    fn default() -> Self {
+        Self::ALL
+    }
 }
 
 impl Config {

@@ -40,7 +40,7 @@ mod whole;
 
 pub(super) use bypass::{has_ip_options, may_belong_to_a_flow};
 pub(crate) use candidate::MIN_FRAME;
-pub use config::{ChecksumPolicy, Config, Creation};
+pub use config::{ChecksumPolicy, Config, Creation, LargePackets};
 pub use counters::Counters;
 pub use input::Input;
 pub use reason::{Flush, Flushes, Refusal, Refusals};
@@ -48,7 +48,7 @@ pub use reason::{Flush, Flushes, Refusal, Refusals};
 use crate::offload::ends::Ends;
 use crate::offload::lists::Lists;
 use crate::offload::timer::Wheel;
-use crate::packet::{BATCH, FlowHasher, LinkType, Meta, Packet, Piece};
+use crate::packet::{BATCH, Batch, FlowHasher, LinkType, Meta, Packet, Piece};
 use crate::time::{Instant, ns};
 use ahead::Known;
 use alloc::vec::Vec;
@@ -117,6 +117,8 @@ pub enum Exit {
 #[derive(Debug)]
 pub struct Coalescer<B> {
     config: Config,
+    /// What is worth merging.
+    large: LargePackets,
     hasher: FlowHasher,
     table: Table,
     held: Slab<B>,
@@ -177,7 +179,33 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             counters: Counters::default(),
             table,
             config,
+            large: LargePackets::ALL,
         }
+    }
+
+    /// Has only those packets merge from now on that the port behind takes whole, and the others pass.
+    /// What is held is flushed if that changes.
+    #[inline]
+    pub fn set_large<F: FnMut(Packet<B>, Exit)>(&mut self, large: LargePackets, out: &mut F) {
+        if self.large != large {
+            self.flush_all(Flush::Stop, out);
+            self.large = large;
+        }
+    }
+
+    /// Passes packets of `input` to `output` unread if nothing merges, as many as there is room for; returns
+    /// whether that is so.
+    pub(crate) fn pass_all(&mut self, input: &mut Batch<B>, output: &mut Batch<B>) -> bool {
+        if self.large != LargePackets::NONE {
+            return false;
+        }
+        for packet in input.iter_mut().take(output.room()) {
+            let len = packet.bytes().len();
+            self.counters.received(len);
+            self.count_refused(len, Refusal::NotTaken);
+        }
+        output.append(input);
+        true
     }
 
     /// The configuration.
@@ -260,7 +288,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         let part = self.part_of(packets.len());
-        if self.holds_none_of(part) && !packets.iter().any(Packet::is_merged) {
+        if self.large == LargePackets::ALL
+            && self.holds_none_of(part)
+            && !packets.iter().any(Packet::is_merged)
+        {
             while !packets.is_empty() {
                 self.merge_packets(packets.drain(..part.min(packets.len())), out);
             }
@@ -276,7 +307,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) {
         let part = self.part_of(frames.len());
-        if self.holds_none_of(part) {
+        if self.large == LargePackets::ALL && self.holds_none_of(part) {
             while !frames.is_empty() {
                 self.merge_frames(frames.drain(..part.min(frames.len())), (link, meta), out);
             }
@@ -430,8 +461,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.held.land(packet);
         let landed = self.held.landed().ok_or(Refusal::Malformed);
         let at_once = self.examines_at_once();
+        let large = self.large;
         let seen = landed.and_then(|packet| {
-            if at_once {
+            if large != LargePackets::ALL && !large.has(packet.layout()) {
+                Err(Refusal::NotTaken)
+            } else if at_once {
                 Candidate::examine(packet, &self.config, later).map(Some)
             } else {
                 Candidate::look(packet, &self.config).map(|()| None)

@@ -37,6 +37,8 @@ reasons! {
         NoChecksum = "no-checksum",
         /// merged, it could not be described to the device that merged packets go to
         Undescribable = "undescribable",
+        /// the port behind takes no large packets of its kind
+        NotTaken = "not-taken",
         /// bytes behind the IP datagram that are not a short frame's zero padding
         Trailer = "trailer",
         /// no payload: an acknowledgment or a control packet
