@@ -289,15 +289,16 @@ impl<S: Buffers> VhostPort<S> {
             };
             ring.decline_kicks(view)?;
             S::truncate(&mut buffer, len);
-            let meta = Meta { timestamp: now, ..Meta::default() };
+            // Made where it is used: a copy of fields just written waits until they are in the cache.
+            let meta = || Meta { timestamp: now, ..Meta::default() };
             // Most say nothing.
             if header[..2] == [0; 2] {
                 self.counters.count_received(len);
-                let _fits = batch.push(Packet::new(buffer, LinkType::Ethernet, meta));
+                let _fits = batch.push(Packet::new(buffer, LinkType::Ethernet, meta()));
                 continue;
             }
             let header = Header::read(&header, format, endian).unwrap_or_default();
-            match ingress::packet(&header, buffer, LinkType::Ethernet, meta) {
+            match ingress::packet(&header, buffer, LinkType::Ethernet, meta()) {
                 Ok(packet) => {
                     self.counters.count_received(len);
                     let _fits = batch.push(packet);
