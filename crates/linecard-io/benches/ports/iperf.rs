@@ -5,6 +5,7 @@ use linecard_io::lab::{Host, Lab};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a server may take to listen.
 const START: Duration = Duration::from_secs(2);
-const PORT: u16 = 5201;
+pub(crate) const PORT: u16 = 5201;
 
 /// Where the data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +36,17 @@ pub(crate) struct Run {
 
 /// A server that listens, for one run.
 pub(crate) struct Server {
-    host: Host,
+    address: String,
     _process: Running,
 }
 
 impl Server {
-    pub(crate) fn start(lab: &Lab, host: Host) -> Result<Self> {
+    /// At an address of this host.
+    pub(crate) fn start(lab: &Lab, host: Host, address: Ipv4Addr) -> Result<Self> {
+        let address = address.to_string();
         let mut command = lab.command(host, "iperf3");
-        command.args(["-s", "-1", "-B", &host.address().to_string()]);
-        let server = Self { host, _process: Running::start(&mut command)? };
+        command.args(["-s", "-1", "-B", &address]);
+        let server = Self { address, _process: Running::start(&mut command)? };
         let end = Instant::now() + START;
         while !lab.enter(host, is_listening)?? {
             if Instant::now() > end {
@@ -62,7 +65,7 @@ impl Server {
         connections: u32,
         seconds: u64,
     ) -> Result<Run> {
-        let (address, number) = (self.host.address().to_string(), connections.to_string());
+        let (address, number) = (self.address.clone(), connections.to_string());
         let mut client = lab.command(Host::Peer, "iperf3");
         client.args(["-J", "-c", &address, "-P", &number, "-t", &seconds.to_string()]);
         if direction == Direction::Out {
@@ -95,10 +98,10 @@ fn is_listening() -> std::io::Result<bool> {
 }
 
 /// A process that does not outlive this.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    fn start(command: &mut Command) -> std::io::Result<Self> {
+    pub(crate) fn start(command: &mut Command) -> std::io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.spawn().map(Self)
     }

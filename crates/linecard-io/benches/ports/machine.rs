@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 /// Ticks in a second of `/proc`: `USER_HZ`, the same on every machine of today.
 const TICKS_PER_S: f64 = 100.0;
@@ -17,11 +17,20 @@ pub(crate) fn missing() -> Option<String> {
     let programs =
         [("ip", "iproute2", "-V"), ("ethtool", "ethtool", "--version"), ("iperf3", "iperf3", "-v")];
     programs.into_iter().find_map(|(program, package, argument)| {
-        let mut command = Command::new(program);
-        command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let error = command.status().err()?;
+        let error = run(program, argument).err()?;
         Some(format!("`{program}` cannot be run ({error}): install the package {package}"))
     })
+}
+
+fn run(program: &str, argument: &str) -> io::Result<ExitStatus> {
+    let mut command = Command::new(program);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status()
+}
+
+/// Whether a program can be run.
+pub(crate) fn has(program: &str) -> bool {
+    run(program, "--version").is_ok()
 }
 
 /// Kernel, processors, and what else runs.

@@ -7,7 +7,7 @@
 //!
 //! `cargo bench -p linecard-io --bench ports [-- --rounds N --seconds N --only WORD]`, as root;
 //! with `--smoke`, two rows run once for a second. Needs `ip`, `ethtool` and `iperf3`; without them
-//! or without rights it says so and ends well.
+//! or without rights it says so and ends well. With `pasta` (package passt) there is a row of that, too.
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
 mod iperf;

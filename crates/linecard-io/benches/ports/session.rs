@@ -1,17 +1,23 @@
 //! One way from the peer to a receiver, and what is measured on it.
 
 use super::Result;
-use super::iperf::{self, Direction};
+use super::iperf::{self, Direction, Running};
 use super::machine::{self, Cpu, Device};
 use linecard_io::attach::{Attached, Merge, PortSpec, Prepared, Settings};
 use linecard_io::lab::{BACK, CABLE, Cable, DEVICE, Host, Lab};
 use std::fmt;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The TAP device that stands for the wire.
 const NEAR_TAP: &str = "near0";
 
 /// A packet socket whose kernel cuts, and merges where the interface does.
 const LARGE: &str = "packet (large)";
+
+/// How long passt may take to make its device, which has the address that the host has.
+const START: Duration = Duration::from_secs(5);
 
 /// What joins the peer and the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +27,9 @@ pub(crate) enum Way {
     /// An attachment of this kind of port and a TAP device. Offloads: merged on the way in, and cut
     /// from large packets on the way out.
     Ports { near: &'static str, offloads: bool },
+    /// Sockets of the host and a TAP device in the receiver, joined by passt: what carries the packets of a virtual
+    /// machine without privileges. Here it serves a namespace ("pasta"), since KVM does not work everywhere.
+    Passt,
 }
 
 impl Way {
@@ -31,11 +40,17 @@ impl Way {
         let kernel = [true, false].map(|gro| Self::Kernel { gro });
         let ports = |offloads| ["xdp", "packet", "tap"].map(|near| Self::Ports { near, offloads });
         let large = Self::Ports { near: LARGE, offloads: true };
-        kernel.into_iter().chain(ports(true)).chain([large]).chain(ports(false))
+        let passt = machine::has("pasta").then_some(Self::Passt);
+        kernel.into_iter().chain(passt).chain(ports(true)).chain([large]).chain(ports(false))
     }
 
     fn receiver(self) -> Host {
-        if matches!(self, Self::Kernel { .. }) { Host::Beyond } else { Host::Own }
+        if matches!(self, Self::Ports { .. }) { Host::Own } else { Host::Beyond }
+    }
+
+    /// The receiver's address, as the peer sees it.
+    fn address(self) -> Ipv4Addr {
+        if self == Self::Passt { Host::Own.address() } else { self.receiver().address() }
     }
 
     /// The peer's interface.
@@ -56,6 +71,7 @@ impl fmt::Display for Way {
             Self::Kernel { gro: false } => f.pad("kernel, GRO off"),
             Self::Ports { near, offloads: true } => f.pad(&format!("{near}-tap")),
             Self::Ports { near, offloads: false } => f.pad(&format!("{near}-tap, offloads off")),
+            Self::Passt => f.pad("passt (pasta)"),
         }
     }
 }
@@ -64,6 +80,7 @@ impl fmt::Display for Way {
 pub(crate) struct Session {
     // Ends before its devices go.
     attached: Option<Attached>,
+    _passt: Option<Running>,
     lab: Lab,
     way: Way,
 }
@@ -93,20 +110,18 @@ pub(crate) struct Sample {
 impl Session {
     pub(crate) fn start(way: Way) -> Result<Self> {
         let lab = Lab::new(Cable::default())?;
-        let attached = match way {
-            Way::Kernel { gro } => {
-                lab.forward(gro)?;
-                None
-            }
-            Way::Ports { near, offloads } => Some(attach(&lab, way, near, offloads)?),
-        };
-        Ok(Self { lab, way, attached })
+        let (mut attached, mut passt) = (None, None);
+        match way {
+            Way::Kernel { gro } => lab.forward(gro)?,
+            Way::Ports { near, offloads } => attached = Some(attach(&lab, way, near, offloads)?),
+            Way::Passt => passt = Some(start_passt(&lab)?),
+        }
+        Ok(Self { lab, way, attached, _passt: passt })
     }
 
     pub(crate) fn measure(&self, load: (Direction, u32), seconds: u64) -> Result<Sample> {
         let (direction, connections) = load;
-        let receiver = self.way.receiver();
-        let server = iperf::Server::start(&self.lab, receiver)?;
+        let server = iperf::Server::start(&self.lab, self.way.receiver(), self.way.address())?;
         let before = self.look()?;
         let run = server.run(&self.lab, direction, connections, seconds)?;
         let after = self.look()?;
@@ -159,6 +174,32 @@ struct Look {
     device: Device,
     own: Cpu,
     all: f64,
+}
+
+/// Joins the host's sockets to a device in the receiver, and waits for that.
+fn start_passt(lab: &Lab) -> Result<Running> {
+    lab.make(Host::Beyond)?;
+    lab.add_address(Host::Own, CABLE)?;
+    let (own, peer) = (Host::Own.address().to_string(), Host::Peer.address().to_string());
+    // It takes the interface of the default route.
+    let route = ["route", "add", "default", "via", &peer];
+    if !lab.command(Host::Own, "ip").args(route).status()?.success() {
+        return Err("`ip route` has failed".into());
+    }
+    let (namespace, port) = (lab.namespace_file(Host::Beyond), iperf::PORT.to_string());
+    let mut command = lab.command(Host::Own, "pasta");
+    command.args(["--foreground", "--runas", "0", "--netns-only", "--config-net"]);
+    command.args(["-I", DEVICE, "-a", &own, "-n", "24", "-g", &peer, "-t", &port]);
+    command.args(["-u", "none", "-T", "none", "-U", "none", "--netns"]).arg(namespace);
+    let passt = Running::start(&mut command)?;
+    let begun = Instant::now();
+    while lab.enter(Host::Beyond, || UdpSocket::bind((Host::Own.address(), 0)).is_err())? {
+        if begun.elapsed() > START {
+            return Err("`pasta` has made no device with an address after five seconds".into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(passt)
 }
 
 fn attach(lab: &Lab, way: Way, near: &str, offloads: bool) -> Result<Attached> {

@@ -35,7 +35,7 @@ pub enum Host {
     Peer,
     /// Where linecard runs.
     Own,
-    /// Behind that host, once [`Lab::forward`] has made it.
+    /// Behind that host, once [`Lab::forward`] or [`Lab::make`] has made it.
     Beyond,
 }
 
@@ -146,7 +146,12 @@ impl Lab {
         &self.namespaces[host as usize]
     }
 
-    fn make(&self, host: Host) -> Result<(), LabError> {
+    /// Makes a host without a cable: the one behind the others.
+    ///
+    /// # Errors
+    ///
+    /// See [`LabError`].
+    pub fn make(&self, host: Host) -> Result<(), LabError> {
         self.at(host).make()?;
         self.ip(host, &["link", "set", "lo", "up"])
     }
