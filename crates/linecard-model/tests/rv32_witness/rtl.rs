@@ -1,11 +1,11 @@
-//! The timing of PicoRV32 beside the core itself, simulated by Verilator, where both are installed: random programs,
+//! The timing of `PicoRV32` beside the core itself, simulated by Verilator, where both are installed: random programs,
 //! and the firmware that comes with the model.
 
 use crate::assembler::{ECALL, ZERO, addi, jal, load, lui};
 use crate::program;
 use linecard::rng::Rng;
 use linecard_model::rv32::{
-    Bus, Config, Core, CoreKind, DATA_AT, Fault, FaultKind, Image, Reply, Wake, Width,
+    Bus, Config, Core, CoreKind, Fault, FaultKind, Image, Reply, Wake, Width,
 };
 use linecard_model::transmit::firmware;
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ impl Bench {
         let mut lines = text.lines().skip_while(|line| !line.starts_with("cycles "));
         let cycles = lines.next().and_then(|line| line[7..].parse().ok());
         let data = lines.by_ref().take(SHOWN).map(|line| u32::from_str_radix(line, 16).unwrap());
-        Run { data: data.collect(), cycles: cycles.unwrap_or_else(|| panic!("{text}")) }
+        Run { data: data.collect(), cycles: cycles.expect(&text) }
     }
 }
 
@@ -158,13 +158,13 @@ fn modelled(code: &[u32], bus: &mut Recorded) -> Core {
     let mut core = Core::new(&Image::of_code(code), config).unwrap();
     let end = core.run(bus, CYCLES);
     let is_end = matches!(end, Err(Fault { what: FaultKind::Ecall, .. }))
-        || matches!(end, Err(_) if bus.messages == 0);
+        || end.is_err() && bus.messages == 0;
     assert!(is_end, "{end:?}");
     core
 }
 
-/// Promise (Hardware model): With the timing of PicoRV32, 40 random programs and all firmware take the cycles that
-/// the core itself takes, simulated by Verilator, where both are installed.
+/// Promise (Hardware model): With the timing of `PicoRV32`, 40 random programs and the firmware of the sending
+/// side take the cycles that the core itself takes, simulated by Verilator, where both are installed.
 #[test]
 fn programs_take_the_cycles_of_picorv32() {
     let Some(bench) = Bench::build() else { return };
@@ -205,7 +205,6 @@ fn programs_take_the_cycles_of_picorv32() {
         assert_eq!(run.cycles, around + core.cycle(), "{name}");
         assert!(bus.accesses.lines().count() > 20, "{name} sends: {}", bus.accesses);
     }
-    assert!(DATA_AT as usize / 4 + SHOWN < 32_768);
 }
 
 /// Answers nothing.
@@ -213,7 +212,7 @@ fn none() -> Recorded {
     Recorded { messages: 0, ..Recorded::new(0) }
 }
 
-/// Replaces each `wfi`, which PicoRV32 has not: the first by a jump to where the program wants to go on, others by
+/// Replaces each `wfi`, which `PicoRV32` has not: the first by a jump to where the program wants to go on, others by
 /// an end. A program that goes on behind its only one ends when a second message is not there: then false.
 fn without_wfi(code: &mut [u32]) -> (bool, usize) {
     let all: Vec<usize> = (0..code.len()).filter(|at| code[*at] == WFI).collect();
