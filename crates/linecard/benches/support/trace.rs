@@ -4,6 +4,9 @@ use core::ops::Range;
 use linecard::packet::LinkType;
 use std::path::Path;
 
+/// The least bytes of an Ethernet frame without its check sequence: shorter ones are padded.
+const MIN_FRAME: usize = 60;
+
 /// Frames in order. Derived frames share one run of payload bytes, so that 400,000 of them fit.
 #[derive(Debug)]
 pub(crate) struct Trace {
@@ -48,17 +51,20 @@ impl Trace {
 
     fn frame_len(&self, index: usize) -> usize {
         let frame = &self.frames[index];
-        frame.header.len() + frame.payload_len
+        let least = if self.link == LinkType::Ethernet { MIN_FRAME } else { 0 };
+        least.max(frame.header.len() + frame.payload_len)
     }
 
-    /// Writes frame `index` without its first `skip` bytes to the front of `to`; gives its length.
+    /// Writes frame `index`, padded, without its first `skip` bytes to the front of `to`; gives its length.
     pub(crate) fn write(&self, index: usize, skip: usize, to: &mut [u8]) -> usize {
         let frame = &self.frames[index];
         let header = &self.headers[frame.header.clone()][skip..];
         let len = header.len() + frame.payload_len;
         to[..header.len()].copy_from_slice(header);
         to[header.len()..len].copy_from_slice(&self.payload[..frame.payload_len]);
-        len
+        let padded = self.frame_len(index) - skip;
+        to[len..padded].fill(0);
+        padded
     }
 
     /// Reads at most `limit` packets of a pcap file (µs or ns, either byte order); a file cut short

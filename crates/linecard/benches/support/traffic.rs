@@ -15,6 +15,8 @@ const ACK: u8 = 0x10;
 pub(crate) enum Kind {
     Tcp4,
     Tcp6,
+    /// TCP over IPv4 without options.
+    Bare4,
     Udp4,
     /// TCP over IPv4 over Ethernet in VXLAN over IPv4.
     Vxlan,
@@ -105,7 +107,7 @@ impl Flow {
         (ip, addresses, number)
     }
 
-    /// TCP with the timestamp option as Linux writes it, or UDP; checksum zero.
+    /// TCP, with the timestamp option as Linux writes it unless it is bare, or UDP; checksum zero.
     fn transport(&self, payload_len: usize, flags: u8) -> Vec<u8> {
         let port = (40_000 + (self.number % 20_000) as u16).to_be_bytes();
         let mut bytes = vec![port[0], port[1], 0x14, 0x51];
@@ -115,8 +117,11 @@ impl Flow {
             return bytes;
         }
         bytes.extend(self.sequence.to_be_bytes());
-        bytes.extend([0, 0, 0, 1, 0x80, flags, 1, 0xF5, 0, 0, 0, 0, 1, 1, 8, 10]);
-        bytes.extend([1, 2, 3, 4, 5, 6, 7, 8]);
+        let bare = self.kind == Kind::Bare4;
+        bytes.extend([0, 0, 0, 1, if bare { 0x50 } else { 0x80 }, flags, 1, 0xF5, 0, 0, 0, 0]);
+        if !bare {
+            bytes.extend([1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+        }
         bytes
     }
 }
@@ -212,11 +217,11 @@ pub(crate) fn hostile((percent, flows): (usize, usize), packets: usize) -> Trace
 
 /// Datagrams of 40, 576 and 1500 bytes, 7 to 4 to 1, of a thousand flows, a third of them UDP, in short runs.
 pub(crate) fn imix(packets: usize) -> Trace {
-    const LENS: [[usize; 3]; 2] = [[0, 524, 1448], [12, 548, 1472]];
+    const LENS: [[usize; 3]; 2] = [[0, 536, 1460], [12, 548, 1472]];
     let (payload, sums) = payload(&LENS.concat());
     let mut trace = Trace::new("IMIX", LinkType::Ethernet, payload);
     let mut rng = Rng::new(11);
-    let kind = |flow: u32| if flow.is_multiple_of(3) { Kind::Udp4 } else { Kind::Tcp4 };
+    let kind = |flow: u32| if flow.is_multiple_of(3) { Kind::Udp4 } else { Kind::Bare4 };
     let mut senders: Vec<Flow> = (0..1_000).map(|flow| Flow::new(kind(flow), flow)).collect();
     let mut chosen = 0;
     while trace.len() < packets {
