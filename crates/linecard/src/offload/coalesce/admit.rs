@@ -116,7 +116,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         arrivals: &mut A,
         out: &mut F,
     ) -> bool {
-        let Some(next) = arrivals.view() else { return false };
+        let Some(next) = arrivals.view(0) else { return false };
         let Self { held, hasher, config, .. } = self;
         let Held { entry, packet: Some(first), .. } = held.get(slot) else { return false };
         Candidate::look(&next, config).is_ok()
@@ -156,7 +156,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     }
 
     /// The flow's place, created if allowed; its clock is updated.
-    fn flow_of<F: FnMut(Packet<B>, Exit)>(
+    pub(super) fn flow_of<F: FnMut(Packet<B>, Exit)>(
         &mut self,
         (hash, hint): (u64, Option<FlowId>),
         candidate: Option<&Candidate>,

@@ -14,7 +14,7 @@ use core::hint::select_unpredictable;
 /// Held packets of one flow that will leave as one packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Aggregate {
-    /// Offset of the ports if the next packet can be predicted; else 0.
+    /// Offset of the ports if the next packet can be predicted; else 0. Padded ones are predicted one by one only.
     pub(super) ports: u16,
     /// Headers that have a checksum over payload.
     pub(super) summed: u8,
@@ -212,7 +212,7 @@ impl Aggregate {
         let mut ids = [0; MAX_NESTED];
         ids[0] = id;
         Some(Self {
-            ports: if is_padded { 0 } else { transport.offset },
+            ports: transport.offset,
             summed: 1,
             checksum: ChecksumKind::Full,
             padding,
@@ -257,13 +257,13 @@ impl Aggregate {
     }
 
     /// A quick check of the ports, which distinguishes most flows, before more is prepared; never
-    /// true if the next packet cannot be predicted.
+    /// true if the next packets cannot be predicted as a run.
     #[inline(always)]
     pub(super) fn may_continue(&self, first: &[u8], next: &[u8]) -> bool {
         let ports = |bytes: &[u8]| {
             bytes.get(usize::from(self.ports)..).and_then(|b| b.first_chunk::<4>().copied())
         };
-        self.ports != 0 && ports(first) == ports(next)
+        self.ports != 0 && self.padding != Padding::Zeros && ports(first) == ports(next)
     }
 
     /// Packets that still fit.
@@ -409,13 +409,11 @@ fn is_intact(bytes: &[u8], network: Layer, transport: Layer) -> bool {
     Sum::of(covered).plus(pseudo_sum(bytes, network, number, covered.len())).is_valid()
 }
 
-/// Offset of the ports if the next packet can be predicted: the packet has one checksum and is
-/// not padded, and its payload cannot turn out to be a tunnel's packet.
+/// Offset of the ports if the next packet can be predicted: the packet has one checksum, and its payload
+/// cannot turn out to be a tunnel's packet.
 #[inline]
 fn ports<B: AsRef<[u8]>>(candidate: &Candidate, packet: &Packet<B>) -> u16 {
-    let simple = candidate.checksum == ChecksumKind::Full
-        && candidate.padding != Padding::Zeros
-        && candidate.derived.summed == 1;
+    let simple = candidate.checksum == ChecksumKind::Full && candidate.derived.summed == 1;
     let Some(transport) = packet.layout().transport().filter(|_| simple) else { return 0 };
     let tunnel = transport.kind == LayerKind::Udp
         && is_tunnel(header::at::<Udp>(packet.bytes(), transport.at()).destination);

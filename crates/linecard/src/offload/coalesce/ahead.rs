@@ -1,12 +1,24 @@
-//! Prefetches the data that a batch's packets need, for flow counts beyond the nearest caches.
+//! Prefetches the data that a batch's packets need, for flow counts beyond the nearest caches, and finds which packets
+//! are of one flow: the flow table is read once for all of them, and a packet that the next one shows to stay alone
+//! takes no place in it.
 
-use super::Coalescer;
 use super::arrivals::Arrivals;
+use super::candidate::{Candidate, MIN_FRAME, ends};
 use super::ids::{FlowId, SlotId};
+use super::reason::Flush;
+use super::successor::Successor;
+use super::{Coalescer, Exit, admit, merge};
 use crate::packet::{BATCH, Packet, is_apart, prefetch_header, prefetch_value};
+use core::hint::select_unpredictable;
 
-/// With more flows than this, a batch's table entries are prefetched before it is processed.
-const FEW_FLOWS: usize = 512;
+/// With more flows than this, a batch's table entries are prefetched before it is processed. Debug builds, and so all
+/// twins, do so with few.
+const FEW_FLOWS: usize = if cfg!(debug_assertions) { 3 } else { 512 };
+
+/// Places for the last packet seen of a flow: so many that few flows of a batch share one.
+const LINKS: usize = 512;
+
+const _: () = assert!(BATCH <= u64::BITS as usize && BATCH <= u8::MAX as usize);
 
 /// What is known of a packet's flow.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,26 +29,44 @@ pub(super) struct Known {
     pub(super) held: Option<SlotId>,
     /// It passes whatever its flow holds, because it carries no data.
     pub(super) is_empty: bool,
+    /// The next packet of its flow, if it is known, and no packet whose flow is not visible lies between; else 0.
+    pub(super) next: u8,
 }
 
 /// What is known of the flows of a batch's packets.
+#[derive(Debug)]
 pub(super) struct Ahead {
     known: [Known; BATCH],
+    /// The first packet, of those looked at, of each flow, by its hash; 0 for none.
+    links: [u8; LINKS],
 }
 
 impl Ahead {
+    pub(super) fn new() -> Self {
+        let known = Known { hash: None, flow: None, held: None, is_empty: false, next: 0 };
+        Self { known: [known; BATCH], links: [0; LINKS] }
+    }
+
     /// What is known of a packet.
     #[inline(always)]
     pub(super) fn of(&self, index: usize) -> Known {
         self.known.get(index).copied().unwrap_or_default()
     }
+
+    /// Tells the next packet of a flow, if it is known, where that is, and what it holds; otherwise the first packet of the
+    /// batch, which has been handled.
+    #[inline(always)]
+    pub(super) fn tell_next(&mut self, known: Known, held: Option<SlotId>) {
+        let next = &mut self.known[usize::from(known.next) % BATCH];
+        (next.flow, next.held) = (known.flow, held);
+    }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Prefetches what the packets of a batch need, all at once: their flows' places, then the data
-    /// held there, then its headers.
+    /// held there, then its headers. Returns whether there are so many flows that it is of use.
     #[inline(always)]
-    pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Option<Ahead> {
+    pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> bool {
         let many = self.table.used() > FEW_FLOWS;
         // Frames close behind each other are prefetched by the hardware.
         let pair = arrivals.bytes(0).zip(arrivals.bytes(1));
@@ -45,31 +75,112 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
                 arrivals.bytes(index).into_iter().for_each(prefetch_header);
             }
         }
-        many.then(|| self.fetch_ahead(arrivals))
+        if many {
+            self.fetch_ahead(arrivals);
+        }
+        many
     }
 
     #[inline(never)]
-    fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> Ahead {
-        let mut ahead = Ahead { known: [Known::default(); BATCH] };
+    fn fetch_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) {
+        let Self { ahead, table, held, hasher, recent, .. } = self;
+        let Ahead { known: all, links } = &mut **ahead;
+        links.fill(0);
         let count = arrivals.len().min(BATCH);
-        let mut before = None;
-        for (index, known) in ahead.known[..count].iter_mut().enumerate() {
-            let ports = arrivals.bytes(index).and_then(|bytes| self.recent.ports_of(bytes));
-            if ports == core::mem::replace(&mut before, ports) {
-                // It usually continues the one before, which takes no hash.
-                continue;
+        // Packets that no other one is before; and the first of those looked at whose flow is not known.
+        let (mut firsts, mut barrier) = (0_u64, BATCH);
+        let shown = |arrivals: &A, index: usize| {
+            let bytes = arrivals.bytes(index).unwrap_or_default();
+            (bytes.len() as u64) << 32 | u64::from(recent.ports_of(bytes).unwrap_or_default())
+        };
+        let mut this = shown(arrivals, count.saturating_sub(1));
+        for index in (0..count).rev() {
+            let before = if index == 0 { 0 } else { shown(arrivals, index - 1) };
+            let goes_on = (this == before) & (this >> 32 > MIN_FRAME as u64);
+            this = before;
+            let known = &mut all[index];
+            *known = Known::default();
+            if !goes_on {
+                (known.hash, known.is_empty) = arrivals.flow(index, hasher);
             }
-            (known.hash, known.is_empty) = arrivals.flow(index, &mut self.hasher);
-            known.hash.iter().for_each(|hash| self.table.prefetch(*hash));
+            // Of the same ports and length, it usually continues the one before, which takes no hash.
+            let Some(hash) = known.hash else {
+                barrier = index;
+                continue;
+            };
+            let link = &mut links[hash as usize % LINKS];
+            let next = core::mem::replace(link, index as u8);
+            // Without a branch, which could hardly be predicted.
+            let other = all[usize::from(next) % BATCH].hash.unwrap_or(!hash);
+            let is_next = (next != 0) & (usize::from(next) < barrier) & (other == hash);
+            all[index].next = select_unpredictable(is_next, next, 0);
+            firsts = (firsts | 1 << index) & !(u64::from(is_next) << (next % 64));
+            table.prefetch(hash);
         }
-        for known in &mut ahead.known[..count] {
-            known.flow = known.hash.and_then(|hash| self.table.find(hash));
-            known.held = known.flow.and_then(|flow| self.table.held(flow));
-            known.held.iter().for_each(|slot| prefetch_value(self.held.get(*slot)));
+        let mut left = firsts;
+        while left != 0 {
+            let known = &mut all[left.trailing_zeros() as usize % BATCH];
+            left &= left - 1;
+            known.flow = known.hash.and_then(|hash| table.find(hash));
+            known.held = known.flow.and_then(|flow| table.held(flow));
+            known.held.iter().for_each(|slot| prefetch_value(held.get(*slot)));
         }
-        for slot in ahead.known[..count].iter().filter_map(|known| known.held) {
-            self.held.get(slot).packet.iter().for_each(Packet::prefetch_to_grow);
+        while firsts != 0 {
+            let known = &all[firsts.trailing_zeros() as usize % BATCH];
+            firsts &= firsts - 1;
+            let packet = known.held.and_then(|slot| held.get(slot).packet.as_ref());
+            packet.iter().for_each(|packet| Packet::prefetch_to_grow(packet));
         }
-        ahead
+    }
+
+    /// Lets the first packet leave if its flow, whose place is known, holds nothing, and the next packet of the flow, so many
+    /// behind, does not join it: so it takes no place. False if more has to be known.
+    #[inline(never)]
+    pub(super) fn leave_before<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
+        &mut self,
+        (known, behind): (&mut Known, usize),
+        arrivals: &mut A,
+        out: &mut F,
+    ) -> bool {
+        let holds = known.flow.is_some_and(|flow| self.table.held(flow).is_some());
+        if holds || self.examines_at_once() || !self.patient {
+            return false;
+        }
+        let Some(packet) = arrivals.view(0).filter(|packet| self.may_merge(packet)) else {
+            return false;
+        };
+        let reason = if ends(packet.bytes(), packet.layout()) {
+            Flush::EndFlag
+        } else if self.ahead.of(known.next.into()).is_empty {
+            Flush::Bypass
+        } else {
+            let successor = Successor::of((packet.layout(), packet.bytes()));
+            let Some(next) = arrivals.view(behind) else { return false };
+            let is_longer = next.layout().payload_len() > packet.layout().payload_len();
+            if successor.may_be(next.bytes()) && !is_longer || !self.may_merge(&next) {
+                return false;
+            }
+            let first = (&packet, successor.sequence());
+            let Some(refusal) = merge::obstacle(&mut self.hasher, first, &next) else {
+                return false;
+            };
+            self.counters.refused.count(refusal);
+            admit::flush_of(refusal)
+        };
+        let hash = known.hash.unwrap_or_default();
+        known.flow = self.flow_of((hash, known.flow), None, out);
+        let Some(packet) = arrivals.take() else { return false };
+        let len = packet.bytes().len();
+        self.counters.received(len);
+        self.counters.flushed(reason, 1, 0);
+        self.counters.sent(len);
+        out(packet, Exit::Flushed(reason));
+        true
+    }
+
+    /// Whether a packet may merge as far as it shows without its checksums.
+    #[inline(always)]
+    fn may_merge<T: AsRef<[u8]>>(&self, packet: &Packet<T>) -> bool {
+        Candidate::look(packet, &self.config).is_ok()
     }
 }

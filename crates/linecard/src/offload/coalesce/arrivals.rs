@@ -53,8 +53,8 @@ pub(super) trait Arrivals<B>: Upcoming<Chain = Vec<Piece<B>>> {
     /// The hash of its flow, if it is visible, and whether it passes whatever its flow holds, because it carries no data.
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> (Option<u64>, bool);
 
-    /// The first, to be looked at; none if it is a merged one.
-    fn view(&mut self) -> Option<Packet<&[u8]>>;
+    /// A packet to be looked at; none if it is a merged one.
+    fn view(&self, index: usize) -> Option<Packet<&[u8]>>;
 
     /// Removes the first.
     fn take(&mut self) -> Option<Packet<B>>;
@@ -100,11 +100,12 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Packets<'_, B> {
         let Some(packet) = self.0.as_slice().get(index) else { return (None, false) };
         let (layout, meta) = (packet.layout(), &packet.meta);
         let hash = visible_flow_of(hasher, packet.bytes(), layout, meta.lane);
-        (hash, hash.is_some() & !packet.is_merged() & is_plainly_empty(layout, meta))
+        let is_whole = hash.is_some() & !packet.is_merged();
+        (hash, is_whole & layout.has_no_payload() & is_plain(meta))
     }
 
-    fn view(&mut self) -> Option<Packet<&[u8]>> {
-        let packet = self.0.as_slice().first().filter(|packet| !packet.is_merged())?;
+    fn view(&self, index: usize) -> Option<Packet<&[u8]>> {
+        let packet = self.0.as_slice().get(index).filter(|packet| !packet.is_merged())?;
         Some(Packet::with_layout(packet.bytes(), packet.link(), *packet.layout(), packet.meta))
     }
 
@@ -163,19 +164,26 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     #[inline(always)]
     fn flow(&mut self, index: usize, hasher: &mut FlowHasher) -> (Option<u64>, bool) {
         let Some(frame) = self.frames.as_slice().get(index) else { return (None, false) };
-        let (layout, hash) = parse_frame(hasher, self.link, frame.as_ref(), self.meta.lane);
+        let (link, bytes, lane) = (self.link, frame.as_ref(), self.meta.lane);
+        let (layout, hash, is_empty) = match hasher.glance(link, bytes, lane) {
+            Some(Glance { layout, hash, is_empty, .. }) => (layout, Some(hash), is_empty),
+            None => {
+                let (layout, hash) = parse_unusual(hasher, link, bytes, lane);
+                (layout, hash, hash.is_some() & layout.has_no_payload())
+            }
+        };
         let left = self.len() - index;
         self.parsed[left % BATCH] = (left, layout);
-        (hash, hash.is_some() & is_plainly_empty(&layout, &self.meta))
+        (hash, is_empty & is_plain(&self.meta))
     }
 
-    fn view(&mut self) -> Option<Packet<&[u8]>> {
-        let (left, bytes) = (self.len(), self.frames.as_slice().first()?.as_ref());
-        let place = &mut self.parsed[left % BATCH];
-        if place.0 != left {
-            *place = (left, Layout::parse(self.link, bytes));
-        }
-        Some(Packet::with_layout(bytes, self.link, place.1, self.meta))
+    #[inline(always)]
+    fn view(&self, index: usize) -> Option<Packet<&[u8]>> {
+        let bytes = self.frames.as_slice().get(index)?.as_ref();
+        let left = self.len() - index;
+        let (parsed, layout) = self.parsed[left % BATCH];
+        let layout = if parsed == left { layout } else { Layout::parse(self.link, bytes) };
+        Some(Packet::with_layout(bytes, self.link, layout, self.meta))
     }
 
     #[inline(always)]
@@ -191,11 +199,10 @@ impl<B: AsRef<[u8]>> Arrivals<B> for Frames<'_, B> {
     }
 }
 
-/// Whether a packet carries no data, and nothing else keeps it from merging.
+/// Whether nothing that is known of a packet beside its bytes keeps it from merging.
 #[inline(always)]
-fn is_plainly_empty(layout: &Layout, meta: &Meta) -> bool {
-    let is_plain = meta.mark != Meta::NEVER && meta.gso.is_none();
-    layout.has_no_payload() & is_plain
+fn is_plain(meta: &Meta) -> bool {
+    meta.mark != Meta::NEVER && meta.gso.is_none()
 }
 
 /// The layout of a frame and the hash of its flow, if it is visible.

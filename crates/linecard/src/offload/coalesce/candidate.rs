@@ -83,11 +83,10 @@ impl Candidate {
         let (layout, bytes) = (packet.layout(), packet.bytes());
         let is_plain =
             packet.meta.mark != Meta::NEVER && !packet.is_merged() && packet.meta.gso.is_none();
-        let is_whole = layout.end() == bytes.len()
-            && bytes.len() <= config.max_held_bytes.min(usize::from(u16::MAX));
+        let fits = bytes.len() <= config.max_held_bytes.min(usize::from(u16::MAX));
         // Most packets.
-        if layout.usual_layers().is_some() && is_plain && is_whole && layout.payload_len() > 0 {
-            return Ok(());
+        if layout.usual_layers().is_some() && is_plain && fits && layout.payload_len() > 0 {
+            return examine_padding(bytes, layout.end()).map(|_| ());
         }
         transport_of(layout)?;
         if !is_plain {

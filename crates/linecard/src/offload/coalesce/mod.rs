@@ -50,7 +50,8 @@ use crate::offload::lists::Lists;
 use crate::offload::timer::Wheel;
 use crate::packet::{BATCH, Batch, FlowHasher, LinkType, Meta, Packet, Piece};
 use crate::time::{Instant, ns};
-use ahead::Known;
+use ahead::{Ahead, Known};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use arrivals::{Arrivals, Frames, Packets};
 use burst::Burst;
@@ -139,6 +140,7 @@ pub struct Coalescer<B> {
     /// Held data by address pair, for packets whose ports are not visible.
     ends: Ends,
     fresh: Fresh,
+    ahead: Box<Ahead>,
     /// Where nothing is held beyond a batch.
     burst: Burst,
     /// Empty; kept for their memory.
@@ -171,6 +173,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             ages: Lists::new(1, slots),
             ends: Ends::new(slots),
             fresh: Fresh::new(),
+            ahead: Box::new(Ahead::new()),
             burst: Burst::new(config.secret),
             burst_packets: Vec::new(),
             burst_frames: Vec::new(),
@@ -340,40 +343,52 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     ) {
         let count = arrivals.len();
         let end = count.saturating_sub(BATCH);
-        let ahead = self.look_ahead(arrivals);
+        let many = self.look_ahead(arrivals);
         while arrivals.len() > end {
             // Most packets continue the current data, or data opened a little earlier. For the
             // others, the data of their flow is looked up; a packet that does not simply continue
             // it takes the slow path.
-            let known = ahead.as_ref().map(|ahead| ahead.of(count - arrivals.len()));
-            let mut known = known.unwrap_or_default();
-            // If its ports are not those of the one before, its flow is known, and what that held: a guess, which is
-            // verified as any other.
+            let index = count - arrivals.len();
+            let mut known = if many { self.ahead.of(index) } else { Known::default() };
+            // If it does not seem to go on after the one before, its flow is known, and what that held: a guess, which
+            // is verified as any other.
             if known.hash.is_some() {
                 self.current = known.held;
             }
-            if known.is_empty && self.pass_empty(known, arrivals, out) {
+            if known.is_empty && self.pass_empty(&mut known, arrivals, out) {
+                self.ahead.tell_next(known, None);
                 continue;
             }
-            if self.follow(arrivals, out) > 0
-                || ahead.is_none()
-                    && self.turn_to_recent(arrivals)
-                    && self.follow(arrivals, out) > 0
-            {
+            let joined = self.follow(arrivals, out);
+            if joined > 0 {
+                if many {
+                    let last = Known { flow: known.flow, ..self.ahead.of(index + joined - 1) };
+                    self.ahead.tell_next(last, self.current);
+                }
+                continue;
+            }
+            if !many && self.turn_to_recent(arrivals) && self.follow(arrivals, out) > 0 {
                 continue;
             }
             if known.hash.is_none() {
                 (known.hash, known.is_empty) = arrivals.flow(0, &mut self.hasher);
-                if known.is_empty && self.pass_empty(known, arrivals, out) {
+                if known.is_empty && self.pass_empty(&mut known, arrivals, out) {
                     continue;
                 }
             }
             if self.turn_to(&mut known) && self.follow(arrivals, out) > 0 {
+                self.ahead.tell_next(known, self.current);
+                continue;
+            }
+            let behind = usize::from(known.next).wrapping_sub(index);
+            if known.next != 0 && self.leave_before((&mut known, behind), arrivals, out) {
+                self.ahead.tell_next(known, None);
                 continue;
             }
             let Some(packet) = arrivals.take() else { break };
             let later = arrivals.bytes(1).unwrap_or_default();
             self.take(packet, (known, later), out);
+            self.ahead.tell_next(known, self.current);
         }
     }
 
@@ -419,10 +434,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 
     /// Passes the first packet, which carries no data and has a visible flow, behind what that holds; false if more has to
     /// be known of it.
-    #[inline(always)]
+    #[inline(never)]
     fn pass_empty<A: Arrivals<B>, F: FnMut(Packet<B>, Exit)>(
         &mut self,
-        known: Known,
+        known: &mut Known,
         arrivals: &mut A,
         out: &mut F,
     ) -> bool {
@@ -430,8 +445,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         if self.examines_at_once() || !self.patient || len > self.config.max_held_bytes {
             return false;
         }
-        let flow = known.hash.and_then(|hash| self.table.find_near(hash, known.flow));
-        if let Some(slot) = flow.and_then(|flow| self.table.held(flow)) {
+        known.flow = known.hash.and_then(|hash| self.table.find_near(hash, known.flow));
+        if let Some(slot) = known.flow.and_then(|flow| self.table.held(flow)) {
             self.flush(slot, Flush::Bypass, out);
         }
         let Some(packet) = arrivals.take() else { return false };

@@ -11,7 +11,7 @@
 
 use super::aggregate::{Aggregate, Grown, Transport, ipv4_fields};
 use super::arrivals::{Arrivals, Source, Trust, Upcoming};
-use super::candidate::{MIN_FRAME, Padding};
+use super::candidate::{MIN_FRAME, Padding, examine_padding};
 use super::config::{ChecksumPolicy, Config};
 use super::ids::SlotId;
 use super::slab::Held;
@@ -151,18 +151,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let Some(first) = &self.held.get(slot).packet else { return false };
         let (layout, next) = (first.layout(), arrivals.bytes(0).unwrap_or_default());
         let Some((network, transport)) = layout.usual_layers() else { return false };
-        let len = first.bytes().len();
-        if layout.end() != len || next.len() < MIN_FRAME.min(len) {
-            // Padding may matter.
+        if next.len() < MIN_FRAME.min(first.bytes().len()) {
+            // Only one of them is padded.
             return false;
         }
         let shape = self.hasher.shape(layout);
         let Head { mut source, .. } = Head::of(first, &self.config);
         source.verifies = true;
-        arrivals.trust(0, &source).is_some()
-            && shape.is_some_and(|shape| shape.mergeable(first.bytes(), next))
-            && network_len(next, network) == next.len() - network.at()
-            && (transport.kind == LayerKind::Tcp || is_whole_datagram(&next[transport.at()..]))
+        let is_alike = arrivals.trust(0, &source).is_some()
+            && shape.is_some_and(|shape| shape.mergeable(first.bytes(), next));
+        if !is_alike {
+            return false;
+        }
+        let end = network.at() + network_len(next, network);
+        (layout.header_len() + 1..=layout.end().min(next.len())).contains(&end)
+            && examine_padding(next, end).is_ok()
+            && (transport.kind == LayerKind::Tcp || is_whole_datagram(&next[transport.at()..end]))
     }
 
     /// How much more may be held.

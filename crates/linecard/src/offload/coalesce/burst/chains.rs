@@ -58,17 +58,20 @@ impl Run<'_> {
             }
             next = flows.next_of(at);
         }
-        let ended = ended.or_else(|| match next {
-            // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
-            None => (last == usize::MAX).then_some(Flush::BatchEnd),
-            Some(next) if packets > 0 && next <= last => {
-                let (layout, following) = (flows.member(*end as usize).layout, flows.member(next));
-                let packet = (&layout, store.bytes(*end as usize));
-                let pair = Pair::of(packet, (following, store.bytes(next)), restores_order);
-                pair.leaves.then_some(if pair.has_data { Flush::Displaced } else { Flush::Bypass })
-            }
-            Some(_) => None,
-        });
+        if ended.is_none() {
+            ended = match next {
+                // Behind the last of a flow, nothing joins, unless a packet whose flow is not visible lies between.
+                None => (last == usize::MAX).then_some(Flush::BatchEnd),
+                Some(next) if packets > 0 && next <= last => {
+                    let (before, following) = (flows.member(*end as usize), flows.member(next));
+                    let packet = (&before.layout, store.bytes(*end as usize));
+                    let pair = Pair::of(packet, (following, store.bytes(next)), restores_order);
+                    let reason = if pair.has_data { Flush::Displaced } else { Flush::Bypass };
+                    pair.leaves.then_some(reason)
+                }
+                Some(_) => None,
+            };
+        }
         if let (None, Some(next), 1..) = (ended, next, packets) {
             flows.is_later(next);
         }
@@ -140,7 +143,7 @@ impl<S: Store> Joining<'_, S> {
     fn take_of_flow(&mut self, at: usize) {
         let Member { layout, standing, .. } = *self.burst.flows.member(at);
         match standing {
-            Standing::Alone | Standing::Done => {}
+            Standing::Alone => {}
             Standing::First => self.begin_before(at, layout),
             Standing::Later => self.proceed(at, layout),
             Standing::Hidden => {
@@ -287,8 +290,7 @@ impl<S: Store> Joining<'_, S> {
         let Burst { hasher, flows, links, open, notes, .. } = &mut *self.burst;
         let (store, first) = (&*self.store, noted.first as usize);
         let open = &mut open[number as usize];
-        let may_continue = open.aggregate.may_continue(store.bytes(first), store.bytes(at));
-        let shape = hasher.shape(&noted.layout).filter(|_| may_continue);
+        let shape = hasher.shape(&noted.layout).filter(|_| open.aggregate.ports != 0);
         let Some(shape) = shape else { return 0 };
         let head = Self::head(self.config, (store, first), &noted.layout);
         let run = Run { head, shape, next: at, last, is_alike };

@@ -98,8 +98,6 @@ pub(super) enum Standing {
     First,
     /// Something of its flow may be noted.
     Later,
-    /// It has been handled.
-    Done,
 }
 
 /// The flows of a burst, by hash, with open addressing.
@@ -114,12 +112,12 @@ pub(super) struct Flows {
     left: Vec<Left>,
 }
 
-/// Which of [`PART`] packets are left, a bit for each: those that leave alone, and all others. So that what becomes of a
-/// packet takes no branch for most, which could hardly be predicted.
+/// Which of [`PART`] packets are left, a bit for each, and which of these leave alone. So that what becomes of a packet takes
+/// no branch for most, which could hardly be predicted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Left {
+    all: u64,
     alone: u64,
-    others: u64,
 }
 
 /// Packets of a [`Left`].
@@ -193,8 +191,7 @@ impl Flows {
         }
         let (first, count) = (range.start % PART, range.len());
         let all = u64::MAX >> (PART - count) << first;
-        let alone = all_alone << first;
-        self.left[range.start / PART] = Left { alone, others: all & !alone };
+        self.left[range.start / PART] = Left { all, alone: all_alone << first };
     }
 
     /// The next packets of a part, which are not left then. What is compared of the headers of those behind them may lie
@@ -202,16 +199,16 @@ impl Flows {
     #[inline(always)]
     pub(super) fn turn<S: Store>(&mut self, part: usize, store: &S) -> Turn {
         let left = &mut self.left[part];
-        let other = left.others & left.others.wrapping_neg();
+        let others = left.all & !left.alone;
+        let other = others & others.wrapping_neg();
         // All, if there is no other.
-        let alone = left.alone & other.wrapping_sub(1);
-        left.alone ^= alone;
-        left.others ^= other;
-        if let Some(after) = first_of(left.others, part) {
+        let alone = left.all & left.alone & other.wrapping_sub(1);
+        left.all ^= alone | other;
+        if let Some(after) = first_of(others ^ other, part) {
             let Member { layout, next, .. } = &self.members[after];
-            for at in [Some(after), next.get()].into_iter().flatten() {
-                prefetch_at(store.bytes(at), layout.header_len());
-            }
+            let second_line = |at: usize| prefetch_at(store.bytes(at), layout.header_len());
+            second_line(after);
+            next.get().into_iter().for_each(second_line);
         }
         Turn { alone, other: first_of(other, part) }
     }
@@ -245,19 +242,14 @@ impl Flows {
     /// A packet has been handled.
     #[inline(always)]
     pub(super) fn done(&mut self, at: usize) {
-        self.members[at].standing = Standing::Done;
-        let (left, bit) = (&mut self.left[at / PART], 1 << (at % PART));
-        left.alone &= !bit;
-        left.others &= !bit;
+        self.left[at / PART].all &= !(1 << (at % PART));
     }
 
-    /// When this packet comes, something of its flow is noted.
+    /// When this packet, which is left, comes, something of its flow is noted.
     #[inline(always)]
     pub(super) fn is_later(&mut self, at: usize) {
         self.members[at].standing = Standing::Later;
-        let (left, bit) = (&mut self.left[at / PART], 1 << (at % PART));
-        left.alone &= !bit;
-        left.others |= bit;
+        self.left[at / PART].alone &= !(1 << (at % PART));
     }
 
     /// When the next packet of its flow comes, something of it is noted.
@@ -273,11 +265,10 @@ impl Flows {
     pub(super) fn next_of(&self, at: usize) -> Option<usize> {
         let mut next = self.members[at].next;
         while let Some(at) = next.get() {
-            let member = &self.members[at];
-            if member.standing != Standing::Done {
+            if self.left[at / PART].all >> (at % PART) & 1 != 0 {
                 return Some(at);
             }
-            next = member.next;
+            next = self.members[at].next;
         }
         None
     }
