@@ -84,7 +84,7 @@ impl Timing {
         Self { alu: 3, shift: 3, load: 5, store: 5, branch: 3, taken: 5, jal: 3, jalr: 6 };
 
     /// A pipeline that ends an instruction in each cycle, but loses `bubbles` cycles by a taken branch and by every
-    /// jump, 0 … 2: fetch, decode and execute in one, two or three stages.
+    /// jump, 0 … 254: 2 at most with three stages.
     #[must_use]
     pub const fn pipelined(bubbles: u64) -> Self {
         let jump = bubbles.saturating_add(1);

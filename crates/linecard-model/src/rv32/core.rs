@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// No core runs beyond this cycle (at 100 GHz, 5.8 years), so that counts never overflow.
-const LAST_CYCLE: u64 = u64::MAX - 8;
+const LAST_CYCLE: u64 = u64::MAX - 2 * Timing::MAX_CYCLES;
 
 /// A bubble that shows a jump, where other timing than a pipeline's adds cycles after each instruction.
 const MARK: u64 = 1;

@@ -52,16 +52,18 @@ impl Bench {
         }
         let folder = tempfile::tempdir().unwrap();
         let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rv32_witness/picorv32.sv");
+        let version = Command::new("verilator").arg("--version").output();
+        let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        // "Verilator 5.006 2023-01-22 …": earlier ones build no programs by themselves.
+        let major = version.as_deref().ok().and_then(|text| text.split([' ', '.']).nth(1));
+        if major.and_then(|text| text.parse().ok()).is_none_or(|major: u32| major < 5) {
+            missing(&format!("verilator 5 is missing ({version:?})"));
+            return None;
+        }
         let mut command = Command::new("verilator");
         command.args(["--binary", "--top-module", "bench", "-Wno-fatal", "-Wno-lint", "-O3"]);
         command.args(["--Mdir", "obj", "-o", "bench"]).arg(core).arg(bench);
-        let outcome = match command.current_dir(folder.path()).output() {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                missing(&format!("verilator: {error}"));
-                return None;
-            }
-        };
+        let outcome = command.current_dir(folder.path()).output().unwrap();
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "verilator: {said}");
         Some(Self { folder })
@@ -157,8 +159,11 @@ fn modelled(code: &[u32], bus: &mut Recorded) -> Core {
     let config = Config { timing, ..Config::default() };
     let mut core = Core::new(&Image::of_code(code), config).unwrap();
     let end = core.run(bus, CYCLES);
-    let is_end = matches!(end, Err(Fault { what: FaultKind::Ecall, .. }))
-        || end.is_err() && bus.messages == 0;
+    let is_end = match end {
+        Err(Fault { what: FaultKind::Ecall, .. }) => true,
+        Err(Fault { what: FaultKind::Refused(access), .. }) => access.address == 0x3000_0008,
+        _ => false,
+    };
     assert!(is_end, "{end:?}");
     core
 }
