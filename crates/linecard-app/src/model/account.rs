@@ -1,6 +1,7 @@
 //! Common parts of outcomes of models.
 
 use crate::{Error, Failure};
+use linecard_report::{Axis, Ledger, Outcome, Page, Unit, Value, report_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -67,4 +68,25 @@ pub(super) fn word(choice: impl Serialize) -> String {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
     }
+}
+/// Draws the shares of the section `busy`, with the resource that limits in the title.
+pub(super) fn draw_busy(outcome: &impl Outcome, limit: &str, page: &mut Page) {
+    let title = format!("How busy each resource is; bottleneck: {limit}");
+    let mut busy = Ledger::new("busy", title, Axis::new("share of the time", Unit::Share));
+    busy.whole(1.0);
+    draw_section(outcome, busy, page);
+}
+
+/// Draws the numbers of the section that has the chart's key, as bars.
+pub(super) fn draw_section(outcome: &impl Outcome, mut chart: Ledger, page: &mut Page) {
+    let report = report_of("", outcome);
+    let section = report.sections().iter().find(|section| section.key() == chart.key());
+    for row in section.into_iter().flat_map(|section| section.rows()) {
+        match row.value() {
+            Value::Count(value) => chart.cause(row.label(), *value as f64, *value),
+            Value::Number(value) | Value::Share(value) => chart.cause(row.label(), *value, None),
+            _ => continue,
+        };
+    }
+    page.chart(chart);
 }

@@ -1,11 +1,11 @@
 //! An adapter whose device fetches payload from host memory, or one that stores it first:
 //! [`linecard_model::adapter`].
 
-use super::account::{Conserved, limit, ratio, word};
+use super::account::{Conserved, draw_busy, limit, ratio, word};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{ConfigError, Rate};
 use linecard_model::adapter::{AdapterError, AdapterResults, Config, HEADERS, segments, simulate};
-use linecard_report::{BitRate, ByteCount, Nanoseconds, Share};
+use linecard_report::{BitRate, ByteCount, Nanoseconds, Page, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -83,6 +83,10 @@ impl Job for AdapterModel {
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)
+    }
+
+    fn draw(outcome: &AdapterOutcome, page: &mut Page) {
+        draw_busy(outcome, &outcome.busy.limit, page);
     }
 
     fn run(config: &Config, _: &Context<'_>) -> Result<AdapterOutcome, Error> {

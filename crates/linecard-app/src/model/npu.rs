@@ -1,9 +1,9 @@
 //! Receive offload on a network processor: [`linecard_model::npu`].
 
-use super::account::{Conserved, limit, ratio};
+use super::account::{Conserved, draw_busy, draw_section, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::npu::{self, Config, NpuResults, run_with_progress};
-use linecard_report::{BitRate, ByteCount, Nanoseconds, Share};
+use linecard_report::{Axis, BitRate, ByteCount, Ledger, Nanoseconds, Page, Share, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -160,6 +160,12 @@ impl Job for NpuModel {
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)
+    }
+
+    fn draw(outcome: &NpuOutcome, page: &mut Page) {
+        draw_busy(outcome, &outcome.busy.limit, page);
+        let axis = Axis::new("packets", Unit::Count);
+        draw_section(outcome, Ledger::new("drops", "Packets dropped, by reason", axis), page);
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<NpuOutcome, Error> {

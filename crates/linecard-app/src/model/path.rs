@@ -1,10 +1,10 @@
 //! From the wire to the application, with the jitter of each stage: [`linecard_model::path`].
 
-use super::account::{Conserved, limit, ratio};
+use super::account::{Conserved, draw_busy, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
 use linecard_model::path::{Config, LEVELS, Spread, Stream, Times, simulate};
-use linecard_report::{Nanoseconds, Outcome, Share};
+use linecard_report::{Nanoseconds, Outcome, Page, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -92,6 +92,10 @@ impl Job for PathModel {
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)
+    }
+
+    fn draw(outcome: &PathOutcome, page: &mut Page) {
+        draw_busy(outcome, &outcome.busy.limit, page);
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<PathOutcome, Error> {

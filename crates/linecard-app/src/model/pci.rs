@@ -1,10 +1,10 @@
 //! A gigabit adapter on PCI and the server behind it: [`linecard_model::pci`].
 
-use super::account::{Conserved, limit, ratio};
+use super::account::{Conserved, draw_busy, draw_section, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
 use linecard_model::pci::{Config, PciResults, efficiency, simulate_with_progress};
-use linecard_report::{BitRate, Nanoseconds, Share};
+use linecard_report::{Axis, BitRate, Ledger, Nanoseconds, Page, Share, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -122,6 +122,12 @@ impl Job for PciModel {
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)
+    }
+
+    fn draw(outcome: &PciOutcome, page: &mut Page) {
+        draw_busy(outcome, &outcome.busy.limit, page);
+        let axis = Axis::new("bus clocks", Unit::Plain(""));
+        draw_section(outcome, Ledger::new("bus", "Bus clocks of a frame, on average", axis), page);
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<PciOutcome, Error> {

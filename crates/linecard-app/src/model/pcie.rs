@@ -2,7 +2,7 @@
 //!
 //! A closed form, beside a simulation of reads that has to agree: nothing is dropped or held.
 
-use super::account::{limit, word};
+use super::account::{draw_busy, limit, word};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::ConfigError;
 use linecard_model::Ps;
@@ -10,7 +10,7 @@ use linecard_model::pcie::{
     Config, Generation, Link, Nic, Reads, ethernet_needs_bps, fewest_lanes, reads_in_flight,
     simulate_reads,
 };
-use linecard_report::{BitRate, Item, Nanoseconds, Share};
+use linecard_report::{Axis, BitRate, Item, Ledger, Nanoseconds, Page, Share, Unit};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -146,6 +146,17 @@ impl Job for PcieModel {
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)
+    }
+
+    fn draw(outcome: &PcieOutcome, page: &mut Page) {
+        draw_busy(outcome, &outcome.busy.limit, page);
+        let title = "What an interface carries on this link, both ways at once";
+        let mut carried = Ledger::new("interfaces", title, Axis::new("rate", Unit::BitRate));
+        carried.whole(outcome.bandwidth.tlp_bits_per_second.0);
+        for Item { label, value } in &outcome.interfaces {
+            carried.cause(label, value.bits_per_second.0, None);
+        }
+        page.chart(carried);
     }
 
     fn run(config: &Config, _: &Context<'_>) -> Result<PcieOutcome, Error> {

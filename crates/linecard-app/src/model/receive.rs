@@ -7,11 +7,13 @@ mod outcome;
 pub use config::{Bus, Cam, Config, Core, Dma, Firmware, Host, Line};
 pub use outcome::{Account, Busy, Class, ClassCycles, Rates, ReceiveOutcome};
 
+use super::account::draw_busy;
 use super::transmit::firmware;
 use crate::{Context, Error, Failure, Job};
 use linecard_config::ConfigError;
 use linecard_model::receive::{self, Receive, ReceiveError};
 use linecard_model::rv32::Image;
+use linecard_report::{Axis, Ledger, Page, Unit};
 
 /// Firmware that comes with the model.
 const FIRMWARE: [&str; 2] = ["published", "best"];
@@ -40,6 +42,17 @@ impl Job for ReceiveModel {
 
     fn title(_: &Config) -> String {
         super::title(Self::NAME)
+    }
+
+    fn draw(outcome: &ReceiveOutcome, page: &mut Page) {
+        draw_busy(outcome, &outcome.busy.limit, page);
+        let axis = Axis::new("cycles", Unit::Plain(""));
+        let mut cycles =
+            Ledger::new("classes", "Core cycles of a packet of each class, on average", axis);
+        for Class { label, value } in &outcome.classes {
+            cycles.cause(label, value.total_mean, value.packets);
+        }
+        page.chart(cycles);
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<ReceiveOutcome, Error> {

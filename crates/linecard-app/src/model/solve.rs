@@ -200,7 +200,8 @@ pub fn run(config: &Config, context: &Context<'_>) -> Result<SolveOutcome, Error
 pub fn finish(config: &Config, context: &Context<'_>) -> Result<Finished, Error> {
     let outcome = run(config, context).map_err(|error| context.placed(error))?;
     let report = report_of("model solve", &outcome);
-    let finished = Finished::of_report("The smallest interface that carries a line", report);
+    let mut finished = Finished::of_report("The smallest interface that carries a line", report);
+    outcome.draw(&mut finished.page);
     Ok(finished.of_config(config, context.document))
 }
 

@@ -43,8 +43,15 @@ fn the_scenarios_of_the_project_are_the_defaults() {
         let outcome =
             |mut found: Json| found.as_object_mut().unwrap().remove("config").map(|_| found);
         assert_ne!(outcome(other), outcome(whole), "{kind}: {set}");
-        let text = folder.succeeds(&["model", "run", "s.toml"]);
-        assert!(text.contains("bottleneck"), "{kind}: {text}");
+        let text = folder.succeeds(&["model", "run", "s.toml", "--report", "s.html"]);
+        let (_, limit) = text.split_once("bottleneck").unwrap();
+        let limit = limit.lines().next().unwrap().trim();
+        let page = String::from_utf8(folder.read("s.html")).unwrap();
+        assert!(
+            page.contains(&format!("How busy each resource is; bottleneck: {limit}")),
+            "{kind}"
+        );
+        assert!(page.contains("<svg"), "{kind}");
     }
 }
 

@@ -34,6 +34,12 @@ impl Ledger {
         Self { heading: Heading::new(key, title), axis, whole: None, causes: Vec::new() }
     }
 
+    /// Its key in JSON.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.heading.key
+    }
+
     /// Sets the total that shares are relative to.
     pub fn whole(&mut self, value: f64) -> &mut Self {
         self.whole = Some(value).filter(|value| *value > 0.0);

@@ -1,7 +1,9 @@
 //! The answer to a line rate: clocks, and the link to the host.
 
 use super::confirm::Side;
-use linecard_report::{BitRate, ByteCount, Item, Named, Nanoseconds, Outcome, Share};
+use linecard_report::{
+    Axis, BitRate, ByteCount, Item, Ledger, Named, Nanoseconds, Outcome, Page, Share, Unit,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -19,6 +21,33 @@ pub struct SolveOutcome {
     pub host_link: HostLink,
     #[serde(skip)]
     pub(super) notes: Vec<String>,
+}
+
+impl SolveOutcome {
+    /// The clock that other buses and numbers of cores need beside the one of the design, and cycles of packets.
+    pub(super) fn draw(&self, page: &mut Page) {
+        let mut cycles = Ledger::new(
+            "cycles",
+            "Core cycles of a full packet (COM)",
+            Axis::new("cycles", Unit::Plain("")),
+        );
+        cycles.cause("before the transfer", self.firmware.com.before as f64, None);
+        cycles.cause("beside the transfer", self.firmware.com.beside as f64, None);
+        page.chart(cycles);
+        let Some(clock) = &self.answer.core_clock else { return };
+        let mut others = Ledger::new(
+            "clocks",
+            "Core clock from which every clock carries the line, by cores and bus",
+            Axis::new("clock", Unit::Plain("MHz")),
+        );
+        others.whole(clock.from_mhz).cause("as asked", clock.from_mhz, None);
+        for Item { label, value } in &self.answer.alternatives {
+            if let Some(mhz) = value.from_mhz {
+                others.cause(label, mhz, None);
+            }
+        }
+        page.chart(others);
+    }
 }
 
 /// The required rate.
