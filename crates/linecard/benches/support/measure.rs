@@ -22,7 +22,7 @@ pub(crate) type Clock = fn() -> std::time::Instant;
 pub(crate) trait Receive<'a> {
     /// Puts a frame into a slot (not timed); bytes of the frame that are not wanted are skipped.
     fn fill(&self, trace: &Trace, index: usize, slot: &mut Slot<'a>) {
-        let len = trace.write(index, 0, slot.room());
+        let len = trace.write(index, slot.room());
         slot.set_len(len);
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Trace {
     headers: Vec<u8>,
     payload: Vec<u8>,
     frames: Vec<Frame>,
+    /// Derived Ethernet frames are; recorded ones are as they were.
+    is_padded: bool,
 }
 
 #[derive(Debug)]
@@ -26,7 +28,9 @@ struct Frame {
 impl Trace {
     /// No frames yet; those to come take their payload from the front of `payload`.
     pub(crate) fn new(name: impl Into<String>, link: LinkType, payload: Vec<u8>) -> Self {
-        Self { name: name.into(), link, headers: Vec::new(), payload, frames: Vec::new() }
+        let is_padded = link == LinkType::Ethernet;
+        let (headers, frames) = (Vec::new(), Vec::new());
+        Self { name: name.into(), link, headers, payload, frames, is_padded }
     }
 
     /// The same frames under another name.
@@ -51,18 +55,18 @@ impl Trace {
 
     fn frame_len(&self, index: usize) -> usize {
         let frame = &self.frames[index];
-        let least = if self.link == LinkType::Ethernet { MIN_FRAME } else { 0 };
+        let least = if self.is_padded { MIN_FRAME } else { 0 };
         least.max(frame.header.len() + frame.payload_len)
     }
 
-    /// Writes frame `index`, padded, without its first `skip` bytes to the front of `to`; gives its length.
-    pub(crate) fn write(&self, index: usize, skip: usize, to: &mut [u8]) -> usize {
+    /// Writes frame `index` to the front of `to`; gives its length.
+    pub(crate) fn write(&self, index: usize, to: &mut [u8]) -> usize {
         let frame = &self.frames[index];
-        let header = &self.headers[frame.header.clone()][skip..];
+        let header = &self.headers[frame.header.clone()];
         let len = header.len() + frame.payload_len;
         to[..header.len()].copy_from_slice(header);
         to[header.len()..len].copy_from_slice(&self.payload[..frame.payload_len]);
-        let padded = self.frame_len(index) - skip;
+        let padded = self.frame_len(index);
         to[len..padded].fill(0);
         padded
     }
@@ -86,7 +90,7 @@ impl Trace {
         };
         let link = LinkType::from_capture(word(20).unwrap_or(u32::MAX) & 0xFFFF);
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let mut trace = Self::new(name, link, Vec::new());
+        let mut trace = Self { is_padded: false, ..Self::new(name, link, Vec::new()) };
         let mut offset = 24;
         while trace.len() < limit
             && let Some(len) = word(offset + 8)
