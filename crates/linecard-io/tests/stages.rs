@@ -90,7 +90,7 @@ impl Receiver for Guest {
 
 #[test]
 fn only_what_the_receiver_takes_whole_is_merged() {
-    const TCP: LargePackets = LargePackets { tcp: true, udp: false };
+    const TCP: LargePackets = LargePackets::NONE.with(LargePackets::TCP4, true);
     for flush_at_batch_end in [false, true] {
         let config = Config { flush_at_batch_end, ..Config::default() };
         let guest = Guest(Arc::new(Mutex::new(LargePackets::ALL)));

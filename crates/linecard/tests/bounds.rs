@@ -1,9 +1,9 @@
 //! Every limit of the coalescer's configuration holds, at its exact value, and whatever time does.
 
 use core::time::Duration;
-use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Input, Refusal};
+use linecard::offload::coalesce::{Config, Creation, Exit, Flush, Input, LargePackets, Refusal};
 use linecard::offload::segment::segment;
-use linecard::packet::{BATCH, Batch, ChecksumState, LinkType, Meta, Packet};
+use linecard::packet::{BATCH, Batch, ChecksumState, LayerKind, LinkType, Meta, Packet};
 use linecard::rng::Rng;
 use linecard::time::Instant;
 use linecard_testkit::packets::frame::{ACK, FIN, Field, Frame, RST, SYN, UDP};
@@ -76,6 +76,48 @@ fn random_small_limits_lose_nothing_and_hold() {
         packets += scenario.arrivals.len();
     });
     println!("{packets} packets under small limits");
+}
+
+/// Promise (Offloads): Packets that merge into none of the large ones that the port behind takes pass unheld, whatever
+/// came before.
+#[test]
+fn what_is_not_taken_passes_unheld() {
+    let mut passed = 0;
+    for_seeds(&[], 1, 400, |seed| {
+        let rng = &mut Rng::new(seed);
+        let scenario = scenario(rng, 500);
+        let large = LargePackets::from_bits(rng.next_u64() as u8);
+        let mut real = Real::new(scenario.config.clone());
+        real.coalescer.set_large(large, &mut |_, _| unreachable!("nothing is held"));
+        let mut number = 0;
+        for part in scenario.arrivals.chunks(1 + seed as usize % BATCH) {
+            let mut batch = Batch::new();
+            for arrival in part {
+                assert!(batch.push(packet(number, arrival)).is_ok());
+                number += 1;
+            }
+            real.push_batch(&mut batch, part[0].now);
+        }
+        real.stop();
+        check_counters(&real, &scenario.arrivals);
+        check_round_trip(&real, &scenario.arrivals);
+        for (packet, exit) in &real.out {
+            let layout = packet.layout();
+            let Some(transport) = layout.transport() else { continue };
+            let is = |kind| layout.network().is_some_and(|layer| layer.kind == kind);
+            let mut needed = match transport.kind {
+                LayerKind::Tcp if is(LayerKind::Ipv4) => LargePackets::TCP4,
+                LayerKind::Tcp => LargePackets::TCP6,
+                _ => LargePackets::UDP,
+            };
+            needed = needed.with(LargePackets::IN_TUNNELS, layout.tunnels() > 0);
+            if large.with(needed, true) != large {
+                assert!(matches!(exit, Exit::Passed(_)), "{large:?}: {exit:?}");
+                passed += 1;
+            }
+        }
+    });
+    assert!(passed > 10_000, "{passed}");
 }
 
 #[test]

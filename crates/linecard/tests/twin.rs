@@ -71,7 +71,8 @@ fn merges_as_the_naive_coalescer_does_and_gives_everything_back() {
 
 /// Promise (Offloads): In up to three tunnels (MPLS, PPPoE, IP in IP, GRE, VXLAN, Geneve), and with
 /// a fourth, which is not followed, the coalescer also merges exactly as a naive one does;
-/// `LINECARD_LONG=10M` runs ten million packets in a minute of a release build.
+/// `LINECARD_LONG=10M` runs ten million packets, in a minute of a release build, which looks ahead from the 513th
+/// flow on only.
 #[test]
 fn merges_in_tunnels_as_the_naive_coalescer_does_and_gives_everything_back() {
     println!("{}", compare_merges(tunnelled));

@@ -173,15 +173,13 @@ struct Refused(Arc<AtomicU8>);
 
 impl Refused {
     fn set(&self, large: LargePackets) {
-        let bits = u8::from(!large.tcp) | u8::from(!large.udp) << 1;
-        self.0.store(bits, Ordering::Relaxed);
+        self.0.store(!large.bits(), Ordering::Relaxed);
     }
 }
 
 impl Receiver for Refused {
     fn large_packets(&self) -> LargePackets {
-        let bits = self.0.load(Ordering::Relaxed);
-        LargePackets { tcp: bits & 1 == 0, udp: bits & 2 == 0 }
+        LargePackets::from_bits(!self.0.load(Ordering::Relaxed))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{CaptureSink, CaptureSource, PacketSocket};
 use linecard::offload::coalesce::LargePackets;
+use linecard::offload::virtio::Format;
 use linecard::packet::LinkType;
 use linecard::port::Port;
 use linecard::time::Instant;
@@ -71,7 +72,11 @@ pub trait LivePort<B>: Port<B> {
 impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
     fn large_packets(&self) -> LargePackets {
         let has = |bit| self.offloads() & bit != 0;
-        LargePackets { tcp: has(libc::TUN_F_TSO4), udp: has(libc::TUN_F_USO4) }
+        LargePackets::NONE
+            .with(LargePackets::TCP4, has(libc::TUN_F_TSO4))
+            .with(LargePackets::TCP6, has(libc::TUN_F_TSO6))
+            .with(LargePackets::UDP, has(libc::TUN_F_USO4))
+            .with(LargePackets::IN_TUNNELS, self.format() == Format::Tunnel)
     }
 
     fn link(&self) -> Option<LinkType> {
@@ -89,7 +94,12 @@ impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
 
 impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
     fn large_packets(&self) -> LargePackets {
-        if self.offloads() { LargePackets::ALL } else { LargePackets::NONE }
+        // Its headers cannot describe tunnels.
+        const PLAIN: LargePackets = LargePackets::NONE
+            .with(LargePackets::TCP4, true)
+            .with(LargePackets::TCP6, true)
+            .with(LargePackets::UDP, true);
+        LargePackets::NONE.with(PLAIN, self.offloads())
     }
 
     fn is_crowded(&self) -> Option<bool> {

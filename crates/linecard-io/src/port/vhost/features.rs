@@ -100,13 +100,13 @@ impl Features {
         self.has(GUEST_CSUM)
     }
 
-    /// The large packets that the guest takes whole, of one version of IP at least.
+    /// The large packets that the guest takes whole; of UDP only where it takes both versions of IP.
     pub(super) fn large_packets(self) -> LargePackets {
         let takes = |value| self.takes_partial_checksums() && self.takes(value);
-        LargePackets {
-            tcp: takes(gso_type::TCPV4) || takes(gso_type::TCPV6),
-            udp: takes(gso_type::UDP_L4),
-        }
+        LargePackets::NONE
+            .with(LargePackets::TCP4, takes(gso_type::TCPV4))
+            .with(LargePackets::TCP6, takes(gso_type::TCPV6))
+            .with(LargePackets::UDP, takes(gso_type::UDP_L4))
     }
 
     /// Whether the guest accepts packets to be segmented as `value` of the virtio header says.
@@ -146,6 +146,11 @@ mod tests {
         let others = [gso_type::TCPV6, gso_type::UDP_L4, gso_type::TCPV4 | gso_type::ECN];
         assert!(others.into_iter().all(|other| !guest.takes(other)));
         assert!(!guest.takes(gso_type::TCPV4 | gso_type::UDP_TUNNEL_IPV4));
+        assert_eq!(guest.large_packets(), LargePackets::TCP4);
+        let usual = Features(GUEST_CSUM | GUEST_TSO6 | GUEST_USO4 | GUEST_USO6);
+        let expected = LargePackets::TCP6.with(LargePackets::UDP, true);
+        assert_eq!(usual.large_packets(), expected);
+        assert_eq!(Features(GUEST_TSO4).large_packets(), LargePackets::NONE);
     }
 
     #[test]

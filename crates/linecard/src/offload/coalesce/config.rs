@@ -109,27 +109,55 @@ pub struct Config {
 /// ```
 /// use linecard::offload::coalesce::LargePackets;
 /// assert_eq!(LargePackets::default(), LargePackets::ALL);
+/// let tcp = LargePackets::NONE.with(LargePackets::TCP4, true).with(LargePackets::TCP6, true);
+/// assert_ne!(tcp, LargePackets::ALL);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LargePackets {
-    /// Those of TCP.
-    pub tcp: bool,
-    /// Those of UDP.
-    pub udp: bool,
-}
+pub struct LargePackets(u8);
 
 impl LargePackets {
-    /// All: those of a TAP device with offloads, or of a capture.
-    pub const ALL: Self = Self { tcp: true, udp: true };
     /// None: packets have to be as on a wire.
-    pub const NONE: Self = Self { tcp: false, udp: false };
+    pub const NONE: Self = Self(0);
+    /// Those of TCP over IPv4.
+    pub const TCP4: Self = Self(1);
+    /// Those of TCP over IPv6.
+    pub const TCP6: Self = Self(2);
+    /// Those of UDP.
+    pub const UDP: Self = Self(4);
+    /// Of the kinds above, also those in tunnels.
+    pub const IN_TUNNELS: Self = Self(8);
+    /// All: those of a capture.
+    pub const ALL: Self = Self(15);
+
+    /// These, and others if `taken`.
+    #[must_use]
+    pub const fn with(self, others: Self, taken: bool) -> Self {
+        if taken { Self(self.0 | others.0) } else { self }
+    }
+
+    /// A bit for each kind, as [`LargePackets::from_bits`] reads them.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The kinds of these bits; others are ignored.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & Self::ALL.0)
+    }
 
     /// Whether those of this kind are among them, if they are of any.
     pub(super) fn has(self, layout: &Layout) -> bool {
-        layout.transport().is_none_or(|layer| match layer.kind {
-            LayerKind::Tcp => self.tcp,
-            _ => self.udp,
-        })
+        let Some(transport) = layout.transport() else { return true };
+        let is_ipv4 = || layout.network().is_some_and(|layer| layer.kind == LayerKind::Ipv4);
+        let kind = match transport.kind {
+            LayerKind::Tcp if is_ipv4() => Self::TCP4,
+            LayerKind::Tcp => Self::TCP6,
+            _ => Self::UDP,
+        };
+        let needed = kind.with(Self::IN_TUNNELS, layout.tunnels() > 0);
+        self.0 & needed.0 == needed.0
     }
 }
 

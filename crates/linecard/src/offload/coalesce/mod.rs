@@ -141,6 +141,7 @@ pub struct Coalescer<B> {
     ends: Ends,
     fresh: Fresh,
     ahead: Box<Ahead>,
+    few_flows: usize,
     /// Where nothing is held beyond a batch.
     burst: Burst,
     /// Empty; kept for their memory.
@@ -174,6 +175,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
             ends: Ends::new(slots),
             fresh: Fresh::new(),
             ahead: Box::new(Ahead::new()),
+            few_flows: ahead::few_flows(config.secret),
             burst: Burst::new(config.secret),
             burst_packets: Vec::new(),
             burst_frames: Vec::new(),
@@ -187,7 +189,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     }
 
     /// Has only those packets merge from now on that the port behind takes whole, and the others pass.
-    /// What is held is flushed if that changes.
+    /// What is held is flushed if that changes, and counted as by a stop.
     #[inline]
     pub fn set_large<F: FnMut(Packet<B>, Exit)>(&mut self, large: LargePackets, out: &mut F) {
         if self.large != large {

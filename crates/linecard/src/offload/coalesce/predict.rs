@@ -152,7 +152,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let (layout, next) = (first.layout(), arrivals.bytes(0).unwrap_or_default());
         let Some((network, transport)) = layout.usual_layers() else { return false };
         if next.len() < MIN_FRAME.min(first.bytes().len()) {
-            // Only one of them is padded.
+            // Shorter than a padded frame: the general way compares them.
             return false;
         }
         let shape = self.hasher.shape(layout);

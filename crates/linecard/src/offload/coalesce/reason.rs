@@ -37,7 +37,7 @@ reasons! {
         NoChecksum = "no-checksum",
         /// merged, it could not be described to the device that merged packets go to
         Undescribable = "undescribable",
-        /// the port behind takes no large packets of its kind
+        /// the port behind takes no large packets of its kind, or none at all
         NotTaken = "not-taken",
         /// bytes behind the IP datagram that are not a short frame's zero padding
         Trailer = "trailer",
