@@ -13,7 +13,7 @@ use linecard_jitter::linux::sink::{Received, Sink, SinkConfig, SinkError, SinkMo
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PORT: u16 = 5004;
 
@@ -50,6 +50,19 @@ fn open(lab: &Lab, address: SocketAddr) -> Result<Sink, SinkError> {
     lab.enter(Host::Own, || Sink::open(config)).unwrap()
 }
 
+/// Bytes that wait in the kernel's sockets of the port.
+fn waiting(lab: &Lab) -> u64 {
+    let read = |name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap();
+    let sockets = lab.enter(Host::Own, || read("udp") + &read("udp6")).unwrap();
+    let queued = sockets.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_ours = fields.get(1)?.ends_with(&format!(":{PORT:04X}"));
+        let (_, received) = fields.get(4)?.split_once(':')?;
+        is_ours.then(|| u64::from_str_radix(received, 16).unwrap())
+    });
+    queued.sum()
+}
+
 /// Sends this many packets to a sink that runs on a thread outside of the lab; gives what it
 /// received, with how often it took memory.
 fn stream(lab: &Lab, target: SocketAddr, count: u64) -> Option<(Received, u64)> {
@@ -74,13 +87,28 @@ fn stream(lab: &Lab, target: SocketAddr, count: u64) -> Option<(Received, u64)> 
             }
         });
         started.recv().unwrap();
-        // The ring is opened by the other thread.
-        thread::sleep(Duration::from_millis(100));
-        lab.enter(Host::Peer, || {
-            let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-            let other = UdpSocket::bind(any).unwrap();
-            other.send_to(b"for another port", (target.ip(), PORT + 1)).unwrap();
+        let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let other = lab.enter(Host::Peer, || UdpSocket::bind(any).unwrap()).unwrap();
+        other.send_to(b"for another port", (target.ip(), PORT + 1)).unwrap();
+        // The other thread opens the ring. Until then the kernel's socket has what is sent to the port.
+        let is_by_kernel = || {
+            let before = waiting(lab);
             other.send_to(b"no probe", target).unwrap();
+            let sent = Instant::now();
+            while waiting(lab) == before {
+                if sent.elapsed() > Duration::from_millis(300) {
+                    return false;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            true
+        };
+        let begun = Instant::now();
+        while is_by_kernel() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the ring is not opened");
+            thread::sleep(Duration::from_millis(10));
+        }
+        lab.enter(Host::Peer, || {
             let departures = Generator::open(config).unwrap().run(&stop).unwrap();
             assert_eq!(departures.refused, 0);
         })
