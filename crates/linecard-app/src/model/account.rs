@@ -74,6 +74,7 @@ pub(super) fn draw_busy(outcome: &impl Outcome, limit: &str, page: &mut Page) {
     let title = format!("How busy each resource is; bottleneck: {limit}");
     let mut busy = Ledger::new("busy", title, Axis::new("share of the time", Unit::Share));
     busy.whole(1.0);
+    page.headline(format!("Bottleneck: {limit}."));
     draw_section(outcome, busy, page);
 }
 

@@ -3,6 +3,7 @@
 use super::svg::{ROW, Rows, px};
 use crate::chart::{Cause, Ledger};
 use crate::report::Value;
+use crate::unit::Unit;
 use maud::{Markup, html};
 
 pub(super) fn svg(chart: &Ledger) -> Markup {
@@ -22,6 +23,10 @@ pub(super) fn svg(chart: &Ledger) -> Markup {
 
 fn text(chart: &Ledger, cause: &Cause) -> String {
     let times = cause.events.map_or(String::new(), |n| format!(" in {}", Value::Count(n)));
-    let share = Value::Share(chart.share(cause));
-    format!("{}{times}, {share}", chart.axis.unit.text(cause.value))
+    let value = chart.axis.unit.text(cause.value);
+    // Of a whole of 100 %, a share is its value.
+    if chart.axis.unit == Unit::Share && chart.whole == Some(1.0) {
+        return format!("{value}{times}");
+    }
+    format!("{value}{times}, {}", Value::Share(chart.share(cause)))
 }
