@@ -117,7 +117,8 @@ fn what_is_not_taken_passes_unheld() {
             }
         }
     });
-    assert!(passed > 10_000, "{passed}");
+    // Emulated processors try a part of the seeds.
+    assert!(passed > 1_000, "{passed}");
 }
 
 #[test]
