@@ -246,7 +246,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         oldest.into_iter().chain(idle).min()
     }
 
-    /// Processes what arrived together: a [`Batch`](crate::packet::Batch), a list of packets, or a list of frames that share their
+    /// Processes what arrived together: a [`Batch`], a list of packets, or a list of frames that share their
     /// metadata ([`Input`]); it is emptied. Packets that leave go to `out`, each with its reason.
     ///
     /// ```
