@@ -69,6 +69,7 @@ pub(super) fn word(choice: impl Serialize) -> String {
         _ => String::new(),
     }
 }
+
 /// Draws the shares of the section `busy`, with the resource that limits in the title.
 pub(super) fn draw_busy(outcome: &impl Outcome, limit: &str, page: &mut Page) {
     let title = format!("How busy each resource is; bottleneck: {limit}");

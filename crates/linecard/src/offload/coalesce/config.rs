@@ -148,7 +148,13 @@ impl LargePackets {
     }
 
     /// Whether those of this kind are among them, if they are of any.
+    #[inline(always)]
     pub(super) fn has(self, layout: &Layout) -> bool {
+        self == Self::ALL || self.has_kind_of(layout)
+    }
+
+    #[inline(never)]
+    fn has_kind_of(self, layout: &Layout) -> bool {
         let Some(transport) = layout.transport() else { return true };
         let is_ipv4 = || layout.network().is_some_and(|layer| layer.kind == LayerKind::Ipv4);
         let kind = match transport.kind {

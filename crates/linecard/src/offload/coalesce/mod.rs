@@ -480,7 +480,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let at_once = self.examines_at_once();
         let large = self.large;
         let seen = landed.and_then(|packet| {
-            if large != LargePackets::ALL && !large.has(packet.layout()) {
+            if !large.has(packet.layout()) {
                 Err(Refusal::NotTaken)
             } else if at_once {
                 Candidate::examine(packet, &self.config, later).map(Some)
