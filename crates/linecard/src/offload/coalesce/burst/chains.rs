@@ -16,7 +16,7 @@ use crate::packet::{LayerKind, Layout, Shape};
 use core::hint::select_unpredictable;
 
 /// A packet that is missing is looked for among so many.
-const WINDOW: usize = 32;
+pub(super) const WINDOW: usize = 32;
 
 /// Packets of a flow that may join what begins with `head`, which has this shape: from `next` on, up to `last`.
 struct Run<'a> {
@@ -305,7 +305,7 @@ impl<S: Store> Joining<'_, S> {
 
     /// Whether a packet is ahead of what its flow expects, and the order is to be restored.
     #[inline]
-    fn is_behind_missing(&self, note: u32, at: usize, layout: Layout) -> bool {
+    pub(super) fn is_behind_missing(&self, note: u32, at: usize, layout: Layout) -> bool {
         let expected = self.burst.notes.get(note).next_sequence();
         let tcp = layout.transport().filter(|layer| layer.kind == LayerKind::Tcp);
         let (Some(expected), Some(tcp), true) = (expected, tcp, self.config.restore_order) else {

@@ -229,7 +229,8 @@ impl Flows {
         let place = place_of(&self.table, self.table.len() - 1, hash);
         let flow = &mut self.table[place];
         flow.note = Number::of(note as usize);
-        if let Some(first) = flow.first.get() {
+        let first = flow.first;
+        if let Some(first) = self.first_left(first) {
             self.is_later(first);
         }
     }
@@ -237,6 +238,12 @@ impl Flows {
     #[inline(always)]
     pub(super) fn member(&self, at: usize) -> &Member {
         &self.members[at]
+    }
+
+    /// A packet had been handled before flows were found, out of turn; it may have left.
+    pub(super) fn forget(&mut self, at: usize) {
+        self.done(at);
+        self.hidden.retain(|hidden| *hidden as usize != at);
     }
 
     /// A packet has been handled.
@@ -263,7 +270,12 @@ impl Flows {
     /// The next packet of the flow of a packet that has not been handled.
     #[inline(always)]
     pub(super) fn next_of(&self, at: usize) -> Option<usize> {
-        let mut next = self.members[at].next;
+        self.first_left(self.members[at].next)
+    }
+
+    /// The first packet that is left, of this one and those of its flow behind it.
+    #[inline(always)]
+    fn first_left(&self, mut next: Number) -> Option<usize> {
         while let Some(at) = next.get() {
             if self.left[at / PART].all >> (at % PART) & 1 != 0 {
                 return Some(at);

@@ -232,7 +232,7 @@ impl<S: Store> Joining<'_, S> {
     /// What prevents a packet from joining an earlier one of its flow, as far as a look at both
     /// headers shows: neither has to be examined then.
     #[inline]
-    fn obstacle(&mut self, note: u32, at: usize, layout: Layout) -> Option<Refusal> {
+    pub(super) fn obstacle(&mut self, note: u32, at: usize, layout: Layout) -> Option<Refusal> {
         let Note { layout: noted, first, .. } = *self.burst.notes.get(note);
         if layout.payload().len() > noted.payload().len() {
             return Some(Refusal::Longer);

@@ -1,14 +1,25 @@
 //! Bursts of few flows, of which each comes in runs: as long as that lasts, no table of flows is needed.
 
+use super::chains::WINDOW;
 use super::join::{Joining, Open, UNLIMITED, has_data};
 use super::notes::{FEW, Note, State};
 use super::store::{Alone, Later, Store};
+use crate::offload::coalesce::admit::flush_of;
 use crate::offload::coalesce::aggregate::Aggregate;
 use crate::offload::coalesce::arrivals::Upcoming;
 use crate::offload::coalesce::candidate::ends;
 use crate::offload::coalesce::predict::Expected;
 use crate::offload::coalesce::steady;
 use crate::packet::{Form, Layout};
+use core::ops::Range;
+
+/// The beginning of a run.
+#[derive(Debug, Clone, Copy)]
+enum Beginning {
+    /// Its flags say that nothing follows.
+    Ends,
+    Noted(Note),
+}
 
 impl<S: Store> Joining<'_, S> {
     /// Handles packets from `at` on; returns their number. It may be that flows are known then.
@@ -32,11 +43,10 @@ impl<S: Store> Joining<'_, S> {
             return 1;
         }
         let packets = hash.map_or(0, |hash| self.take_of_few((at, layout), hash));
-        if packets > 0 {
-            return packets;
+        if packets == 0 && !self.burst.flows.are_known() {
+            self.find_flows(at, None);
         }
-        self.find_flows(at);
-        0
+        packets
     }
 
     /// Packets from `at` on as long as there are few flows, of which each comes in runs; returns their number, 0 if it
@@ -45,28 +55,94 @@ impl<S: Store> Joining<'_, S> {
         if self.burst.notes.here().len() >= FEW {
             return 0;
         }
-        let bytes = self.store.bytes(at);
-        let notes = &mut self.burst.notes;
-        if let Some(note) = notes.find(hash) {
-            return if notes.get(note).may_continue(bytes) { self.join_run(note, at) } else { 0 };
+        if let Some(note) = self.burst.notes.find(hash) {
+            return if self.burst.notes.get(note).may_continue(self.store.bytes(at)) {
+                self.join_run(note, at)
+            } else {
+                self.interrupt_run(note, (at, layout), hash)
+            };
         }
-        if !has_data(&layout) || ends(bytes, &layout) {
-            return 0;
-        }
-        let note = Note::new((layout, bytes), at as u32);
-        if at + 1 < self.store.len() && !note.may_continue(self.store.bytes(at + 1)) {
-            return 0;
-        }
-        notes.add_of_few(hash);
-        self.add_note(note);
+        let Some(beginning) = self.begins_run(at, layout) else { return 0 };
+        self.begin_run(beginning, (at, layout), hash);
         1
     }
 
-    /// Finds the flows of the packets from `at` on, and which of them have notes.
+    /// How a packet begins a run, if it is all of it, or the one behind it may continue it.
+    fn begins_run(&self, at: usize, layout: Layout) -> Option<Beginning> {
+        let bytes = self.store.bytes(at);
+        if !has_data(&layout) {
+            return None;
+        }
+        if ends(bytes, &layout) {
+            return Some(Beginning::Ends);
+        }
+        let note = Note::new((layout, bytes), at as u32);
+        let is_continued =
+            at + 1 == self.store.len() || note.may_continue(self.store.bytes(at + 1));
+        is_continued.then_some(Beginning::Noted(note))
+    }
+
+    fn begin_run(&mut self, beginning: Beginning, (at, layout): (usize, Layout), hash: u64) {
+        match beginning {
+            Beginning::Ends => self.store.leave_alone(at, layout, Alone::of(false, true)),
+            Beginning::Noted(note) => {
+                self.burst.notes.add_of_few(hash);
+                self.add_note(note);
+            }
+        }
+    }
+
+    /// Handles a packet that does not continue what is noted of its flow: if one that is missing in front of it lies a little
+    /// later, that one joins first; otherwise it takes the place of what is noted. Returns the number of packets handled, 0 if
+    /// it takes more.
     #[inline(never)]
-    fn find_flows(&mut self, at: usize) {
+    fn interrupt_run(&mut self, note: u32, (at, layout): (usize, Layout), hash: u64) -> usize {
+        if self.is_behind_missing(note, at, layout) {
+            let noted = self.burst.notes.get(note);
+            let end = self.store.len().min(at + WINDOW + 1);
+            let may_continue = |later: &usize| noted.may_continue(self.store.bytes(*later));
+            if let Some(late) = (at + 1..end).find(may_continue) {
+                return self.join_late(note, at..late);
+            }
+        }
+        let Some(beginning) = self.begins_run(at, layout) else { return 0 };
+        let Some(refusal) = self.obstacle(note, at, layout) else { return 0 };
+        self.store.refuse(refusal);
+        self.leave(note, flush_of(refusal));
+        self.begin_run(beginning, (at, layout), hash);
+        1
+    }
+
+    /// Merges the packet behind these, which are of its flow, and then these; returns how many packets in front have been
+    /// handled then.
+    fn join_late(&mut self, note: u32, before: Range<usize>) -> usize {
+        // None of another flow, which might have to keep its order.
+        if !(before.start..=before.end).all(|at| self.has_headers_of(note, at)) {
+            return 0;
+        }
+        let late = before.end;
+        let Some(open) =
+            self.open(note).filter(|open| self.append_run(note, *open, late..late + 1) > 0)
+        else {
+            return 0;
+        };
+        let is_here = self.burst.notes.get(note).state != State::Gone;
+        let joined = if is_here { self.append_run(note, open, before.clone()) } else { 0 };
+        if joined == before.len() {
+            return joined + 1;
+        }
+        self.find_flows(before.start + joined, Some(late));
+        joined
+    }
+
+    /// Finds the flows of the packets from `at` on but for one that has been handled, and which of them have notes.
+    #[inline(never)]
+    fn find_flows(&mut self, at: usize, handled: Option<usize>) {
         let burst = &mut *self.burst;
         burst.flows.find(self.store, at, &mut burst.hasher);
+        if let Some(handled) = handled {
+            burst.flows.forget(handled);
+        }
         for (note, hash) in burst.notes.few() {
             if burst.notes.get(note).state != State::Gone {
                 burst.flows.set_note_of(hash, note);
@@ -80,16 +156,21 @@ impl<S: Store> Joining<'_, S> {
         if self.burst.notes.get(note).state == State::Alone && !self.has_headers_of(note, at) {
             return 0;
         }
-        self.open(note).map_or(0, |open| self.append_run(note, open, at))
+        let run = at..self.store.len();
+        self.open(note).map_or(0, |open| self.append_run(note, open, run))
     }
 
-    /// Merges packets from `at` on as long as they continue the aggregate.
-    fn append_run(&mut self, note: u32, open: u32, at: usize) -> usize {
+    /// Merges the first of these packets, as long as they continue the aggregate; returns their number.
+    fn append_run(
+        &mut self,
+        note: u32,
+        open: u32,
+        Range { start: at, end }: Range<usize>,
+    ) -> usize {
         let burst = &mut *self.burst;
         let Note { layout, first, .. } = *burst.notes.get(note);
         let Open { aggregate, last } = &mut burst.open[open as usize];
         let bytes = self.store.bytes(first as usize);
-        let end = self.store.len();
         let mut upcoming = Later { store: &*self.store, links: &mut burst.links, at, end };
         let may_continue = |aggregate: &Aggregate, upcoming: &Later<'_, S>| {
             upcoming.bytes(0).is_some_and(|next| aggregate.may_continue(bytes, next))
