@@ -73,7 +73,7 @@ fn said(messages: &[Message]) -> Vec<u8> {
 
 fn start() -> [Message; 3] {
     let hello = Hello {
-        versions: vec![1],
+        versions: vec![1, 2],
         suites: vec![Suite::Aes128Gcm, Suite::ChaCha20Poly1305],
         fec_kinds: vec![0, 1, 2],
         fec: FecScheme { kind: 2, k: 28, m: 4 },
@@ -82,6 +82,7 @@ fn start() -> [Message; 3] {
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 200_000_000 }; 2],
         mode: Mode::Auto,
         sources: vec![[10, 9, 1, 1].into(), [10, 9, 1, 1].into(), [10, 9, 2, 1].into()],
+        dry_run: true,
     };
     let address = SocketAddr::from(([192, 0, 2, 1], 4_100));
     let welcome = Welcome {
@@ -91,7 +92,7 @@ fn start() -> [Message; 3] {
         window_chunks: 16,
         lanes: vec![address; 2],
     };
-    let refuse = hello.agree(&[2], &[], &[]).expect_err("another version");
+    let refuse = hello.agree(&[3], &[], &[]).expect_err("another version");
     [Message::Hello(hello), Message::Welcome(welcome), Message::Refuse(refuse)]
 }
 
@@ -111,7 +112,7 @@ fn objects() -> [Message; 7] {
     let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
     [
         Message::Object(object),
-        Message::Have(Have { object: 1, ranges, existing: Some([7; 32]), is_same: false }),
+        Message::Have(Have { object: 1, ranges, existing: Some([7; 32]), is_same: false, replaces: true }),
         Message::Span(Span { chunk: 3, bytes: 100 }),
         Message::End(End { object: 1, size: 5, root: [9; 32] }),
         Message::Stored { object: 1 },

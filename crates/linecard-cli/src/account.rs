@@ -39,6 +39,11 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Error> {
     unless_seen_enough(std::io::stdout().write_all(pretty(value)?.as_bytes()))
 }
 
+/// Prints a value as a line of JSON to stdout.
+pub(crate) fn print_line(value: &impl Serialize) -> Result<(), Error> {
+    print_text(&(serde_json::to_string(value).map_err(std::io::Error::from)? + "\n"))
+}
+
 /// Prints text to stdout.
 pub(crate) fn print_text(text: &str) -> Result<(), Error> {
     unless_seen_enough(std::io::stdout().write_all(text.as_bytes()))

@@ -95,6 +95,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let stop = Arc::default();
     let options = SendOptions {
         by_contents: false,
+        dry_run: false,
         input,
         patterns: Patterns::default(),
         peer: listener.local_addr()?,

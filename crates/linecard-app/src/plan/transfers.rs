@@ -367,6 +367,7 @@ fn over_loopback(
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
         by_contents: false,
+        dry_run: false,
         input: Input::Paths(vec![from.into()]),
         patterns: Patterns::default(),
         peer,

@@ -27,6 +27,7 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
         SendError::Wait(_) => Failure::Attach.with(error),
         SendError::Seal(_) => Failure::Thread.with(error),
         SendError::Refused(_)
+        | SendError::Older(_)
         | SendError::Welcome(_)
         | SendError::Unexpected(_)
         | SendError::Ended(_) => Failure::PeerRefused.with(error),
@@ -50,6 +51,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         ReceiveError::Refused(_)
         | ReceiveError::Busy(_)
         | ReceiveError::Crowded(_)
+        | ReceiveError::DryRun
         | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)
         | ReceiveError::Scheme(_)

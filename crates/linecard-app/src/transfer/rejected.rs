@@ -43,7 +43,8 @@ impl Rejected {
             }
             _ => String::new(),
         };
-        let line = format!("turned away {from}: {}{hint}", error::of_rejected(why));
+        let what = if matches!(why, ReceiveError::DryRun) { "a dry run of" } else { "turned away" };
+        let line = format!("{what} {from}: {}{hint}", error::of_rejected(why));
         self.log_at(&line, Instant::now());
     }
 

@@ -53,11 +53,21 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
     shown.bar.done();
     let print = |outcome: &SendOutcome| {
         let finished = finished_with::<SendJob>(SendJob::COMMAND, &config, &context, outcome);
-        account::print(&finished.report, arguments.json, None)
+        match arguments.json && config.dry_run {
+            true => account::print_line(&finished.report),
+            false => account::print(&finished.report, arguments.json, None),
+        }
     };
     match result {
         Ok(outcome) => {
             outcome.not_sent().iter().for_each(|line| say(line));
+            for step in &outcome.steps {
+                match arguments.json {
+                    true => account::print_line(step)?,
+                    false if step.is_change() => account::print_text(&format!("{step}\n"))?,
+                    false => {}
+                }
+            }
             print(&outcome)?;
             outcome.missing().iter().for_each(|line| say(line));
             SendJob::check(&outcome)

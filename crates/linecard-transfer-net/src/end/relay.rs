@@ -338,7 +338,13 @@ mod tests {
         let range = |first: u32| ChunkRange { first: 2 * first, count: 1 };
         // Every tenth is longer than a burst.
         let ranges = if number % 10 == 9 { (0..4_000).map(range).collect() } else { Vec::new() };
-        Message::Have(Have { object: number, ranges, existing: None, is_same: false })
+        Message::Have(Have {
+            object: number,
+            ranges,
+            existing: None,
+            is_same: false,
+            replaces: false,
+        })
     }
 
     /// All messages come once and in order, over lanes that lose packets.

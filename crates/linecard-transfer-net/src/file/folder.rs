@@ -6,9 +6,9 @@
 use super::dress::dress;
 use super::flusher::Flusher;
 use super::name::PART;
-use super::partial::READ_BYTES;
-use super::sink::Setup;
-use super::{ChunkBytes, FileError, Kind, Object, Sink, Stamp, link};
+use super::partial::{self, Partial, READ_BYTES};
+use super::sink::{Setup, refuse_existing};
+use super::{ChunkBytes, FileError, Have, Kind, Object, Sink, Stamp, link};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -38,6 +38,8 @@ pub struct Folder {
     last: Mutex<Option<(Vec<u8>, Arc<OwnedFd>)>>,
     flusher: Option<Flusher>,
     stop: Arc<AtomicBool>,
+    /// Nothing is made.
+    is_read_only: bool,
 }
 
 /// The existing object at the place of a new one.
@@ -71,11 +73,39 @@ impl Folder {
             return Err(FileError::NotAFolder { path: path.into() });
         }
         fs::create_dir_all(path).map_err(FileError::at("make the folder", path))?;
+        Self::open_existing(path)
+    }
+
+    /// Opens the folder to see what is in it, none if it is missing: nothing is made or changed there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Folder::open`].
+    pub fn look(path: &Path) -> Result<Option<Self>, FileError> {
+        match Self::open_existing(path) {
+            Ok(folder) => Ok(Some(Self { is_read_only: true, ..folder })),
+            Err(FileError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_existing(path: &Path) -> Result<Self, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(CWD, path, flags, Mode::empty());
-        let root = root.map_err(FileError::at("open the folder", path))?;
-        let (path, made, last) = (path.into(), Vec::new(), Mutex::default());
-        Ok(Self { path, root, made, last, flusher: None, stop: Arc::default() })
+        let root = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Err(Errno::NOTDIR) => return Err(FileError::NotAFolder { path: path.into() }),
+            root => root.map_err(FileError::at("open the folder", path))?,
+        };
+        Ok(Self {
+            path: path.into(),
+            root,
+            made: Vec::new(),
+            last: Mutex::default(),
+            flusher: None,
+            stop: Arc::default(),
+            is_read_only: false,
+        })
     }
 
     /// Lets a thread of its own bring data to the disk while more is written; `stop` ends the reading of
@@ -107,7 +137,14 @@ impl Folder {
     ///
     /// [`FileError::Name`] where a link is in the way, and what the system says.
     pub fn existing(&self, object: &Object) -> Result<Existing, FileError> {
-        let folder = self.beside(object)?;
+        let folder = match self.beside(object) {
+            Err(FileError::System { source, .. })
+                if self.is_read_only && source.kind() == io::ErrorKind::NotFound =>
+            {
+                return Ok(Existing::Nothing);
+            }
+            folder => folder?,
+        };
         let path = self.path_of(object);
         let (_, last) = object.name.split();
         let failed = |error: Errno| FileError::of(error, "look for", &path, 0);
@@ -130,7 +167,11 @@ impl Folder {
                 part,
             }));
         }
-        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let found = FileType::from_raw_mode(stat.st_mode);
+        if object.kind == Kind::Folder && found == FileType::Directory {
+            return Ok(Existing::Same);
+        }
+        let is_file = found == FileType::RegularFile;
         if !is_file || object.kind != Kind::File || u64::try_from(stat.st_size).ok() != object.size
         {
             return Ok(Existing::Other);
@@ -142,6 +183,41 @@ impl Folder {
         let file = rustix::fs::openat(&*folder, last, read, Mode::empty()).map_err(failed)?;
         let hash = self.hash(File::from(file), &path)?;
         Ok(Existing::File { hash, part })
+    }
+
+    /// The error of making a folder where something else is.
+    fn in_the_way(object: &Object) -> FileError {
+        let name = object.name.to_string().chars().take(80).collect();
+        FileError::Name { name, why: "a file or a link is there where it needs a folder" }
+    }
+
+    /// Whether an object may take its place, as [`Folder::sink`] would say, and which of its chunks are there in
+    /// a partial file. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Exists`] unless `overwrite`, and what the system says.
+    pub fn would_take(
+        &self,
+        object: &Object,
+        chunk_bytes: ChunkBytes,
+        overwrite: bool,
+    ) -> Result<Have, FileError> {
+        let (folder, path) = (self.beside(object)?, self.path_of(object));
+        if object.kind == Kind::Folder {
+            return Err(Self::in_the_way(object));
+        }
+        refuse_existing(&folder, &path, object, overwrite)?;
+        let size = object.size.unwrap_or(0);
+        if object.kind == Kind::Stream || chunk_bytes.count(size)? <= 1 {
+            return Ok(Have::default());
+        }
+        let file = match partial::open(&folder, &object.name.beside(PART), OFlags::RDONLY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Have::default()),
+            part => Arc::new(part.map_err(FileError::at("open the partial file of", &path))?),
+        };
+        let (folder, path, file, stop) = (&*folder, &*path, &file, &*self.stop);
+        Partial { folder, path, object, file, size, chunk_bytes, stop }.look()
     }
 
     /// Bytes on the disk of a partial file of an object, or of the folder that it is; 0 where there is none.
@@ -257,7 +333,7 @@ impl Folder {
         result
     }
 
-    /// Opens folders, each from the one above; makes those that are missing.
+    /// Opens folders, each from the one above; makes those that are missing, unless nothing may be made.
     fn enter<'a>(
         &self,
         object: &Object,
@@ -267,7 +343,11 @@ impl Folder {
         let failed = |error: Errno| FileError::of(error, "make the folders of", &path, 0);
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(failed)?;
         for part in folders {
-            match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(FOLDER_MODE)) {
+            let made = match self.is_read_only {
+                true => Err(Errno::EXIST),
+                false => rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(FOLDER_MODE)),
+            };
+            match made {
                 // The folder of a file must survive a loss of power as well.
                 Ok(()) => rustix::fs::fsync(&folder).map_err(failed)?,
                 Err(Errno::EXIST) => {}
@@ -275,11 +355,7 @@ impl Folder {
             }
             folder = match rustix::fs::openat(&folder, part, OPEN, Mode::empty()) {
                 Ok(inner) => inner,
-                Err(Errno::NOTDIR | Errno::LOOP) => {
-                    let name = object.name.to_string().chars().take(80).collect();
-                    let why = "a file or a link is there where it needs a folder";
-                    return Err(FileError::Name { name, why });
-                }
+                Err(Errno::NOTDIR | Errno::LOOP) => return Err(Self::in_the_way(object)),
                 Err(error) => return Err(failed(error)),
             };
         }

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Nobody but the user reads what is not whole yet.
 const PARTIAL_MODE: u32 = 0o600;
+/// How a file of ours is opened, and made if it is missing.
+const MAKE: OFlags = OFlags::RDWR.union(OFlags::CREATE);
 /// How often a partial file may disappear between opening and locking it.
 const MAX_TRIES: usize = 8;
 /// Bytes read in one call to be hashed.
@@ -47,16 +49,30 @@ pub(super) struct Partial<'a> {
 }
 
 impl Partial<'_> {
+    /// The chunks that an earlier run has left of this object, without changing anything.
+    pub(super) fn look(&self) -> Result<Have, FileError> {
+        let failed = || self.failed("open the journal of", 0);
+        let name = self.object.name.beside(JOURNAL);
+        let journal = match open(self.folder, &name, OFlags::RDONLY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Have::default()),
+            journal => journal.map_err(failed())?,
+        };
+        let mut have = Have::default();
+        if let Some(found) = self.recorded(&journal)?.0 {
+            for (chunk, _) in self.verified(found)? {
+                have.insert(chunk);
+            }
+        }
+        Ok(have)
+    }
+
     /// Takes what an earlier run has left of this object, or makes room for all of it.
     pub(super) fn go_on(&self) -> Result<(Journal, Vec<(u32, ChunkHash)>), FileError> {
         let header = Header::new(self.object, self.size, self.chunk_bytes);
         let failed = || self.failed("open the journal of", HEADER_BYTES as u64);
         let name = self.object.name.beside(JOURNAL);
-        let file = open(self.folder, &name, OFlags::RDWR).map_err(failed())?;
-        let mut bytes = Vec::new();
-        (&file).take(journal::longest(self.size)).read_to_end(&mut bytes).map_err(failed())?;
-        let length = self.file.metadata().map_err(failed())?.len();
-        let found = header.read(&bytes, self.size).filter(|_| length == self.size);
+        let file = open(self.folder, &name, MAKE).map_err(failed())?;
+        let (found, bytes) = self.recorded(&file)?;
         let mut is_clean = found.as_ref().is_some_and(|found| found.is_clean);
         let mut chunks = Vec::new();
         if let Some(found) = found {
@@ -64,7 +80,7 @@ impl Partial<'_> {
             chunks = self.verified(found)?;
             is_clean &= chunks.len() == recorded;
         }
-        let mut journal = Journal::new(file, self.file, header, bytes.len() as u64);
+        let mut journal = Journal::new(file, self.file, header, bytes);
         if chunks.is_empty() {
             self.make_room()?;
         }
@@ -72,6 +88,18 @@ impl Partial<'_> {
             journal.rewrite(self, &chunks).map_err(failed())?;
         }
         Ok((journal, chunks))
+    }
+
+    /// The entries of a journal, if they are about this partial file, and its length.
+    fn recorded(&self, file: &File) -> Result<(Option<journal::Contents>, u64), FileError> {
+        let failed = || self.failed("read the journal of", 0);
+        let header = Header::new(self.object, self.size, self.chunk_bytes);
+        let mut bytes = Vec::new();
+        let longest = journal::longest(self.size);
+        file.take(longest).read_to_end(&mut bytes).map_err(failed())?;
+        let length = self.file.metadata().map_err(failed())?.len();
+        let found = header.read(&bytes, self.size).filter(|_| length == self.size);
+        Ok((found, bytes.len() as u64))
     }
 
     /// The chunks whose bytes in the file have the hash that was written down. Where the chunks of the
@@ -161,7 +189,7 @@ impl Journal {
         }
         let (name, new) = (of.object.name.beside(JOURNAL), of.object.name.beside(NEW_JOURNAL));
         if self.end > 0 {
-            let file = open(of.folder, &new, OFlags::RDWR | OFlags::TRUNC)?;
+            let file = open(of.folder, &new, MAKE | OFlags::TRUNC)?;
             file.write_all_at(&bytes, 0)?;
             rustix::fs::renameat(of.folder, &new, of.folder, &name)?;
             *self = Self::new(file, of.file, self.header.clone(), 0);
@@ -173,10 +201,10 @@ impl Journal {
     }
 }
 
-/// Opens or makes a file of ours: no link, and nothing else that may be there.
-fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
+/// Opens a file of ours: no link, and nothing else that may be there.
+pub(super) fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
     // Opening a pipe must not wait for its other end.
-    let flags = access | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
     let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -189,7 +217,7 @@ fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
 pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, FileError> {
     let failed = || FileError::at("open the partial file of", path);
     for _ in 0..MAX_TRIES {
-        let file = open(folder, name, OFlags::RDWR).map_err(failed())?;
+        let file = open(folder, name, MAKE).map_err(failed())?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => break,

@@ -42,6 +42,12 @@ impl Quotas {
 }
 
 impl Quota {
+    /// The same as it is now, to be counted against by who only asks.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self { limit: self.limit, used: AtomicU64::new(self.used.load(Ordering::Relaxed)) }
+    }
+
     /// Counts a file, folder or link of so many bytes that is going to be stored, of which some are there.
     ///
     /// # Errors

@@ -386,7 +386,7 @@ impl Drop for Sink {
 }
 
 /// Existing files are not touched, unless the user says so; folders never are.
-fn refuse_existing(
+pub(super) fn refuse_existing(
     folder: &OwnedFd,
     path: &Path,
     object: &Object,

@@ -86,6 +86,9 @@ pub enum ReceiveError {
     /// Nothing came any more.
     #[error("nothing has arrived for {0:?}; the received data is kept, and the sender can resume")]
     Silent(Duration),
+    /// It was answered, and nothing was to be received.
+    #[error("it has asked what it would send; nothing was changed here")]
+    DryRun,
     /// The user ended it.
     #[error("stopped; the received data is kept, and the sender can resume")]
     Stopped,
@@ -107,6 +110,7 @@ impl ReceiveError {
             | Self::TooManyFolders { .. }
             | Self::NoHello(_)
             | Self::NothingAnnounced(_)
+            | Self::DryRun
             | Self::Control(_)
             | Self::Refused(_)
             | Self::Unexpected(_)

@@ -133,12 +133,17 @@ impl Acceptor {
                 return Err(ReceiveError::Stopped);
             }
             let Some(guest) = self.shared.next()? else { continue };
-            let from = guest.from;
+            let (from, is_dry) = (guest.from, guest.hello.dry_run);
             let mut has_begun = false;
             let outcome = self.transfer(guest, &mut has_begun, observer);
             self.shared.release(from);
             match outcome {
-                Err(why) if !has_begun && why.is_of_sender() => self.shared.turned_away(from, why),
+                Ok(_) if is_dry => self.shared.turned_away(from, ReceiveError::DryRun),
+                Err(ReceiveError::Stopped) => return Err(ReceiveError::Stopped),
+                // It has changed nothing, and ends nothing.
+                Err(why) if is_dry || (!has_begun && why.is_of_sender()) => {
+                    self.shared.turned_away(from, why);
+                }
                 outcome => return outcome,
             }
         }
@@ -160,10 +165,19 @@ impl Acceptor {
         let over = Arc::new(AtomicBool::new(false));
         let Destination { folder, quota_bytes } = &opened.destination;
         let quota = folder.as_deref().zip(*quota_bytes);
-        let quota = quota.map(|(folder, limit)| self.quotas.of(folder, limit)).transpose()?;
-        let folder = folder.as_deref().map(Folder::open).transpose()?;
+        let mut quota = quota.map(|(folder, limit)| self.quotas.of(folder, limit)).transpose()?;
+        if opened.is_dry {
+            // Objects that do not come take no room from others.
+            quota = quota.map(|quota| Arc::new(quota.copied()));
+        }
+        let folder = match (folder.as_deref(), opened.is_dry) {
+            (None, _) => None,
+            (Some(path), true) => Folder::look(path)?,
+            (Some(path), false) => Some(Folder::open(path)?),
+        };
         let work = writing::Work {
             folder: folder.map(|folder| folder.with_flusher(Arc::clone(&over))).transpose()?,
+            is_dry: opened.is_dry,
             quota,
             overwrite: options.overwrite,
             chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,

@@ -1,6 +1,6 @@
 //! The object being received: which chunks belong to which object, how long they are, what is still to come.
 
-use super::writing::Job;
+use super::writing::{Findings, Job};
 use super::{ReceiveError, ReceiveOptions};
 use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Name, Object, Stamp};
 use linecard_transfer::control::{self, ChunkRange, End};
@@ -52,6 +52,8 @@ struct Open {
 /// All that is being received.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
+    /// The sender only asks what there is.
+    is_dry: bool,
     /// Into a folder, or out.
     has_folder: bool,
     chunk_bytes: ChunkBytes,
@@ -89,10 +91,11 @@ pub(super) enum Step {
 impl Objects {
     pub(super) fn new(
         options: &ReceiveOptions,
-        chunk_bytes: u32,
-        window: u32,
+        (chunk_bytes, window): (u32, u32),
+        is_dry: bool,
     ) -> Result<Self, FileError> {
         Ok(Self {
+            is_dry,
             has_folder: options.folder.is_some(),
             chunk_bytes: ChunkBytes::new(chunk_bytes.into())?,
             window,
@@ -146,9 +149,9 @@ impl Objects {
     pub(super) fn opened(
         &mut self,
         object: u32,
-        have: Have,
-        (existing, is_same): (Option<[u8; 32]>, bool),
+        found: Findings,
     ) -> Option<(control::Have, Vec<Range<u32>>)> {
+        let Findings { have, existing, is_same, replaces } = found;
         let chunk_bytes = self.chunk_bytes;
         let open = self.open.iter_mut().find(|open| open.id == object)?;
         open.state = State::Coming;
@@ -164,8 +167,13 @@ impl Objects {
             .ranges()
             .map(|range| ChunkRange { first: first + range.start, count: range.end - range.start });
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
-        let told = control::Have { object, ranges: ranges.collect(), existing, is_same };
+        let told = control::Have { object, ranges: ranges.collect(), existing, is_same, replaces };
         (open.have, open.existing) = (have, existing);
+        if self.is_dry {
+            // Nothing comes of it.
+            self.remove(object);
+            return Some((told, Vec::new()));
+        }
         Some((told, skip))
     }
 

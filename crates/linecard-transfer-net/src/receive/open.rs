@@ -8,7 +8,7 @@ use crate::end::agree::{FEC_KINDS, scheme_of_message};
 use crate::end::{Endpoint, SealedSocket, random};
 use crate::lane::Spec;
 use linecard_transfer::control::{
-    Agreed, Hello, Message, Refuse, RefuseCode, Text, VERSION, Welcome,
+    Agreed, Hello, Message, Refuse, RefuseCode, Text, VERSIONS, Welcome,
 };
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
@@ -26,6 +26,8 @@ pub(super) struct Opened {
     pub(super) chunk_bytes: u32,
     pub(super) window: u32,
     pub(super) destination: Destination,
+    /// The sender only asks what there is.
+    pub(super) is_dry: bool,
     /// The sender has announced an object: how the transfer ends is how the receiver ends.
     pub(super) has_begun: bool,
 }
@@ -83,6 +85,7 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
         chunk_bytes: hello.chunk_bytes,
         window,
         destination,
+        is_dry: hello.dry_run,
         has_begun: false,
     })
 }
@@ -123,7 +126,7 @@ fn negotiate(
 
 /// The common capabilities of both ends, within the memory of this end.
 fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<Agreed, Refuse> {
-    let agreed = hello.agree(&[VERSION], control.suites(), &FEC_KINDS)?;
+    let agreed = hello.agree(&VERSIONS, control.suites(), &FEC_KINDS)?;
     let chunk_bytes = chunk_memory(hello);
     if chunk_bytes > options.memory_bytes {
         let text = format!(

@@ -44,6 +44,8 @@ struct Receiving<'a> {
     store: &'a mut Store,
     /// The sender has announced an object.
     has_begun: &'a mut bool,
+    /// It only asks what there is.
+    is_dry: bool,
     /// Lengths of chunks below this one are known to the protocol.
     announced_below: u32,
     /// Everything is in its place, and the sender was told.
@@ -74,12 +76,13 @@ pub(super) fn run(
     let (clock, start) = (driver.clock, driver.clock.now());
     let mut role = Receiving {
         options,
-        objects: Objects::new(options, opened.chunk_bytes, opened.window)?,
+        objects: Objects::new(options, (opened.chunk_bytes, opened.window), opened.is_dry)?,
         files,
         lanes: &mut opened.lanes,
         receiver: &mut opened.receiver,
         store: &mut opened.store,
         has_begun: &mut opened.has_begun,
+        is_dry: opened.is_dry,
         announced_below: 0,
         ended: None,
         heard_close: false,
@@ -298,7 +301,7 @@ impl Role for Receiving<'_> {
     }
 
     fn show(&mut self, endpoint: &Endpoint, now: Instant) {
-        if !*self.has_begun {
+        if !*self.has_begun || self.is_dry {
             return;
         }
         self.progress.total_bytes = self.objects.total_bytes;
@@ -369,8 +372,8 @@ impl Receiving<'_> {
         now: Instant,
     ) -> Result<(), ReceiveError> {
         match written {
-            Written::Opened { object, have, existing, is_same } => {
-                let opened = self.objects.opened(object, have, (existing, is_same));
+            Written::Opened { object, found } => {
+                let opened = self.objects.opened(object, found);
                 if let Some((told, skip)) = opened {
                     skip.into_iter().for_each(|chunks| self.receiver.skip(chunks));
                     endpoint.send(&Message::Have(told))?;
@@ -406,6 +409,9 @@ impl Receiving<'_> {
 
     /// Tells the protocol how long chunks are, as far as it may know.
     fn announce_lengths(&mut self) -> Result<(), ReceiveError> {
+        if self.is_dry {
+            return Ok(());
+        }
         self.announced_below = self.announced_below.max(self.receiver.taken_below());
         while self.announced_below < self.receiver.window_end() {
             if let Some(bytes) = self.objects.length(self.announced_below) {

@@ -49,8 +49,8 @@ pub(super) enum Job {
 
 /// Its results.
 pub(super) enum Written {
-    /// An object is open: chunks that need not come, and the hash of a file that is there.
-    Opened { object: u32, have: Have, existing: Option<[u8; 32]>, is_same: bool },
+    /// An object is open, or was looked for.
+    Opened { object: u32, found: Findings },
     /// A chunk is where it belongs.
     Chunk { chunk: u32, buffer: Vec<u8> },
     /// An object is in its place; or was, before anything came.
@@ -63,12 +63,27 @@ pub(super) enum Written {
     Failed(FileError),
 }
 
+/// The parts of an object that are there.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Chunks that need not come.
+    pub(super) have: Have,
+    /// The hash of a file that is there.
+    pub(super) existing: Option<[u8; 32]>,
+    /// It counts as the same.
+    pub(super) is_same: bool,
+    /// In a dry run: what is there is replaced if it differs.
+    pub(super) replaces: bool,
+}
+
 pub(super) struct Work {
     /// None for the standard output.
     pub(super) folder: Option<Folder>,
     /// The quota of the sender.
     pub(super) quota: Option<Arc<Quota>>,
     pub(super) overwrite: bool,
+    /// Nothing is changed: the sender only asks.
+    pub(super) is_dry: bool,
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) window: u32,
     pub(super) jobs: Receiver<Job>,
@@ -98,11 +113,49 @@ impl Work {
         folder.sink(about, self.chunk_bytes, self.overwrite)
     }
 
+    /// Looks for an object, and gives the error that it would meet if it came. Opens nothing for writing.
+    fn look(&self, about: &Object) -> Result<Findings, FileError> {
+        let count = self.chunk_bytes.count(about.size.unwrap_or(0))?;
+        let Some(folder) = self.folder.as_ref().filter(|_| about.kind != Kind::Test) else {
+            return Ok(Findings::default());
+        };
+        let overwrite = self.overwrite;
+        Ok(match folder.existing(about)? {
+            Existing::Same => {
+                Findings { have: Have::all(count), is_same: true, ..Findings::default() }
+            }
+            Existing::Nothing => {
+                self.take(about, 0, folder)?;
+                Findings::default()
+            }
+            Existing::File { hash, .. } => {
+                let have = match overwrite {
+                    true => folder.would_take(about, self.chunk_bytes, true)?,
+                    false => Have::default(),
+                };
+                let existing = Some(*hash.as_bytes());
+                Findings { have, existing, is_same: false, replaces: overwrite }
+            }
+            existing => {
+                let have = folder.would_take(about, self.chunk_bytes, overwrite)?;
+                self.take(about, folder.there_bytes(about)?, folder)?;
+                Findings { have, replaces: existing == Existing::Other, ..Findings::default() }
+            }
+        })
+    }
+
     /// Counts an object against the quota, less what is there of it.
     fn count(&self, about: &Object, folder: &Folder) -> Result<(), FileError> {
-        let Some(quota) = &self.quota else { return Ok(()) };
-        let there = folder.there_bytes(about)?;
-        quota.take_object(about.size.unwrap_or(0), there, &folder.path_of(about))
+        match &self.quota {
+            Some(_) => self.take(about, folder.there_bytes(about)?, folder),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&self, about: &Object, there: u64, folder: &Folder) -> Result<(), FileError> {
+        self.quota.as_ref().map_or(Ok(()), |quota| {
+            quota.take_object(about.size.unwrap_or(0), there, &folder.path_of(about))
+        })
     }
 }
 
@@ -158,6 +211,13 @@ impl Writing {
 
     fn work_on(&mut self, job: Job) -> Option<Written> {
         match job {
+            Job::Open { object, about } if self.work.is_dry => {
+                let found = self.work.look(&about);
+                Some(found.map_or_else(
+                    |error| failed(object, error),
+                    |found| Written::Opened { object, found },
+                ))
+            }
             Job::Open { object, about } => {
                 Some(self.open(object, about).unwrap_or_else(|error| failed(object, error)))
             }
@@ -190,7 +250,8 @@ impl Writing {
     fn open(&mut self, object: u32, about: Box<Object>) -> Result<Written, FileError> {
         let opened = |have, existing: Option<blake3::Hash>, is_same| {
             let existing = existing.map(|hash| *hash.as_bytes());
-            Ok(Written::Opened { object, have, existing, is_same })
+            let found = Findings { have, existing, is_same, replaces: false };
+            Ok(Written::Opened { object, found })
         };
         let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
         let is_sink = |(_, target): &&(u32, Target)| matches!(target, Target::File(..));

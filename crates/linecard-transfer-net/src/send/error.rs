@@ -21,6 +21,11 @@ pub enum SendError {
     /// The receiver will not take it.
     #[error("the receiver refuses: {0}")]
     Refused(#[from] Refuse),
+    /// A receiver without a facility that was asked for.
+    #[error(
+        "the receiver has an older linecard, which has no {0}: install a newer one there, or send without it"
+    )]
+    Older(&'static str),
     /// The receiver answers what was not asked.
     #[error("the receiver is broken: {0}")]
     Welcome(#[from] WelcomeError),

@@ -7,11 +7,13 @@ mod notes;
 mod objects;
 mod open;
 mod path;
+mod plan;
 mod reading;
 mod role;
 mod silence;
 
 pub use error::SendError;
+pub use plan::{Action, Planned};
 
 use crate::control::Access;
 use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
@@ -35,6 +37,8 @@ pub struct SendOptions {
     pub patterns: Patterns,
     /// Whether files of the same length and time at the receiver are read and compared, too.
     pub by_contents: bool,
+    /// Find out what would be sent, and send nothing.
+    pub dry_run: bool,
     /// Where the receiver listens.
     pub peer: SocketAddr,
     /// Its name in the user's input: under that name its key is known.
@@ -126,6 +130,8 @@ pub struct Sent {
     pub unchanged: u64,
     /// Files that could not be read here, or not be stored there.
     pub failures: Failures,
+    /// In a dry run: what would become of each object.
+    pub plan: Option<Vec<Planned>>,
 }
 
 /// Sends; calls `observer` some times a second, and once more at the end, whatever it is.

@@ -1,6 +1,7 @@
 //! The data to send: which objects are announced, what the receiver needs of each, and what has
 //! become of them.
 
+use super::plan::{Planned, There};
 use super::reading::{Order, Read, ReadQueue};
 use super::{SendError, SendOptions};
 use crate::end::Endpoint;
@@ -21,6 +22,8 @@ struct Open {
     /// It is in its place there, and the same.
     is_there: bool,
     had_bytes: u64,
+    /// In a dry run.
+    there: There,
 }
 
 /// A chunk to be sent.
@@ -41,6 +44,8 @@ pub(super) struct Stored {
     pub(super) had_bytes: u64,
     pub(super) unchanged: u64,
     pub(super) failures: Failures,
+    /// In a dry run: what would become of each object.
+    pub(super) plan: Option<Vec<Planned>>,
 }
 
 /// All objects.
@@ -78,7 +83,11 @@ impl Objects {
             open: BTreeMap::new(),
             next_read: None,
             is_finished: false,
-            stored: Stored { failures: unreadable, ..Stored::default() },
+            stored: Stored {
+                failures: unreadable,
+                plan: options.dry_run.then(Vec::new),
+                ..Stored::default()
+            },
         }
     }
 
@@ -154,8 +163,39 @@ impl Objects {
         }
         self.stored.had_bytes += open.had_bytes;
         let (existing, is_same) = (told.existing, told.is_same);
-        let _gone = self.queue.orders.send(Order { object, first_chunk, have, existing, is_same });
+        let is_dry = self.stored.plan.is_some();
+        if is_dry {
+            open.there = There::of(told);
+            let is_file = matches!(self.all[object].kind, Kind::File | Kind::Link);
+            if !is_file || is_same {
+                self.planned(told.object, is_same);
+                return Ok(());
+            }
+        }
+        let order = Order { object, first_chunk, have, existing, is_same, is_dry };
+        let _gone = self.queue.orders.send(order);
         Ok(())
+    }
+
+    /// In a dry run, it is known what the receiver has of an object, and whether that is the same.
+    fn planned(&mut self, object: u32, is_equal: bool) {
+        let Some(open) = self.open.remove(&object) else { return };
+        self.read += 1;
+        let about = &self.all[object as usize];
+        let planned = open.there.planned(about, open.had_bytes, is_equal).unwrap_or_else(|error| {
+            let why = refusal(&error.to_string());
+            self.stored.failures.add(why.clone());
+            Planned::refused(about, why)
+        });
+        self.stored.plan.get_or_insert_default().push(planned);
+    }
+
+    /// An object is not transferred.
+    fn fail(&mut self, object: u32, why: String) {
+        if let Some(plan) = &mut self.stored.plan {
+            plan.push(Planned::refused(&self.all[object as usize], why.clone()));
+        }
+        self.stored.failures.add(why);
     }
 
     /// The receiver has stored an object.
@@ -179,7 +219,7 @@ impl Objects {
         // Both ends may give up the same object at the same time.
         let Some(open) = self.open.remove(&object) else { return };
         self.stored.had_bytes -= open.had_bytes;
-        self.stored.failures.add(format!("refused by the receiver: {why}"));
+        self.fail(object, refusal(why));
         if !open.is_ordered {
             self.read += 1;
         }
@@ -214,7 +254,12 @@ impl Objects {
                 }
                 Read::Unreadable { object, sent_below, error } => {
                     self.give_up(object as u32, &error);
-                    endpoint.send_failed(object as u32, Some(sent_below), &error)?;
+                    if self.stored.plan.is_none() {
+                        endpoint.send_failed(object as u32, Some(sent_below), &error)?;
+                    }
+                }
+                Read::End { object, is_there, .. } if self.stored.plan.is_some() => {
+                    self.planned(object as u32, is_there);
                 }
                 Read::End { object, size, root, is_there } => {
                     if let Some(open) = self.open.get_mut(&(object as u32)) {
@@ -234,7 +279,7 @@ impl Objects {
     fn give_up(&mut self, object: u32, error: &FileError) {
         if let Some(open) = self.open.remove(&object) {
             self.stored.had_bytes -= open.had_bytes;
-            self.stored.failures.add(error.to_string());
+            self.fail(object, error.to_string());
         }
         self.read += 1;
     }
@@ -243,6 +288,10 @@ impl Objects {
     pub(super) fn give_back(&self, buffer: Vec<u8>) {
         let _gone = self.queue.buffers.send(buffer);
     }
+}
+
+fn refusal(why: &str) -> String {
+    format!("refused by the receiver: {why}")
 }
 
 /// Folders and what is a device rather than a file are told apart as `st_mode` does.

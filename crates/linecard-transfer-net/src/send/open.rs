@@ -7,13 +7,15 @@ use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, scheme_to_message};
 use crate::end::{Endpoint, SealedSocket, random};
 use crate::lane::{LocalEnd, MAX_DATAGRAM_BYTES, Own, Peer, Spec};
-use linecard_transfer::control::{Hello, LaneKind, LaneOffer, Message, VERSION, Welcome};
+use linecard_transfer::control::{
+    Hello, LaneKind, LaneOffer, Message, RefuseCode, VERSION, VERSIONS, Welcome,
+};
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Memory of this end for chunks in flight, if two for each lane are less: 100 ms of 80 Gbit/s.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -56,7 +58,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
     let hello = Hello {
-        versions: vec![VERSION],
+        versions: if options.dry_run { vec![VERSION] } else { VERSIONS.to_vec() },
         suites: control.suites().to_vec(),
         fec_kinds: FEC_KINDS.to_vec(),
         fec: scheme_to_message(options.fec),
@@ -65,9 +67,10 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         lanes: specs.iter().map(offer).collect(),
         mode: options.mode,
         sources: hello_sources(local.ip(), &sources),
+        dry_run: options.dry_run,
     };
     control.send(&Message::Hello(hello.clone()))?;
-    let welcome = welcome(&mut control, options.patience)?;
+    let welcome = welcome(&mut control, options)?;
     welcome.check(&hello)?;
     let receiver = Peer { ip: peer.ip(), is_plain: matches!(options.access, Access::Open) };
     let paths: Vec<Path> = specs
@@ -153,9 +156,12 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
     fitting.unwrap_or(longest.saturating_sub(OVERHEAD_BYTES)) as u32
 }
 
-fn welcome(control: &mut Control, patience: Duration) -> Result<Welcome, SendError> {
-    match control.wait_for_message(patience)? {
+fn welcome(control: &mut Control, options: &SendOptions) -> Result<Welcome, SendError> {
+    match control.wait_for_message(options.patience)? {
         Some(Message::Welcome(welcome)) => Ok(welcome),
+        Some(Message::Refuse(refuse)) if options.dry_run && refuse.code == RefuseCode::Version => {
+            Err(SendError::Older("--dry-run"))
+        }
         Some(Message::Refuse(refuse)) => Err(refuse.into()),
         Some(_) => Err(SendError::Unexpected("another message than welcome")),
         None => Err(ControlError::TimedOut { name: "the receiver".into() }.into()),

@@ -20,6 +20,8 @@ pub(super) struct Order {
     pub(super) existing: Option<[u8; 32]>,
     /// The receiver has it, by length and time: it is not even read.
     pub(super) is_same: bool,
+    /// Nothing is sent: it is opened, and compared with `existing`.
+    pub(super) is_dry: bool,
 }
 
 /// Its results.
@@ -153,12 +155,13 @@ impl Work {
                 }
                 let is_there = root.is_some() && root == order.existing;
                 // If the receiver keeps what it has, it only wants to know whether that is the same.
-                let is_read = order.existing.is_some()
-                    && order.have.count() == self.chunk_bytes.count(reader.size())?;
+                let is_read = order.is_dry
+                    || order.existing.is_some()
+                        && order.have.count() == self.chunk_bytes.count(reader.size())?;
                 if !is_there && !is_read {
                     root = self.read_chunks((order, &order.have), &object, &reader, sent_below)?;
                 }
-                if root.is_none() {
+                if root.is_none() && !order.is_dry {
                     return Ok(false);
                 }
                 reader.finish()?;

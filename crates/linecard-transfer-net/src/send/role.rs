@@ -92,6 +92,7 @@ pub(super) fn run(
         left_out: 0,
         unchanged: stored.unchanged,
         failures: stored.failures,
+        plan: stored.plan,
     })
 }
 

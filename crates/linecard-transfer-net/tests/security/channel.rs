@@ -41,8 +41,13 @@ fn messages_go_both_ways() {
 fn an_end_that_does_not_read_is_found_out_and_nothing_is_lost() {
     for access in [shared(1), Access::Open] {
         let (mut sender, mut receiver) = met(&access, &access);
-        let big =
-            Message::Have(Have { object: 1, ranges: Vec::new(), existing: None, is_same: false });
+        let big = Message::Have(Have {
+            object: 1,
+            ranges: Vec::new(),
+            existing: None,
+            is_same: false,
+            replaces: false,
+        });
         let mut sent = 0_u64;
         let full = loop {
             if let Err(error) = sender.send(&big) {

@@ -40,7 +40,13 @@ impl Hostile {
         };
         say(&mut control, &Message::Welcome(welcome));
         let Message::Object(object) = next(&mut control) else { panic!("then an object") };
-        let have = Have { object: object.id, ranges: Vec::new(), existing: None, is_same: false };
+        let have = Have {
+            object: object.id,
+            ranges: Vec::new(),
+            existing: None,
+            is_same: false,
+            replaces: false,
+        };
         say(&mut control, &Message::Have(have));
         let lanes = sockets.into_iter().enumerate().map(|(lane, socket)| {
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -109,6 +115,26 @@ fn send_to(
 /// Waits until the sender has closed the connection.
 fn outlast(mut control: Control) {
     until(|| control.receive().err());
+}
+
+/// A receiver that does not know of dry runs would receive.
+#[test]
+fn an_older_receiver_is_not_asked_for_what_it_does_not_know() {
+    let (listener, at) = listener();
+    let access = shared(1);
+    let options = SendOptions { dry_run: true, ..sending(1_000, at, &access) };
+    let sent = thread::scope(|scope| {
+        let sending = scope.spawn(|| send(&options, &mut |_| {}));
+        let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());
+        let mut control = accepted.unwrap();
+        let Message::Hello(hello) = next(&mut control) else { panic!("hello comes first") };
+        let refuse = hello.agree(&[1], control.suites(), &[0]).unwrap_err();
+        say(&mut control, &Message::Refuse(refuse));
+        sending.join().unwrap()
+    });
+    let error = sent.unwrap_err();
+    assert!(matches!(error, SendError::Older(_)), "{error}");
+    assert!(error.to_string().contains("older linecard, which has no --dry-run"), "{error}");
 }
 
 #[test]

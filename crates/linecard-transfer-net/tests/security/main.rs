@@ -76,6 +76,7 @@ fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
 fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
         by_contents: false,
+        dry_run: false,
         input: Input::Test(bytes),
         patterns: Patterns::default(),
         peer,

@@ -13,7 +13,7 @@ use linecard_transfer_net::receive::{
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -25,6 +25,7 @@ const BYTES: u64 = 100_000;
 /// A receiver of test data that runs until the end of the test.
 struct Receiver {
     at: SocketAddr,
+    folder: PathBuf,
     turned_away: Arc<Mutex<Vec<TurnedAway>>>,
     stop: Arc<Progress>,
     thread: Option<thread::JoinHandle<Vec<Result<Received, ReceiveError>>>>,
@@ -35,8 +36,9 @@ impl Receiver {
         let (listener, at) = listener();
         let turned_away = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::default();
+        let folder = tempfile::tempdir().unwrap().keep();
         let options = ReceiveOptions {
-            folder: Some(tempfile::tempdir().unwrap().keep()),
+            folder: Some(folder.clone()),
             overwrite: false,
             access: access.clone(),
             lanes: Vec::new(),
@@ -56,7 +58,7 @@ impl Receiver {
             }
             all
         });
-        Self { at, turned_away, stop, thread: Some(thread) }
+        Self { at, folder, turned_away, stop, thread: Some(thread) }
     }
 
     fn send(&self, access: &Access) -> Result<Sent, SendError> {
@@ -108,6 +110,7 @@ fn hello(control: &Control) -> Hello {
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 0 }],
         mode: Mode::Auto,
         sources: Vec::new(),
+        dry_run: false,
     }
 }
 
@@ -276,6 +279,50 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
     };
     let refused = Acceptor::start(listener, options, Box::new(|_| {}));
     assert!(matches!(refused, Err(ReceiveError::Open(_))), "{refused:?}");
+}
+
+/// Promise (Transfer): A sender that asks for a dry run and then sends something makes no file and ends no receiver.
+#[test]
+fn what_comes_in_a_dry_run_is_not_stored() {
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    let announced = |id: u32, mode: u32| {
+        Message::Object(Object {
+            id,
+            name: format!("a/b{id}").into_bytes(),
+            size: Some(0),
+            mode,
+            has_holes: false,
+            by_time: true,
+            has_others: true,
+            modified_ns: 0,
+            first_chunk: 0,
+        })
+    };
+    let dry = || {
+        let mut peer = receiver.connect(&shared(1));
+        let hello = Hello { dry_run: true, ..hello(&peer) };
+        say(&mut peer, &Message::Hello(hello));
+        assert!(matches!(answer(&mut peer), Message::Welcome(_)));
+        peer
+    };
+    let mut peer = dry();
+    for (id, mode) in [(0, 0o040_755), (1, 0o644)] {
+        say(&mut peer, &announced(id, mode));
+        assert!(matches!(answer(&mut peer), Message::Have(have) if have.object == id));
+    }
+    say(&mut peer, &Message::End(End { object: 1, size: 0, root: [0; 32] }));
+    receiver.has_turned_away("the end of an object that does not exist");
+    // Many questions without listening to the answers.
+    let mut peer = dry();
+    for id in 0..200_000 {
+        if peer.send(&announced(id, 0o644)).and_then(|()| peer.flush()).is_err() {
+            break;
+        }
+    }
+    drop(peer);
+    assert_eq!(std::fs::read_dir(&receiver.folder).unwrap().count(), 0);
+    assert_eq!(receiver.send(&shared(1)).unwrap().bytes, BYTES);
+    assert_eq!(receiver.end(), 1);
 }
 
 /// Announcements of a sender take no more memory than is reserved for them.

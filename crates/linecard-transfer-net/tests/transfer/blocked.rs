@@ -29,6 +29,7 @@ fn deaf(listener: &TcpListener, access: &Access, stop: &AtomicBool) {
                 ranges: Vec::new(),
                 existing: None,
                 is_same: false,
+                replaces: false,
             }),
             Ok(_) => {
                 std::thread::sleep(Duration::from_millis(5));

@@ -132,6 +132,9 @@ pub struct Hello {
     /// unspecified if it has none. The receiver selects its end of each lane by them. Empty if the
     /// sender names none.
     pub sources: Vec<IpAddr>,
+    /// Nothing is to be sent: the receiver answers what it has, and changes nothing. A sender that
+    /// asks for this offers version 2 only, as version 1 does not know it.
+    pub dry_run: bool,
 }
 
 const VERSIONS: Tag = (1, "versions");
@@ -143,6 +146,7 @@ const PAYLOAD_BYTES: Tag = (6, "payload size");
 const LANES: Tag = (7, "lanes");
 const MODE: Tag = (8, "mode");
 const SOURCES: Tag = (9, "addresses of the sender");
+const DRY_RUN: Tag = (10, "dry run");
 
 impl Hello {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -159,6 +163,9 @@ impl Hello {
         frame.number(MODE.0, self.mode as u8);
         if !self.sources.is_empty() {
             frame.list(SOURCES.0, &self.sources, |source, out| out.extend(octets(*source)));
+        }
+        if self.dry_run {
+            frame.bytes(DRY_RUN.0, &[]);
         }
     }
 
@@ -198,6 +205,7 @@ impl Hello {
             chunk_bytes,
             payload_bytes,
             mode,
+            dry_run: fields.maybe(DRY_RUN)?.is_some(),
         })
     }
 }

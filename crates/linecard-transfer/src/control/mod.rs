@@ -24,8 +24,10 @@ pub use text::Text;
 use alloc::vec::Vec;
 use field::{Fields, Frame};
 
-/// The message version of this crate.
-pub const VERSION: u16 = 1;
+/// The newest message version of this crate: 2 has dry runs.
+pub const VERSION: u16 = 2;
+/// All that it speaks.
+pub const VERSIONS: [u16; 2] = [1, VERSION];
 /// Bytes of type and length before the fields.
 pub const FRAME_BYTES: usize = 6;
 /// The longest message, without type and length: the ranges of a [`Have`] and some more.

@@ -96,11 +96,14 @@ pub struct Have {
     /// The receiver has a file of the same name, length and time, and takes it for the same: `ranges` are
     /// all, and the sender need not read it.
     pub is_same: bool,
+    /// In a dry run: a file or link of this name is there, and is replaced if it differs.
+    pub replaces: bool,
 }
 
 const RANGES: Tag = (2, "ranges");
 const EXISTING: Tag = (3, "hash of the existing file");
 const SAME: Tag = (4, "same");
+const REPLACES: Tag = (5, "replaces");
 
 impl Have {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -114,6 +117,9 @@ impl Have {
         }
         if self.is_same {
             frame.bytes(SAME.0, &[]);
+        }
+        if self.replaces {
+            frame.bytes(REPLACES.0, &[]);
         }
     }
 
@@ -137,6 +143,7 @@ impl Have {
             ranges,
             existing: fields.maybe_array(EXISTING)?,
             is_same: fields.maybe(SAME)?.is_some(),
+            replaces: fields.maybe(REPLACES)?.is_some(),
         })
     }
 }

@@ -7,7 +7,7 @@ use linecard::rng::Rng;
 
 pub(super) fn hello() -> Hello {
     Hello {
-        versions: vec![VERSION],
+        versions: vec![1],
         suites: vec![Suite::Aes128Gcm, Suite::ChaCha20Poly1305],
         fec_kinds: vec![0],
         fec: FecScheme::NONE,
@@ -16,6 +16,7 @@ pub(super) fn hello() -> Hello {
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 200_000_000 }; 2],
         mode: Mode::Stable,
         sources: Vec::new(),
+        dry_run: false,
     }
 }
 
@@ -39,6 +40,7 @@ fn random_hello(rng: &mut Rng) -> Hello {
         lanes,
         sources: (0..sources).map(|_| random_ip(rng)).collect(),
         mode: [Mode::Stable, Mode::LowLatency, Mode::Auto][rng.below(3) as usize],
+        dry_run: rng.chance(0.5),
     }
 }
 
@@ -76,7 +78,8 @@ fn random_have(rng: &mut Rng) -> Have {
         rng.fill(&mut hash);
         hash
     });
-    Have { object: rng.next_u64() as u32, ranges, existing, is_same: rng.chance(0.5) }
+    let (is_same, replaces) = (rng.chance(0.5), rng.chance(0.5));
+    Have { object: rng.next_u64() as u32, ranges, existing, is_same, replaces }
 }
 
 fn random_object(rng: &mut Rng) -> Object {

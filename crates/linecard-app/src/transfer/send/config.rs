@@ -69,6 +69,10 @@ pub struct Config {
     /// read and compare files that are there with the same length and time, too; otherwise these count as the same
     #[schemars(extend("x-flag" = "checksum"))]
     pub checksum: bool,
+    /// print what would be sent, and change nothing at the receiver; with --json a line of JSON for each file, folder
+    /// and link, and one for all
+    #[schemars(extend("x-flag" = "dry-run"))]
+    pub dry_run: bool,
     /// How the ends know each other.
     #[garde(dive)]
     pub access: Access,

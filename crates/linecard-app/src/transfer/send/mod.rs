@@ -1,9 +1,11 @@
 //! Sending a file, a folder or a pipe to another host.
 
 mod config;
+mod dry;
 mod outcome;
 
 pub use config::Config;
+pub use dry::{DryRun, Step};
 pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 
 use super::access::{file, file_of};
@@ -65,7 +67,7 @@ impl Job for SendJob {
     }
 
     fn check(outcome: &SendOutcome) -> Result<(), Error> {
-        outcome.transfer.transferred.check()
+        outcome.check()
     }
 }
 
@@ -152,6 +154,7 @@ impl Config {
         linecard_config::check(self)?;
         Ok(SendOptions {
             by_contents: self.checksum,
+            dry_run: self.dry_run,
             input: input(&self.inputs)?,
             patterns: self.patterns()?,
             // Replaced by each address of the peer.

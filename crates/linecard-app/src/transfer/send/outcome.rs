@@ -1,6 +1,7 @@
 //! The sent data, and statistics of each lane.
 
 use super::Config;
+use super::dry::{DryRun, Step};
 use crate::Error;
 use crate::transfer::outcome::{Transferred, bits_per_second, failures, listed, nanoseconds};
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Share, Value};
@@ -19,7 +20,12 @@ const IPV6_MORE_BYTES: f64 = 20.0;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SendOutcome {
     /// Transfer
-    pub transfer: Transfer,
+    pub transfer: Option<Transfer>,
+    /// Dry run: nothing was sent
+    pub dry_run: Option<DryRun>,
+    /// In a dry run, what would become of each object.
+    #[serde(skip)]
+    pub steps: Vec<Step>,
     /// From a chunk's first packet until it is whole
     pub chunk_latency: Option<Latency>,
     /// Against what these lanes could carry
@@ -113,26 +119,32 @@ impl SendOutcome {
     /// All was sent that could be.
     pub(super) fn new(sent: &Sent, config: &Config, is_ipv6: bool) -> Self {
         let moved = Transferred::of_bytes(sent.bytes, sent.had_bytes, sent.elapsed);
+        let bound_bps = framing_bound(sent, config, is_ipv6).filter(|_| sent.plan.is_none());
         let skipped = sent.skipped.iter().map(|skipped| Item {
             label: skipped.path.display().to_string(),
             value: skipped.why.to_owned(),
         });
         Self {
-            transfer: Transfer {
+            transfer: sent.plan.is_none().then(|| Transfer {
                 transferred: moved.with_files(sent.objects, sent.unchanged, &sent.failures),
                 left_out: (sent.left_out > 0).then_some(sent.left_out),
                 payload_bytes: Some(ByteCount(sent.payload_bytes.into())),
                 cpu_ns: Some(nanoseconds(sent.processor)),
                 resent: sent.counters.resent,
                 duplicates: Some(sent.counters.duplicates),
-            },
+            }),
+            dry_run: sent.plan.as_deref().map(|plan| DryRun::of(sent, plan)),
+            steps: sent.plan.iter().flatten().map(Step::of).collect(),
             chunk_latency: Latency::of(&sent.latencies_ns),
-            bound: framing_bound(sent, config, is_ipv6).map(|bound_bps| {
+            bound: bound_bps.map(|bound_bps| {
                 let moved = sent.bytes.saturating_sub(sent.had_bytes);
                 let overhead = 1.0 - bits_per_second(moved, sent.elapsed) / bound_bps;
                 Bound::new(bound_bps, overhead, &sent.lanes, sent.elapsed)
             }),
-            lanes: sent.lanes.iter().map(lane).collect(),
+            lanes: match sent.plan {
+                Some(_) => Vec::new(),
+                None => sent.lanes.iter().map(lane).collect(),
+            },
             lane_notes: lane_notes(&sent.notes),
             failures: failures(&sent.failures),
             skipped: skipped.collect(),
@@ -142,14 +154,16 @@ impl SendOutcome {
     /// It ended early.
     pub(super) fn part(progress: &SendProgress, error: &Error) -> Self {
         Self {
-            transfer: Transfer {
+            transfer: Some(Transfer {
                 transferred: Transferred::part(error, progress.done_bytes, progress.elapsed),
                 left_out: None,
                 payload_bytes: None,
                 cpu_ns: None,
                 resent: progress.counters.resent,
                 duplicates: None,
-            },
+            }),
+            dry_run: None,
+            steps: Vec::new(),
             chunk_latency: None,
             bound: None,
             lanes: progress.lanes.iter().map(lane).collect(),
@@ -170,7 +184,16 @@ impl SendOutcome {
     /// A line for each of the first files that could not be transferred.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        self.transfer.transferred.missing(&self.failures)
+        match (&self.transfer, &self.dry_run) {
+            (Some(transfer), _) => transfer.transferred.missing(&self.failures),
+            (None, Some(dry_run)) => dry_run.missing(&self.failures),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.transfer.as_ref().map_or(Ok(()), |transfer| transfer.transferred.check())?;
+        self.dry_run.as_ref().map_or(Ok(()), DryRun::check)
     }
 }
 

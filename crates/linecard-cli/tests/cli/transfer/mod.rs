@@ -1,6 +1,7 @@
 //! Transfers as users run them: both ends on loopback.
 
 mod access;
+mod dry;
 mod ends;
 mod faults;
 mod resume;

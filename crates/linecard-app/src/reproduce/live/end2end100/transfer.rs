@@ -133,6 +133,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
     });
     Ok(SendOptions {
         by_contents: false,
+        dry_run: false,
         input: Input::Test(order.chunks * super::CHUNK),
         patterns: Patterns::default(),
         peer: SocketAddr::new(Host::Peer.address().into(), PORT),

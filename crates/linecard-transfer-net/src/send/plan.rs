@@ -1,0 +1,78 @@
+//! The findings of a dry run: what would become of each object.
+
+use crate::file::{FileError, Kind, Object};
+use linecard_transfer::control;
+
+/// An action of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It would be sent, or made where it is a folder.
+    Send,
+    /// It would be sent, and replace another.
+    Replace,
+    /// It is there, and the same.
+    Equal,
+    /// It would not be transferred.
+    Refuse,
+}
+
+/// The future of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// Its name at the receiver.
+    pub name: String,
+    /// Its type.
+    pub kind: Kind,
+    /// The action.
+    pub action: Action,
+    /// Its bytes that would be sent, where they are known.
+    pub bytes: u64,
+    /// Why it would not be transferred.
+    pub why: Option<String>,
+}
+
+/// An object of the receiver in the place of an object.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct There {
+    /// A file of the same length, whose hash is known.
+    is_compared: bool,
+    /// It would be replaced if it differs.
+    is_replaced: bool,
+}
+
+impl There {
+    pub(super) const fn of(told: &control::Have) -> Self {
+        Self { is_compared: told.existing.is_some(), is_replaced: told.replaces }
+    }
+
+    /// The future of an object of which the receiver has `had_bytes`; an error if it would be refused.
+    pub(super) fn planned(
+        self,
+        object: &Object,
+        had_bytes: u64,
+        is_equal: bool,
+    ) -> Result<Planned, FileError> {
+        let (action, bytes) = match self {
+            _ if is_equal => (Action::Equal, 0),
+            Self { is_replaced: true, .. } => (Action::Replace, object.size.unwrap_or(0)),
+            Self { is_compared: true, .. } => {
+                return Err(FileError::Exists { path: object.name.as_path().into() });
+            }
+            Self { .. } => (Action::Send, object.size.unwrap_or(0)),
+        };
+        let bytes = bytes.saturating_sub(had_bytes);
+        Ok(Planned { name: name_of(object), kind: object.kind, action, bytes, why: None })
+    }
+}
+
+impl Planned {
+    /// An object that would not be transferred.
+    pub(super) fn refused(object: &Object, why: String) -> Self {
+        let (name, kind) = (name_of(object), object.kind);
+        Self { name, kind, action: Action::Refuse, bytes: 0, why: Some(why) }
+    }
+}
+
+fn name_of(object: &Object) -> String {
+    String::from_utf8_lossy(object.name.as_bytes()).into_owned()
+}
