@@ -4,8 +4,8 @@
 
 use linecard_io::capture::{Reader, Record};
 use linecard_transfer::control::{
-    ChunkRange, End, Failed, FecScheme, Have, Hello, LaneKind, LaneOffer, Message, Mode, Object,
-    Span, Suite, Welcome,
+    ChunkRange, End, Failed, FecScheme, Have, Hello, LaneKind, LaneOffer, List, Listed, Message,
+    Mode, Names, Object, Remove, Removed, Span, Suite, Welcome,
 };
 use std::error::Error;
 use std::fs;
@@ -83,6 +83,7 @@ fn start() -> [Message; 3] {
         mode: Mode::Auto,
         sources: vec![[10, 9, 1, 1].into(), [10, 9, 1, 1].into(), [10, 9, 2, 1].into()],
         dry_run: true,
+        delete: true,
     };
     let address = SocketAddr::from(([192, 0, 2, 1], 4_100));
     let welcome = Welcome {
@@ -96,7 +97,7 @@ fn start() -> [Message; 3] {
     [Message::Hello(hello), Message::Welcome(welcome), Message::Refuse(refuse)]
 }
 
-fn objects() -> [Message; 7] {
+fn objects() -> [Message; 11] {
     let name = b"folder/file".to_vec();
     let object = Object {
         id: 1,
@@ -109,6 +110,8 @@ fn objects() -> [Message; 7] {
         modified_ns: 1,
         first_chunk: 0,
     };
+    let mut names = Names::default();
+    assert!(names.push(b"folder/other", false) && names.push(b"folder/old", true));
     let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
     [
         Message::Object(object),
@@ -122,6 +125,10 @@ fn objects() -> [Message; 7] {
             code: 2,
             text: "disk full".into(),
         }),
+        Message::List(List { folder: b"folder".to_vec(), after: b"file".to_vec() }),
+        Message::Listed(Listed { names: names.clone(), has_more: true, error: "denied".into() }),
+        Message::Remove(Remove { names }),
+        Message::Removed(Removed { count: 2, failed: 1, error: "denied".into() }),
         Message::Finish,
     ]
 }

@@ -34,7 +34,10 @@ pub const EXIT_CODES: [(u8, &str); 19] = [
     (14, "send, recv: the other end is not there, does not answer any more, or was cut off"),
     (15, "send, recv: the other end is not who it should be, or does not accept this one"),
     (16, "send, recv: the other end has refused or ended it, and the text says why"),
-    (17, "send, recv: some files were not transferred, all others were; the text says which"),
+    (
+        17,
+        "send, recv: some files were not transferred or removed, all others were; the text says which",
+    ),
     (
         130,
         "stopped by Ctrl-C, SIGTERM or SIGHUP before the end: send and recv keep what has arrived, other commands \

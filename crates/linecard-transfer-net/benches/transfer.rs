@@ -96,6 +96,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let options = SendOptions {
         by_contents: false,
         dry_run: false,
+        max_delete: None,
         input,
         patterns: Patterns::default(),
         peer: listener.local_addr()?,
@@ -114,6 +115,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let receiving = ReceiveOptions {
         folder: Some(to.into()),
         overwrite: false,
+        allow_delete: false,
         access,
         lanes: Vec::new(),
         at_once: 1,

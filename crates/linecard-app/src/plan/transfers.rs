@@ -368,6 +368,7 @@ fn over_loopback(
     let sending = SendOptions {
         by_contents: false,
         dry_run: false,
+        max_delete: None,
         input: Input::Paths(vec![from.into()]),
         patterns: Patterns::default(),
         peer,
@@ -386,6 +387,7 @@ fn over_loopback(
     let receiving = ReceiveOptions {
         folder: Some(into.into()),
         overwrite: false,
+        allow_delete: false,
         access,
         lanes: Vec::new(),
         at_once: 1,

@@ -18,7 +18,9 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
         SendError::File(error) => of_file(error),
         SendError::Control(error) => of_control(error, peer),
         SendError::Open(_) | SendError::NoLane(_) => Failure::Attach.with(error),
-        SendError::Layout(_) | SendError::Lanes(_) => Failure::Usage.with(error),
+        SendError::Layout(_) | SendError::Lanes(_) | SendError::NoFolder => {
+            Failure::Usage.with(error)
+        }
         SendError::Silent(_)
         | SendError::NeverReached { .. }
         | SendError::Unusable
@@ -52,6 +54,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         | ReceiveError::Busy(_)
         | ReceiveError::Crowded(_)
         | ReceiveError::DryRun
+        | ReceiveError::NoDelete
         | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)
         | ReceiveError::Scheme(_)

@@ -7,6 +7,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
+/// The label of a failure to remove something.
+const REMOVAL: &str = "removal";
+/// The error where all arrived and not all was removed.
+const UNREMOVED: &str =
+    "all files are in their places, and not all that was to be removed at the receiver is";
+
 /// Files that were not transferred and are listed one by one; others are only counted.
 pub const MAX_LISTED: usize = 10;
 
@@ -31,6 +37,10 @@ pub struct Transferred {
     pub unchanged: Option<u64>,
     /// not transferred
     pub failed: Option<u64>,
+    /// removed at the receiver
+    pub removed: Option<u64>,
+    /// not removed there
+    pub unremoved: Option<u64>,
 }
 
 impl Transferred {
@@ -57,6 +67,8 @@ impl Transferred {
             objects: None,
             unchanged: None,
             failed: None,
+            removed: None,
+            unremoved: None,
         }
     }
 
@@ -73,21 +85,40 @@ impl Transferred {
         }
     }
 
-    /// Refuses a transfer of which some files are missing.
+    /// The same with what was removed at the receiver.
+    pub(super) fn with_removed(self, removed: u64, unremoved: &Failures) -> Self {
+        let unremoved = (unremoved.count() > 0).then_some(unremoved.count());
+        Self {
+            complete: self.complete && unremoved.is_none(),
+            error: self.error.or(unremoved.map(|_| UNREMOVED.to_owned())),
+            removed: (removed > 0).then_some(removed),
+            unremoved,
+            ..self
+        }
+    }
+
+    /// Refuses a transfer of which some files are missing, or of which some were to be removed and are not.
     pub(super) fn check(&self) -> Result<(), Error> {
-        match (self.failed, self.objects) {
-            (Some(failed), Some(objects)) => {
+        match (self.failed, self.objects, self.unremoved) {
+            (Some(failed), Some(objects), _) => {
                 Err(Failure::Partial.with(incomplete(failed, objects)))
             }
+            (_, Some(_), Some(_)) => Err(Failure::Partial.with(UNREMOVED)),
             _ => Ok(()),
         }
     }
 
     /// A line for each of the first files that are missing.
     pub(super) fn missing(&self, failures: &[Item<String>]) -> Vec<String> {
-        let lines = failures.iter().map(|item| format!("not transferred: {}", item.value));
-        let failed = self.failed.unwrap_or(0) as usize;
-        listed(lines, failed, |more| format!("and {more} more were not transferred"))
+        let of = |is_removal: bool, what: &str, count: Option<u64>| {
+            let of = failures.iter().filter(|item| (item.label == REMOVAL) == is_removal);
+            let lines = of.map(|item| format!("not {what}: {}", item.value));
+            let count = count.unwrap_or(0) as usize;
+            listed(lines, count, |more| format!("and {more} more were not {what}"))
+        };
+        let mut lines = of(false, "transferred", self.failed);
+        lines.extend(of(true, "removed", self.unremoved));
+        lines
     }
 }
 
@@ -101,9 +132,11 @@ pub(super) fn listed(
     lines.take(MAX_LISTED).chain((rest > 0).then(|| more(rest))).collect()
 }
 
-pub(super) fn failures(failures: &Failures) -> Vec<Item<String>> {
-    let item = |why: &String| Item { label: "file".to_owned(), value: why.clone() };
-    failures.first().iter().map(item).collect()
+/// Those that were not transferred, and those that were to be removed and are not.
+pub(super) fn failures(failed: &Failures, unremoved: &Failures) -> Vec<Item<String>> {
+    let item = |label: &str, why: &String| Item { label: label.to_owned(), value: why.clone() };
+    let failed = failed.first().iter().map(|why| item("file", why));
+    failed.chain(unremoved.first().iter().map(|why| item(REMOVAL, why))).collect()
 }
 
 fn incomplete(failed: u64, objects: u64) -> String {

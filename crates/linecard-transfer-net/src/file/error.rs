@@ -224,6 +224,11 @@ impl Failures {
         }
     }
 
+    /// Adds files whose names and reasons are not known.
+    pub fn add_more(&mut self, count: u64) {
+        self.count += count;
+    }
+
     /// How many there are.
     #[must_use]
     pub const fn count(&self) -> u64 {

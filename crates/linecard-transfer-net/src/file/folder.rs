@@ -8,7 +8,7 @@ use super::flusher::Flusher;
 use super::name::PART;
 use super::partial::{self, Partial, READ_BYTES};
 use super::sink::{Setup, refuse_existing};
-use super::{ChunkBytes, FileError, Have, Kind, Object, Sink, Stamp, link};
+use super::{ChunkBytes, FileError, Have, Kind, Name, Object, Sink, Stamp, link};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -125,7 +125,7 @@ impl Folder {
     /// [`FileError::Name`] if a file or a link is in its place, and what the system says.
     pub fn make(&mut self, object: &Object) -> Result<(), FileError> {
         let (folders, last) = object.name.split();
-        self.enter(object, folders.chain(std::iter::once(last)))?;
+        self.enter(&object.name, folders.chain(std::iter::once(last)))?;
         self.made.push(object.clone());
         Ok(())
     }
@@ -186,8 +186,8 @@ impl Folder {
     }
 
     /// The error of making a folder where something else is.
-    fn in_the_way(object: &Object) -> FileError {
-        let name = object.name.to_string().chars().take(80).collect();
+    fn in_the_way(name: &Name) -> FileError {
+        let name = name.to_string().chars().take(80).collect();
         FileError::Name { name, why: "a file or a link is there where it needs a folder" }
     }
 
@@ -205,7 +205,7 @@ impl Folder {
     ) -> Result<Have, FileError> {
         let (folder, path) = (self.beside(object)?, self.path_of(object));
         if object.kind == Kind::Folder {
-            return Err(Self::in_the_way(object));
+            return Err(Self::in_the_way(&object.name));
         }
         refuse_existing(&folder, &path, object, overwrite)?;
         let size = object.size.unwrap_or(0);
@@ -292,7 +292,11 @@ impl Folder {
     /// Where an object is put.
     #[must_use]
     pub fn path_of(&self, object: &Object) -> PathBuf {
-        self.path.join(object.name.as_path())
+        self.path_of_name(&object.name)
+    }
+
+    pub(super) fn path_of_name(&self, name: &Name) -> PathBuf {
+        self.path.join(name.as_path())
     }
 
     /// The folder that an object is put into.
@@ -306,7 +310,7 @@ impl Folder {
             return Ok(Arc::clone(folder));
         }
         let (folders, _) = object.name.split();
-        let folder = Arc::new(self.enter(object, folders)?);
+        let folder = Arc::new(self.enter(&object.name, folders)?);
         *last = Some((name[..cut].to_vec(), Arc::clone(&folder)));
         Ok(folder)
     }
@@ -323,7 +327,7 @@ impl Folder {
         made.sort_by_key(|object| std::cmp::Reverse(object.name.as_bytes().len()));
         for object in made {
             let (folders, last) = object.name.split();
-            let done = self.enter(&object, folders.chain(std::iter::once(last)));
+            let done = self.enter(&object.name, folders.chain(std::iter::once(last)));
             let path = self.path_of(&object);
             let done = done.and_then(|folder| {
                 dress(&folder, &object).map_err(FileError::at("set mode and time of", &path))
@@ -336,16 +340,39 @@ impl Folder {
     /// Opens folders, each from the one above; makes those that are missing, unless nothing may be made.
     fn enter<'a>(
         &self,
-        object: &Object,
+        name: &Name,
         folders: impl Iterator<Item = &'a OsStr>,
     ) -> Result<OwnedFd, FileError> {
-        let path = self.path_of(object);
-        let failed = |error: Errno| FileError::of(error, "make the folders of", &path, 0);
+        self.walk((name, !self.is_read_only), folders)
+    }
+
+    /// Opens folders, each from the one above; none if one is missing.
+    pub(super) fn find<'a>(
+        &self,
+        name: &Name,
+        folders: impl Iterator<Item = &'a OsStr>,
+    ) -> Result<Option<OwnedFd>, FileError> {
+        match self.walk((name, false), folders) {
+            Err(FileError::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
+    fn walk<'a>(
+        &self,
+        (name, makes): (&Name, bool),
+        folders: impl Iterator<Item = &'a OsStr>,
+    ) -> Result<OwnedFd, FileError> {
+        let path = self.path_of_name(name);
+        let doing = if makes { "make the folders of" } else { "open the folder of" };
+        let failed = |error: Errno| FileError::of(error, doing, &path, 0);
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(failed)?;
         for part in folders {
-            let made = match self.is_read_only {
-                true => Err(Errno::EXIST),
-                false => rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(FOLDER_MODE)),
+            let made = match makes {
+                true => rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(FOLDER_MODE)),
+                false => Err(Errno::EXIST),
             };
             match made {
                 // The folder of a file must survive a loss of power as well.
@@ -355,7 +382,7 @@ impl Folder {
             }
             folder = match rustix::fs::openat(&folder, part, OPEN, Mode::empty()) {
                 Ok(inner) => inner,
-                Err(Errno::NOTDIR | Errno::LOOP) => return Err(Self::in_the_way(object)),
+                Err(Errno::NOTDIR | Errno::LOOP) => return Err(Self::in_the_way(name)),
                 Err(error) => return Err(failed(error)),
             };
         }

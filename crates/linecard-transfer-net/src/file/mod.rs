@@ -12,6 +12,7 @@ mod chunk;
 mod digest;
 mod dress;
 mod error;
+mod extra;
 mod flusher;
 mod folder;
 mod have;

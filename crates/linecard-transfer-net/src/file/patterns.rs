@@ -72,7 +72,7 @@ impl Patterns {
     }
 
     /// Whether only some files are wanted.
-    pub(super) fn only_included(&self) -> bool {
+    pub(crate) fn only_included(&self) -> bool {
         self.0.num_whitelists() > 0
     }
 }

@@ -59,6 +59,8 @@ pub struct Object {
 pub struct Skipped {
     /// Where it is.
     pub path: PathBuf,
+    /// The name that it would have at the receiver.
+    pub name: Vec<u8>,
     /// Why.
     pub why: &'static str,
 }
@@ -261,7 +263,7 @@ impl Source {
             Ok(name) => return self.take(path, Object::of(name, &metadata), depth),
         };
         self.bounded(path)?;
-        self.skipped.push(Skipped { path: path.into(), why });
+        self.skipped.push(Skipped { path: path.into(), name: name.to_vec(), why });
         Ok(())
     }
 

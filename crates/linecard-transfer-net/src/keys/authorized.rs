@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 /// A list of fingerprints, or everybody.
 ///
-/// A file has one fingerprint a line; behind it may stand `folder=NAME` and `quota=SIZE` (see [`Entry`]), and then
-/// whatever its owner wants to remember. Empty lines and those that begin with `#` are skipped.
+/// A file has one fingerprint a line; behind it may stand `folder=NAME`, `quota=SIZE` and `delete=yes` (see [`Entry`]),
+/// and then whatever its owner wants to remember. Empty lines and those that begin with `#` are skipped.
 #[derive(Debug, Clone)]
 pub enum Authorized {
     /// Only these.
@@ -30,12 +30,14 @@ pub struct Entry {
     pub folder: Option<Name>,
     /// How many bytes may be in its folder.
     pub quota_bytes: Option<u64>,
+    /// It may remove files that it has not, in the folders that it sends.
+    pub may_delete: bool,
 }
 
 impl From<Fingerprint> for Entry {
     /// Into the folder that receives, without a quota.
     fn from(key: Fingerprint) -> Self {
-        Self { key, folder: None, quota_bytes: None }
+        Self { key, folder: None, quota_bytes: None, may_delete: false }
     }
 }
 
@@ -49,10 +51,11 @@ impl FromStr for Entry {
         let mut is_remark = false;
         for word in words {
             let option = word.split_once('=').map(|(name, _)| name.to_ascii_lowercase());
-            let is_option = option.is_some_and(|name| name == "folder" || name == "quota");
+            let is_option =
+                option.is_some_and(|name| matches!(&*name, "folder" | "quota" | "delete"));
             if is_remark && is_option {
                 return Err(
-                    "folder= and quota= stand directly behind the fingerprint, before remarks",
+                    "folder=, quota= and delete= stand directly behind the fingerprint, before remarks",
                 );
             }
             match word.split_once('=').filter(|_| !is_remark) {
@@ -69,8 +72,16 @@ impl FromStr for Entry {
                     entry.quota_bytes =
                         Some(bytes(size).ok_or("quota= is followed by bytes, as 500M or 2T")?);
                 }
-                Some(("folder" | "quota", _)) => return Err("folder= and quota= stand once each"),
-                _ if is_option => return Err("folder= and quota= are written in small letters"),
+                Some(("delete", "yes")) if !entry.may_delete => entry.may_delete = true,
+                Some(("delete", _)) if !entry.may_delete => {
+                    return Err("delete= is followed by yes, or left out");
+                }
+                Some(("folder" | "quota" | "delete", _)) => {
+                    return Err("folder=, quota= and delete= stand once each");
+                }
+                _ if is_option => {
+                    return Err("folder=, quota= and delete= are written in small letters");
+                }
                 _ => is_remark = true,
             }
         }
@@ -188,7 +199,12 @@ mod tests {
         assert_eq!(of(" the lab's recorder"), Ok(key.into()));
         let found = of(" quota=2T folder=lab/a remarks").unwrap();
         let folder = Some(Name::new(b"lab/a").unwrap());
-        assert_eq!(found, Entry { key, folder, quota_bytes: Some(2 << 40) });
+        let quota_bytes = Some(2 << 40);
+        assert_eq!(found, Entry { key, folder, quota_bytes, may_delete: false });
+        assert!(of(" delete=yes x").unwrap().may_delete);
+        for wrong in ["delete=no", "delete=yes delete=yes", "x delete=yes", "Delete=yes"] {
+            assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
+        }
         for wrong in ["remarks folder=a", "FOLDER=a", "quota=1 x Quota=2", "folder=\"a"] {
             assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
         }

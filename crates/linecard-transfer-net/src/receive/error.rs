@@ -86,6 +86,12 @@ pub enum ReceiveError {
     /// Nothing came any more.
     #[error("nothing has arrived for {0:?}; the received data is kept, and the sender can resume")]
     Silent(Duration),
+    /// It wants to remove files, and may not.
+    #[error(
+        "this sender may not remove files (--delete): start recv with --allow-delete, or write delete=yes behind its key \
+         in the list of senders"
+    )]
+    NoDelete,
     /// It was answered, and nothing was to be received.
     #[error("it has asked what it would send; nothing was changed here")]
     DryRun,
@@ -111,6 +117,7 @@ impl ReceiveError {
             | Self::NoHello(_)
             | Self::NothingAnnounced(_)
             | Self::DryRun
+            | Self::NoDelete
             | Self::Control(_)
             | Self::Refused(_)
             | Self::Unexpected(_)

@@ -6,6 +6,7 @@ mod lanes;
 mod objects;
 mod open;
 mod pending;
+mod removal;
 mod role;
 mod writing;
 
@@ -34,6 +35,8 @@ pub struct ReceiveOptions {
     pub folder: Option<PathBuf>,
     /// Files that are there may be replaced.
     pub overwrite: bool,
+    /// All senders may remove files that they have not, in the folders that they send.
+    pub allow_delete: bool,
     /// How both ends know each other.
     pub access: Access,
     /// Lanes, in the sender's order; those that are missing are made at the address that this host uses
@@ -85,6 +88,10 @@ pub struct Received {
     pub unchanged: u64,
     /// Files that were sent, or should have been, and are not there.
     pub failures: Failures,
+    /// Files and folders that the sender had removed, as it has them not.
+    pub removed: u64,
+    /// Those that could not be removed.
+    pub unremoved: Failures,
     /// From the first packet to the last object.
     pub elapsed: Duration,
     /// Processor time of this process meanwhile, from when the sender had come.

@@ -108,6 +108,11 @@ impl Objects {
         self.open.is_empty()
     }
 
+    /// All that was announced is in its place.
+    pub(super) fn are_stored(&self) -> bool {
+        self.open.is_empty() && self.failures.count() == 0
+    }
+
     /// An object is going to come.
     pub(super) fn announce(&mut self, told: &control::Object) -> Result<Job, ReceiveError> {
         if told.id != self.next_id || told.first_chunk != self.next_chunk {

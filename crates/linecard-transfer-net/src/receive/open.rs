@@ -28,6 +28,8 @@ pub(super) struct Opened {
     pub(super) destination: Destination,
     /// The sender only asks what there is.
     pub(super) is_dry: bool,
+    /// It may remove what it has not.
+    pub(super) may_delete: bool,
     /// The sender has announced an object: how the transfer ends is how the receiver ends.
     pub(super) has_begun: bool,
 }
@@ -37,6 +39,7 @@ pub(super) struct Destination {
     /// None for the standard output.
     pub(super) folder: Option<PathBuf>,
     pub(super) quota_bytes: Option<u64>,
+    may_delete: bool,
 }
 
 impl Destination {
@@ -49,7 +52,9 @@ impl Destination {
             None => folder.clone(),
         };
         let quota_bytes = entry.as_ref().and_then(|entry| entry.quota_bytes);
-        Ok(Self { folder: options.folder.as_ref().map(below), quota_bytes })
+        let may_delete =
+            options.allow_delete || entry.as_ref().is_some_and(|entry| entry.may_delete);
+        Ok(Self { folder: options.folder.as_ref().map(below), quota_bytes, may_delete })
     }
 }
 
@@ -86,6 +91,7 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
         window,
         destination,
         is_dry: hello.dry_run,
+        may_delete: hello.delete,
         has_begun: false,
     })
 }
@@ -98,6 +104,9 @@ fn negotiate(
 ) -> Result<Negotiated, ReceiveError> {
     let (local, peer) = control.addresses()?;
     let destination = Destination::of(options, control)?;
+    if hello.delete && !destination.may_delete {
+        return Err(ReceiveError::NoDelete);
+    }
     let agreed = agree(control, hello, options)?;
     let window = window(options, hello);
     let connection = random()? as u32;

@@ -4,6 +4,7 @@ use super::accept::HANDSHAKE;
 use super::lanes::{Incoming, Lanes};
 use super::objects::{Objects, Step};
 use super::open::Opened;
+use super::removal::Removal;
 use super::writing::{Job, Written};
 use super::{ReceiveError, ReceiveOptions, ReceiveProgress, Received};
 use crate::control::ControlError;
@@ -46,6 +47,7 @@ struct Receiving<'a> {
     has_begun: &'a mut bool,
     /// It only asks what there is.
     is_dry: bool,
+    removal: Removal,
     /// Lengths of chunks below this one are known to the protocol.
     announced_below: u32,
     /// Everything is in its place, and the sender was told.
@@ -83,6 +85,7 @@ pub(super) fn run(
         store: &mut opened.store,
         has_begun: &mut opened.has_begun,
         is_dry: opened.is_dry,
+        removal: Removal::new(opened.may_delete, opened.is_dry),
         announced_below: 0,
         ended: None,
         heard_close: false,
@@ -99,7 +102,7 @@ pub(super) fn run(
         observer,
     };
     driver.run(&mut role, &mut opened.endpoint)?;
-    let Receiving { objects, progress, ended, first, .. } = role;
+    let Receiving { objects, removal, progress, ended, first, .. } = role;
     Ok(Received {
         sender: opened.endpoint.control.peer(),
         from: opened.from,
@@ -108,6 +111,8 @@ pub(super) fn run(
         had_bytes: objects.had_bytes,
         unchanged: objects.unchanged,
         failures: objects.failures,
+        removed: removal.removed,
+        unremoved: removal.failures,
         elapsed: ended.unwrap_or(clock.now()).since(first.unwrap_or(start)),
         processor: Duration::ZERO,
         counters: opened.receiver.counters(),
@@ -145,8 +150,14 @@ impl Role for Receiving<'_> {
         self.last = now;
         match message {
             Message::Object(object) => {
+                if self.removal.has_begun {
+                    return Err(ReceiveError::Unexpected("an object after the last"));
+                }
                 *self.has_begun = true;
                 let job = self.objects.announce(&object)?;
+                if let Job::Open { about, .. } = &job {
+                    self.removal.announced(about);
+                }
                 self.give(job);
             }
             Message::Span(span) => self.objects.span(span.chunk, span.bytes)?,
@@ -155,6 +166,14 @@ impl Role for Receiving<'_> {
                 self.go_on(end.object, skip, step);
             }
             Message::Finish => self.heard_finish = true,
+            Message::List(list) => {
+                let job = self.removal.list(list, self.objects.are_stored())?;
+                self.give(job);
+            }
+            Message::Remove(remove) => {
+                let job = self.removal.remove(&remove, self.objects.are_stored())?;
+                self.give(job);
+            }
             Message::Failed(failed) => match failed.object {
                 Some(object) => {
                     let (skip, step) = self.objects.given_up(object, &failed)?;
@@ -397,6 +416,14 @@ impl Receiving<'_> {
                 let (skip, step) = self.objects.refused(object, error)?;
                 self.go_on(object, skip, step);
                 endpoint.send_failed(object, None, &why)?;
+            }
+            Written::Listed(listed) => {
+                self.removal.listed();
+                endpoint.send(&Message::Listed(listed))?;
+            }
+            Written::Removed(removed) => {
+                self.removal.removed(&removed);
+                endpoint.send(&Message::Removed(removed))?;
             }
             Written::Closed => {
                 endpoint.send(&Message::Finish)?;

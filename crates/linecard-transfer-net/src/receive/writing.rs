@@ -2,8 +2,10 @@
 
 use crate::end::Waker;
 use crate::file::{
-    ChunkBytes, Existing, FileError, Folder, Have, Kind, Object, Ordered, Quota, SMALL_BYTES, Sink,
+    ChunkBytes, Existing, FileError, Folder, Have, Kind, Name, Object, Ordered, Quota, SMALL_BYTES,
+    Sink,
 };
+use linecard_transfer::control::{Listed, Removed, Text};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +45,10 @@ pub(super) enum Job {
     Finish { object: u32, size: u64, root: [u8; 32] },
     /// No more comes of an object: what there is of it stays.
     Abandon { object: u32 },
+    /// List a folder, behind a name.
+    List { folder: Name, after: Vec<u8> },
+    /// Remove these; some are folders.
+    Remove { names: Vec<(Name, bool)> },
     /// No more objects come.
     Close,
 }
@@ -57,6 +63,10 @@ pub(super) enum Written {
     Object { object: u32, was_there: bool },
     /// An object cannot be put into its place; others can.
     Refused { object: u32, error: FileError },
+    /// Names in a folder.
+    Listed(Listed),
+    /// How many were removed.
+    Removed(Removed),
     /// Folders have their modes and times.
     Closed,
     /// It cannot go on.
@@ -98,12 +108,14 @@ struct Writing {
     targets: Vec<(u32, Target)>,
     /// Whole and verified files that are not on the disk yet.
     batch: Vec<(u32, Sink)>,
+    /// The folder that was listed last, and what is in it.
+    listing: Option<(Name, Vec<Vec<u8>>)>,
 }
 
 impl Work {
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
-        Writing { work: self, targets: Vec::new(), batch: Vec::new() }.run();
+        Writing { work: self, targets: Vec::new(), batch: Vec::new(), listing: None }.run();
     }
 
     /// The partial file of an object, of which as much as is not there yet counts against the quota.
@@ -239,12 +251,58 @@ impl Writing {
                 self.targets.retain(|(of, _)| *of != object);
                 None
             }
+            Job::List { folder, after } => {
+                let listed = self.list(folder, &after);
+                Some(Written::Listed(listed.unwrap_or_else(|error| Listed {
+                    error: text_of(&error),
+                    ..Listed::default()
+                })))
+            }
+            Job::Remove { names } => Some(Written::Removed(self.remove(&names))),
             Job::Close => {
                 self.settle();
                 let closed = self.work.folder.as_mut().map_or(Ok(()), Folder::finish);
                 Some(closed.map_or_else(Written::Failed, |()| Written::Closed))
             }
         }
+    }
+
+    /// As many names of a folder behind `after` as fit into a message.
+    fn list(&mut self, folder: Name, after: &[u8]) -> Result<Listed, FileError> {
+        let known = self.listing.take().filter(|(known, _)| *known == folder && !after.is_empty());
+        let names = match (known, &self.work.folder) {
+            (Some((_, names)), _) => names,
+            (None, Some(all)) => all.list(&folder)?,
+            (None, None) => Vec::new(),
+        };
+        let mut listed = Listed::default();
+        for name in &names[names.partition_point(|name| &name[..] <= after)..] {
+            let (part, is_folder) =
+                name.strip_suffix(b"/").map_or((&name[..], false), |n| (n, true));
+            if !listed.names.push(part, is_folder) {
+                listed.has_more = true;
+                break;
+            }
+        }
+        self.listing = Some((folder, names));
+        Ok(listed)
+    }
+
+    fn remove(&self, names: &[(Name, bool)]) -> Removed {
+        let mut removed = Removed::default();
+        for (name, is_folder) in names {
+            let folder = self.work.folder.as_ref();
+            match folder.map_or(Ok(()), |folder| folder.remove(name, *is_folder)) {
+                Ok(()) => removed.count += 1,
+                Err(error) => {
+                    if removed.failed == 0 {
+                        removed.error = text_of(&error);
+                    }
+                    removed.failed += 1;
+                }
+            }
+        }
+        removed
     }
 
     fn open(&mut self, object: u32, about: Box<Object>) -> Result<Written, FileError> {
@@ -381,6 +439,10 @@ impl Writing {
         self.batch.push((object, sink));
         Ok(None)
     }
+}
+
+fn text_of(error: &FileError) -> Text {
+    Text::of(error.to_string().as_bytes())
 }
 
 /// Some errors are about one object only: with them the others go on.

@@ -21,6 +21,9 @@ pub enum SendError {
     /// The receiver will not take it.
     #[error("the receiver refuses: {0}")]
     Refused(#[from] Refuse),
+    /// There is no folder to remove anything from.
+    #[error("--delete is for folders, and none is sent: leave it out")]
+    NoFolder,
     /// A receiver without a facility that was asked for.
     #[error(
         "the receiver has an older linecard, which has no {0}: install a newer one there, or send without it"

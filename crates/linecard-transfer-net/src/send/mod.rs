@@ -1,6 +1,7 @@
 //! The sending end on a real network.
 
 mod connection;
+mod delete;
 mod error;
 mod lanes;
 mod notes;
@@ -17,7 +18,7 @@ pub use plan::{Action, Planned};
 
 use crate::control::Access;
 use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
-use crate::file::{ChunkBytes, Failures, Input, Patterns, Skipped, Source};
+use crate::file::{ChunkBytes, Failures, Input, Kind, Patterns, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
 use linecard_transfer::control::Mode;
@@ -39,6 +40,9 @@ pub struct SendOptions {
     pub by_contents: bool,
     /// Find out what would be sent, and send nothing.
     pub dry_run: bool,
+    /// When all is there, remove from the folders that are sent what the receiver has and this end has not, if that is
+    /// not more than so many files and folders. None removes nothing.
+    pub max_delete: Option<u64>,
     /// Where the receiver listens.
     pub peer: SocketAddr,
     /// Its name in the user's input: under that name its key is known.
@@ -130,6 +134,10 @@ pub struct Sent {
     pub unchanged: u64,
     /// Files that could not be read here, or not be stored there.
     pub failures: Failures,
+    /// Files and folders that were removed at the receiver.
+    pub removed: u64,
+    /// Why others, or all, were not.
+    pub unremoved: Failures,
     /// In a dry run: what would become of each object.
     pub plan: Option<Vec<Planned>>,
 }
@@ -150,12 +158,18 @@ pub fn send(
     let source = if options.by_contents { source.by_contents() } else { source };
     let (skipped, left_out) = (source.skipped().to_vec(), source.left_out());
     let unreadable = source.unreadable().clone();
+    let all = source.objects().to_vec();
+    let deletion = options
+        .max_delete
+        .map(|max| delete::Deletion::new((options.patterns.clone(), max), &all, &skipped));
+    if deletion.is_some() && !all.iter().any(|object| object.kind == Kind::Folder) {
+        return Err(SendError::NoFolder);
+    }
     let opened = open::open(options)?;
     let (orders, ordered) = mpsc::channel();
     let (buffers, freed) = mpsc::channel();
     let (out, results) = mpsc::sync_channel(reading::MAX_READ);
     let waker = Waker::new()?;
-    let all = source.objects().to_vec();
     let work = reading::Work {
         source,
         chunk_bytes: options.chunk_bytes,
@@ -170,7 +184,7 @@ pub fn send(
     std::thread::spawn(move || work.run());
     drop(reading);
     let _pinned = Pinned::to(options.cores.lanes)?;
-    let objects = objects::Objects::new(options, (all, unreadable), queue);
+    let objects = objects::Objects::new(options, (all, unreadable), (queue, deletion));
     let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
     let mut sent = role::run(options, (opened, objects), driver, observer)?;
     (sent.skipped, sent.left_out) = (skipped, left_out);

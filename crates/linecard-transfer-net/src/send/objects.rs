@@ -1,12 +1,13 @@
 //! The data to send: which objects are announced, what the receiver needs of each, and what has
 //! become of them.
 
+use super::delete::Deletion;
 use super::plan::{Planned, There};
 use super::reading::{Order, Read, ReadQueue};
 use super::{SendError, SendOptions};
 use crate::end::Endpoint;
 use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Object};
-use linecard_transfer::control::{self, End, Message, Span};
+use linecard_transfer::control::{self, End, Listed, Message, Removed, Span};
 use std::collections::BTreeMap;
 use std::sync::mpsc::TryRecvError;
 
@@ -44,6 +45,8 @@ pub(super) struct Stored {
     pub(super) had_bytes: u64,
     pub(super) unchanged: u64,
     pub(super) failures: Failures,
+    pub(super) removed: u64,
+    pub(super) unremoved: Failures,
     /// In a dry run: what would become of each object.
     pub(super) plan: Option<Vec<Planned>>,
 }
@@ -61,6 +64,8 @@ pub(super) struct Objects {
     open: BTreeMap<u32, Open>,
     /// A result for which there was no room.
     next_read: Option<Read>,
+    /// Removes files at the receiver when all is there.
+    deletion: Option<Deletion>,
     is_finished: bool,
     pub(super) stored: Stored,
 }
@@ -70,7 +75,7 @@ impl Objects {
     pub(super) fn new(
         options: &SendOptions,
         (all, unreadable): (Vec<Object>, Failures),
-        queue: ReadQueue,
+        (queue, deletion): (ReadQueue, Option<Deletion>),
     ) -> Self {
         Self {
             all,
@@ -82,6 +87,7 @@ impl Objects {
             read: 0,
             open: BTreeMap::new(),
             next_read: None,
+            deletion,
             is_finished: false,
             stored: Stored {
                 failures: unreadable,
@@ -133,10 +139,28 @@ impl Objects {
         }
         let is_done = self.announced == self.all.len() && self.open.is_empty();
         if is_done && !self.is_finished {
+            if let Some(deletion) = &mut self.deletion
+                && !deletion.go_on(&self.all, &mut self.stored, endpoint)?
+            {
+                return Ok(());
+            }
             endpoint.send(&Message::Finish)?;
             self.is_finished = true;
         }
         Ok(())
+    }
+
+    /// The receiver has listed what it has in a folder.
+    pub(super) fn listed(&mut self, told: &Listed) -> Result<(), SendError> {
+        let unexpected = SendError::Unexpected("a list that was not asked for");
+        let deletion = self.deletion.as_mut().ok_or(unexpected)?;
+        deletion.listed(told, &self.all, &mut self.stored)
+    }
+
+    /// The receiver has removed what it was asked to.
+    pub(super) fn removed(&mut self, told: &Removed) -> Result<(), SendError> {
+        let unexpected = SendError::Unexpected("that it removed what it was not asked to");
+        self.deletion.as_mut().ok_or(unexpected)?.removed(told, &mut self.stored)
     }
 
     /// The receiver has said what it has of an object: the rest is read.
@@ -290,7 +314,8 @@ impl Objects {
     }
 }
 
-fn refusal(why: &str) -> String {
+/// The error of the receiver.
+pub(super) fn refusal(why: &str) -> String {
     format!("refused by the receiver: {why}")
 }
 

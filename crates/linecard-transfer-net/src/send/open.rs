@@ -58,7 +58,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
     let hello = Hello {
-        versions: if options.dry_run { vec![VERSION] } else { VERSIONS.to_vec() },
+        versions: if new_facility(options).is_some() { vec![VERSION] } else { VERSIONS.to_vec() },
         suites: control.suites().to_vec(),
         fec_kinds: FEC_KINDS.to_vec(),
         fec: scheme_to_message(options.fec),
@@ -68,6 +68,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         mode: options.mode,
         sources: hello_sources(local.ip(), &sources),
         dry_run: options.dry_run,
+        delete: options.max_delete.is_some(),
     };
     control.send(&Message::Hello(hello.clone()))?;
     let welcome = welcome(&mut control, options)?;
@@ -156,13 +157,19 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
     fitting.unwrap_or(longest.saturating_sub(OVERHEAD_BYTES)) as u32
 }
 
+/// An option that an older receiver does not know.
+fn new_facility(options: &SendOptions) -> Option<&'static str> {
+    let delete = options.max_delete.map(|_| "--delete");
+    if options.dry_run { Some("--dry-run") } else { delete }
+}
+
 fn welcome(control: &mut Control, options: &SendOptions) -> Result<Welcome, SendError> {
     match control.wait_for_message(options.patience)? {
         Some(Message::Welcome(welcome)) => Ok(welcome),
-        Some(Message::Refuse(refuse)) if options.dry_run && refuse.code == RefuseCode::Version => {
-            Err(SendError::Older("--dry-run"))
-        }
-        Some(Message::Refuse(refuse)) => Err(refuse.into()),
+        Some(Message::Refuse(refuse)) => match (refuse.code, new_facility(options)) {
+            (RefuseCode::Version, Some(facility)) => Err(SendError::Older(facility)),
+            _ => Err(refuse.into()),
+        },
         Some(_) => Err(SendError::Unexpected("another message than welcome")),
         None => Err(ControlError::TimedOut { name: "the receiver".into() }.into()),
     }

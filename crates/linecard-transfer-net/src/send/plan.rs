@@ -14,6 +14,8 @@ pub enum Action {
     Equal,
     /// It would not be transferred.
     Refuse,
+    /// It is at the receiver only, and would be removed.
+    Remove,
 }
 
 /// The future of an object.
@@ -66,6 +68,12 @@ impl There {
 }
 
 impl Planned {
+    /// Something that would be removed.
+    pub(super) fn removed(name: &[u8], is_folder: bool) -> Self {
+        let kind = if is_folder { Kind::Folder } else { Kind::File };
+        Self { name: text_of(name), kind, action: Action::Remove, bytes: 0, why: None }
+    }
+
     /// An object that would not be transferred.
     pub(super) fn refused(object: &Object, why: String) -> Self {
         let (name, kind) = (name_of(object), object.kind);
@@ -74,5 +82,9 @@ impl Planned {
 }
 
 fn name_of(object: &Object) -> String {
-    String::from_utf8_lossy(object.name.as_bytes()).into_owned()
+    text_of(object.name.as_bytes())
+}
+
+fn text_of(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
 }

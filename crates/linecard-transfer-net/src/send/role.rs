@@ -92,6 +92,8 @@ pub(super) fn run(
         left_out: 0,
         unchanged: stored.unchanged,
         failures: stored.failures,
+        removed: stored.removed,
+        unremoved: stored.unremoved,
         plan: stored.plan,
     })
 }
@@ -126,6 +128,8 @@ impl Role for Sending<'_> {
                 Some(object) => self.objects.refused(object, &failed.text.to_string()),
                 None => return Err(SendError::Ended(failed.text.to_string())),
             },
+            Message::Listed(listed) => self.objects.listed(&listed)?,
+            Message::Removed(removed) => self.objects.removed(&removed)?,
             Message::Finish => self.heard_finish = true,
             Message::Refuse(refuse) => return Err(refuse.into()),
             _ => return Err(SendError::Unexpected("a message that only a sender sends")),

@@ -1,7 +1,7 @@
 //! One file from its first chunk to its name.
 
 use super::{CHUNK, chunks, listing, object, random, sink, write};
-use linecard_transfer_net::file::{ChunkBytes, Existing, FileError, Folder, Kind, Object};
+use linecard_transfer_net::file::{ChunkBytes, Existing, FileError, Folder, Kind, Name, Object};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -230,4 +230,32 @@ fn a_file_with_holes_takes_no_more_room_than_its_bytes() {
     assert!(fs::read(&path).unwrap() == bytes);
     let blocks = fs::metadata(&path).unwrap().blocks();
     assert!(blocks * 512 < 1 << 20, "{blocks} blocks of 512 bytes");
+}
+
+#[test]
+fn removal_follows_no_link() {
+    let (at, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = Folder::open(at.path()).unwrap();
+    let name = |name: &str| Name::new(name.as_bytes()).unwrap();
+    let remove = |path: &str, is_folder| folder.remove(&name(path), is_folder);
+    fs::write(outside.path().join("file"), b"elsewhere").unwrap();
+    fs::create_dir_all(at.path().join("tree/full/inner")).unwrap();
+    fs::write(at.path().join("tree/full/file"), b"here").unwrap();
+    std::os::unix::fs::symlink(outside.path(), at.path().join("tree/link")).unwrap();
+    let listed = folder.list(&name("tree/link")).map(drop);
+    for refused in [listed, remove("tree/link/file", false), remove("tree/full/file/x", false)] {
+        assert!(matches!(refused, Err(FileError::Name { .. })), "{refused:?}");
+    }
+    assert_eq!(folder.list(&name("tree/full")).unwrap(), [&b"file"[..], b"inner/"]);
+    assert_eq!(folder.list(&name("tree")).unwrap(), [&b"full/"[..], b"link"]);
+    assert!(folder.list(&name("none/at/all")).unwrap().is_empty());
+    // Others were put into their places since they were listed.
+    for (path, is_folder) in [("tree/link", true), ("tree/full", true), ("tree/full", false)] {
+        assert!(remove(path, is_folder).is_err(), "{path}");
+    }
+    for (path, is_folder) in [("tree/link", false), ("tree/full/inner", true), ("none/x", true)] {
+        remove(path, is_folder).unwrap();
+    }
+    assert_eq!(folder.list(&name("tree/full")).unwrap(), [b"file"]);
+    assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"elsewhere");
 }

@@ -3,7 +3,8 @@
 use super::{listener, sending, shared, soon, until};
 use linecard::progress::Progress;
 use linecard_transfer::control::{
-    End, FecScheme, Hello, LaneKind, LaneOffer, Message, Mode, Object, RefuseCode, VERSION,
+    End, FecScheme, Hello, LaneKind, LaneOffer, List, Message, Mode, Object, RefuseCode, Remove,
+    VERSION,
 };
 use linecard_transfer_net::control::{Access, Control};
 use linecard_transfer_net::end::Cores;
@@ -33,6 +34,10 @@ struct Receiver {
 
 impl Receiver {
     fn start(access: &Access, patience: Duration) -> Self {
+        Self::with(access, patience, false)
+    }
+
+    fn with(access: &Access, patience: Duration, allow_delete: bool) -> Self {
         let (listener, at) = listener();
         let turned_away = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::default();
@@ -40,6 +45,7 @@ impl Receiver {
         let options = ReceiveOptions {
             folder: Some(folder.clone()),
             overwrite: false,
+            allow_delete,
             access: access.clone(),
             lanes: Vec::new(),
             at_once: 1,
@@ -111,6 +117,7 @@ fn hello(control: &Control) -> Hello {
         mode: Mode::Auto,
         sources: Vec::new(),
         dry_run: false,
+        delete: false,
     }
 }
 
@@ -269,6 +276,7 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
     let options = ReceiveOptions {
         folder: Some(Path::new("/nowhere").into()),
         overwrite: false,
+        allow_delete: false,
         access: shared(1),
         lanes: vec!["192.0.2.77".parse().unwrap()],
         at_once: 1,
@@ -321,6 +329,87 @@ fn what_comes_in_a_dry_run_is_not_stored() {
     }
     drop(peer);
     assert_eq!(std::fs::read_dir(&receiver.folder).unwrap().count(), 0);
+    assert_eq!(receiver.send(&shared(1)).unwrap().bytes, BYTES);
+    assert_eq!(receiver.end(), 1);
+}
+
+/// Promise (Transfer): A sender can have nothing removed that is not below a folder which it has sent, nothing before all
+/// that it announced is stored, and nothing at all unless the receiver permits it.
+#[test]
+fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
+    let folder = |id: u32, name: &str| {
+        Message::Object(Object {
+            id,
+            name: name.into(),
+            size: Some(0),
+            mode: 0o040_755,
+            has_holes: false,
+            by_time: false,
+            has_others: true,
+            modified_ns: 0,
+            first_chunk: 0,
+        })
+    };
+    let remove = |name: &str, is_folder: bool| {
+        let mut remove = Remove::default();
+        assert!(remove.names.push(name.as_bytes(), is_folder));
+        Message::Remove(remove)
+    };
+    let list = |name: &str| Message::List(List { folder: name.into(), after: Vec::new() });
+    let elsewhere = "not in a folder which it sent";
+    let early = "before everything has arrived";
+    let cases: [(Message, bool, Change, &str); 9] = [
+        (remove("other/file", false), true, |_| {}, elsewhere),
+        (remove("sent/../other/file", false), true, |_| {}, elsewhere),
+        (remove("/etc/passwd", false), true, |_| {}, elsewhere),
+        (remove("sent", true), true, |_| {}, elsewhere),
+        (remove("sent/.a.linecard-part", false), true, |_| {}, elsewhere),
+        (list("other"), true, |_| {}, elsewhere),
+        (list(".."), true, |_| {}, elsewhere),
+        (remove("sent/file", false), false, |_| {}, early),
+        (remove("sent/file", false), true, |hello| hello.dry_run = true, early),
+    ];
+    for (message, stored, change, part) in cases {
+        let receiver = Receiver::with(&shared(1), Duration::from_secs(60), true);
+        for name in ["sent", "other"] {
+            std::fs::create_dir(receiver.folder.join(name)).unwrap();
+            std::fs::write(receiver.folder.join(name).join("file"), b"").unwrap();
+        }
+        let mut peer = receiver.connect(&shared(1));
+        let mut hello = Hello { delete: true, ..hello(&peer) };
+        change(&mut hello);
+        let is_dry = hello.dry_run;
+        say(&mut peer, &Message::Hello(hello));
+        assert!(matches!(answer(&mut peer), Message::Welcome(_)));
+        say(&mut peer, &folder(0, "sent"));
+        assert!(matches!(answer(&mut peer), Message::Have(_)));
+        if stored && !is_dry {
+            say(&mut peer, &Message::End(End { object: 0, size: 0, root: [0; 32] }));
+            assert_eq!(answer(&mut peer), Message::Stored { object: 0 });
+        }
+        say(&mut peer, &message);
+        let text = loop {
+            match peer.receive() {
+                Ok(Some(Message::Failed(failed))) => break failed.text.to_string(),
+                Ok(Some(other)) => panic!("{message:?}: {other:?}"),
+                Ok(None) => thread::sleep(Duration::from_millis(1)),
+                Err(error) => panic!("{message:?}: {error}"),
+            }
+        };
+        assert!(text.contains(part), "{message:?}: {text}");
+        for name in ["sent/file", "other/file"] {
+            assert!(receiver.folder.join(name).exists(), "{message:?} removed {name}");
+        }
+    }
+    // Who may not is refused before anything is announced.
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    let mut peer = receiver.connect(&shared(1));
+    let hello = Hello { delete: true, ..hello(&peer) };
+    say(&mut peer, &Message::Hello(hello));
+    match answer(&mut peer) {
+        Message::Refuse(refuse) => assert!(refuse.text.to_string().contains("--allow-delete")),
+        other => panic!("{other:?}"),
+    }
     assert_eq!(receiver.send(&shared(1)).unwrap().bytes, BYTES);
     assert_eq!(receiver.end(), 1);
 }

@@ -20,6 +20,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let send = SendOptions {
         by_contents: false,
         dry_run: false,
+        max_delete: None,
         input: Input::Paths(vec![from.into()]),
         patterns: Patterns::default(),
         peer: listener.local_addr().expect("it listens"),
@@ -38,6 +39,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let receive = ReceiveOptions {
         folder: Some(to.into()),
         overwrite: false,
+        allow_delete: false,
         access,
         lanes: Vec::new(),
         at_once: 1,

@@ -135,6 +135,9 @@ pub struct Hello {
     /// Nothing is to be sent: the receiver answers what it has, and changes nothing. A sender that
     /// asks for this offers version 2 only, as version 1 does not know it.
     pub dry_run: bool,
+    /// When everything has arrived, what the sender has not may be removed from the folders that were
+    /// sent. Version 2, too.
+    pub delete: bool,
 }
 
 const VERSIONS: Tag = (1, "versions");
@@ -147,6 +150,7 @@ const LANES: Tag = (7, "lanes");
 const MODE: Tag = (8, "mode");
 const SOURCES: Tag = (9, "addresses of the sender");
 const DRY_RUN: Tag = (10, "dry run");
+const DELETE: Tag = (11, "delete");
 
 impl Hello {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -166,6 +170,9 @@ impl Hello {
         }
         if self.dry_run {
             frame.bytes(DRY_RUN.0, &[]);
+        }
+        if self.delete {
+            frame.bytes(DELETE.0, &[]);
         }
     }
 
@@ -206,6 +213,7 @@ impl Hello {
             payload_bytes,
             mode,
             dry_run: fields.maybe(DRY_RUN)?.is_some(),
+            delete: fields.maybe(DELETE)?.is_some(),
         })
     }
 }

@@ -9,6 +9,7 @@
 //! is not trusted, so every length and count has a limit here.
 
 mod agree;
+mod delete;
 mod field;
 mod hello;
 mod object;
@@ -16,6 +17,7 @@ mod reader;
 mod text;
 
 pub use agree::{Agreed, Refuse, RefuseCode, WelcomeError};
+pub use delete::{List, Listed, MAX_ASKED, MAX_NAMES_BYTES, Names, Remove, Removed};
 pub use hello::{FecScheme, Hello, LaneKind, LaneOffer, Mode, Suite, Welcome};
 pub use object::{ChunkRange, End, Failed, Have, Object, Span};
 pub use reader::Reader;
@@ -24,7 +26,7 @@ pub use text::Text;
 use alloc::vec::Vec;
 use field::{Fields, Frame};
 
-/// The newest message version of this crate: 2 has dry runs.
+/// The newest message version of this crate: 2 has dry runs and removal.
 pub const VERSION: u16 = 2;
 /// All that it speaks.
 pub const VERSIONS: [u16; 2] = [1, VERSION];
@@ -99,6 +101,14 @@ pub enum Message {
     Failed(Failed),
     /// Nothing more will be sent, or everything is stored.
     Finish,
+    /// The sender asks for names in a folder of the receiver.
+    List(List),
+    /// The names.
+    Listed(Listed),
+    /// The receiver is to remove something.
+    Remove(Remove),
+    /// It has done so.
+    Removed(Removed),
 }
 
 /// Why bytes are not a valid message, or why a message cannot be written.
@@ -177,6 +187,10 @@ mod kind {
     pub(super) const STORED: u16 = 8;
     pub(super) const FAILED: u16 = 9;
     pub(super) const FINISH: u16 = 10;
+    pub(super) const LIST: u16 = 11;
+    pub(super) const LISTED: u16 = 12;
+    pub(super) const REMOVE: u16 = 13;
+    pub(super) const REMOVED: u16 = 14;
 }
 
 const OBJECT_FIELD: (u16, &str) = (1, "object");
@@ -200,6 +214,10 @@ impl Message {
             Self::Stored { object } => frame.number(OBJECT_FIELD.0, *object),
             Self::Failed(failed) => failed.write(&mut frame),
             Self::Finish => {}
+            Self::List(list) => list.write(&mut frame),
+            Self::Listed(listed) => listed.write(&mut frame),
+            Self::Remove(remove) => remove.write(&mut frame),
+            Self::Removed(removed) => removed.write(&mut frame),
         }
         frame.end(Self::parse)
     }
@@ -221,6 +239,10 @@ impl Message {
             kind::STORED => Self::Stored { object: fields.number(OBJECT_FIELD)? },
             kind::FAILED => Self::Failed(Failed::read(&fields)?),
             kind::FINISH => Self::Finish,
+            kind::LIST => Self::List(List::read(&fields)?),
+            kind::LISTED => Self::Listed(Listed::read(&fields)?),
+            kind::REMOVE => Self::Remove(Remove::read(&fields)?),
+            kind::REMOVED => Self::Removed(Removed::read(&fields)?),
             unknown => return Err(MessageError::Unknown(unknown)),
         }))
     }
@@ -237,6 +259,10 @@ impl Message {
             Self::Stored { .. } => kind::STORED,
             Self::Failed(_) => kind::FAILED,
             Self::Finish => kind::FINISH,
+            Self::List(_) => kind::LIST,
+            Self::Listed(_) => kind::LISTED,
+            Self::Remove(_) => kind::REMOVE,
+            Self::Removed(_) => kind::REMOVED,
         }
     }
 }

@@ -17,6 +17,7 @@ pub(super) fn hello() -> Hello {
         mode: Mode::Stable,
         sources: Vec::new(),
         dry_run: false,
+        delete: false,
     }
 }
 
@@ -41,6 +42,7 @@ fn random_hello(rng: &mut Rng) -> Hello {
         sources: (0..sources).map(|_| random_ip(rng)).collect(),
         mode: [Mode::Stable, Mode::LowLatency, Mode::Auto][rng.below(3) as usize],
         dry_run: rng.chance(0.5),
+        delete: rng.chance(0.5),
     }
 }
 
@@ -101,7 +103,7 @@ fn random_object(rng: &mut Rng) -> Object {
 fn random(rng: &mut Rng) -> Message {
     let number = rng.next_u64() as u32;
     let text = Text::from(["", "disk full", "naïve \u{1F600}"][rng.below(3) as usize]);
-    match rng.below(10) {
+    match rng.below(14) {
         0 => Message::Hello(random_hello(rng)),
         1 => Message::Welcome(random_welcome(rng)),
         2 => Message::Refuse(Refuse {
@@ -124,8 +126,25 @@ fn random(rng: &mut Rng) -> Message {
             code: number as u16,
             text,
         }),
+        9 => {
+            Message::List(List { folder: b"a/b".to_vec(), after: vec![b'x'; number as usize % 9] })
+        }
+        10 => Message::Listed(Listed {
+            names: random_names(rng),
+            has_more: rng.chance(0.5),
+            error: text,
+        }),
+        11 => Message::Remove(Remove { names: random_names(rng) }),
+        12 => Message::Removed(Removed { count: number, failed: number / 3, error: text }),
         _ => Message::Finish,
     }
+}
+
+fn random_names(rng: &mut Rng) -> Names {
+    let mut names = Names::default();
+    while rng.chance(0.8) && names.push(&vec![b'n'; 1 + rng.below(255) as usize], rng.chance(0.5)) {
+    }
+    names
 }
 
 fn written(message: &Message) -> Vec<u8> {

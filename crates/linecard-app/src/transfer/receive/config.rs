@@ -49,6 +49,10 @@ pub struct Config {
     /// replace existing files that differ from those sent; otherwise they are kept, and not transferred
     #[schemars(extend("x-flag" = "overwrite"))]
     pub overwrite: bool,
+    /// let every sender remove files that it has not (`send --delete`), in the folders that it sends; otherwise those with
+    /// delete=yes in the list of senders may
+    #[schemars(extend("x-flag" = "allow-delete"))]
+    pub allow_delete: bool,
     /// senders that may send at the same time, with --keep
     #[garde(range(min = 1, max = 64))]
     #[schemars(extend("x-flag" = "at-once", "x-value" = "N", "x-default" = "4; 1 if a port of a lane is given"))]

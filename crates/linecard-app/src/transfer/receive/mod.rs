@@ -124,6 +124,7 @@ impl Config {
         ReceiveOptions {
             folder: (!self.is_pipe()).then(|| file_of(context, "folder", &self.folder)),
             overwrite: self.overwrite,
+            allow_delete: self.allow_delete,
             access,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             at_once: self.at_once().into(),

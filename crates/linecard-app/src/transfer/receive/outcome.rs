@@ -66,7 +66,9 @@ impl ReceiveOutcome {
         let transferred = Transferred::of_bytes(got.bytes, got.had_bytes, got.elapsed);
         Self {
             transfer: Transfer {
-                transferred: transferred.with_files(got.objects, got.unchanged, &got.failures),
+                transferred: transferred
+                    .with_files(got.objects, got.unchanged, &got.failures)
+                    .with_removed(got.removed, &got.unremoved),
                 from: Some(got.from.to_string()),
                 sender: got.sender.map(|sender| sender.to_string()),
                 cpu_ns: Some(nanoseconds(got.processor)),
@@ -75,7 +77,7 @@ impl ReceiveOutcome {
                 repeated: Some(got.counters.repeated),
             },
             lanes: lanes(&got.lanes),
-            failures: failures(&got.failures),
+            failures: failures(&got.failures, &got.unremoved),
         }
     }
 

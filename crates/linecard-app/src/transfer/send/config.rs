@@ -8,7 +8,7 @@ use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_B
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::wire::MAX_BODY_BYTES;
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::ChunkBytes;
+use linecard_transfer_net::file::{ChunkBytes, MAX_OBJECTS};
 use linecard_transfer_net::lane::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,14 @@ pub struct Config {
     /// and link, and one for all
     #[schemars(extend("x-flag" = "dry-run"))]
     pub dry_run: bool,
+    /// when all has arrived, remove from the folders that are sent what the receiver has and this host has not, but not
+    /// what patterns leave out here; the receiver must permit it
+    #[schemars(extend("x-flag" = "delete"))]
+    pub delete: bool,
+    /// with --delete, remove nothing if it would be more files and folders than this
+    #[garde(range(min = 0, max = MAX_OBJECTS as u64))]
+    #[schemars(extend("x-flag" = "max-delete", "x-value" = "N", "x-default" = "1000"))]
+    pub max_delete: Option<u64>,
     /// How the ends know each other.
     #[garde(dive)]
     pub access: Access,

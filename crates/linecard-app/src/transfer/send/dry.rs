@@ -22,10 +22,14 @@ pub struct DryRun {
     pub links: u64,
     /// of these, others that differ are replaced
     pub replaced: u64,
+    /// to remove
+    pub removed: u64,
     /// there already, and equal
     pub unchanged: u64,
     /// would not be transferred
     pub failed: u64,
+    /// reasons why nothing would be removed
+    pub unremoved: Option<u64>,
     /// left out by patterns
     pub left_out: Option<u64>,
 }
@@ -37,7 +41,7 @@ pub struct Step {
     pub name: String,
     /// file, folder, link, pipe or test
     pub kind: &'static str,
-    /// send, replace, equal or refuse
+    /// send, replace, equal, refuse or remove
     pub action: &'static str,
     /// Bytes that would be sent.
     pub bytes: u64,
@@ -50,12 +54,14 @@ impl DryRun {
     pub(super) fn of(sent: &Sent, plan: &[Planned]) -> Self {
         let mut sum = Self {
             failed: sent.failures.count(),
+            unremoved: (sent.unremoved.count() > 0).then(|| sent.unremoved.count()),
             left_out: (sent.left_out > 0).then_some(sent.left_out),
             ..Self::default()
         };
         for planned in plan {
             match (planned.action, planned.kind) {
                 (Action::Refuse, _) => continue,
+                (Action::Remove, _) => sum.removed += 1,
                 (Action::Equal, _) => sum.unchanged += 1,
                 (_, Kind::Folder) => sum.folders += 1,
                 (_, Kind::Link) => sum.links += 1,
@@ -68,17 +74,21 @@ impl DryRun {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        match self.failed {
-            0 => Ok(()),
-            failed => Err(Failure::Partial
+        match (self.failed, self.unremoved) {
+            (0, None) => Ok(()),
+            (0, Some(_)) => {
+                Err(Failure::Partial.with("nothing would be removed; nothing was sent"))
+            }
+            (failed, _) => Err(Failure::Partial
                 .with(format!("{failed} would not be transferred; nothing was sent"))),
         }
     }
 
-    /// A line for each of the first files that would not be transferred.
+    /// A line for each of the first that would not be done.
     pub(super) fn missing(&self, failures: &[Item<String>]) -> Vec<String> {
-        let lines = failures.iter().map(|item| format!("would not be transferred: {}", item.value));
-        listed(lines, self.failed as usize, |more| format!("and {more} more"))
+        let count = self.failed + self.unremoved.unwrap_or(0);
+        let lines = failures.iter().map(|item| format!("would fail: {}", item.value));
+        listed(lines, count as usize, |more| format!("and {more} more would"))
     }
 }
 
@@ -98,6 +108,7 @@ impl Step {
                 Action::Replace => "replace",
                 Action::Equal => "equal",
                 Action::Refuse => "refuse",
+                Action::Remove => "remove",
             },
             bytes: planned.bytes,
             why: planned.why.clone(),

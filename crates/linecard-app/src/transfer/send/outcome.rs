@@ -126,7 +126,9 @@ impl SendOutcome {
         });
         Self {
             transfer: sent.plan.is_none().then(|| Transfer {
-                transferred: moved.with_files(sent.objects, sent.unchanged, &sent.failures),
+                transferred: moved
+                    .with_files(sent.objects, sent.unchanged, &sent.failures)
+                    .with_removed(sent.removed, &sent.unremoved),
                 left_out: (sent.left_out > 0).then_some(sent.left_out),
                 payload_bytes: Some(ByteCount(sent.payload_bytes.into())),
                 cpu_ns: Some(nanoseconds(sent.processor)),
@@ -146,7 +148,7 @@ impl SendOutcome {
                 None => sent.lanes.iter().map(lane).collect(),
             },
             lane_notes: lane_notes(&sent.notes),
-            failures: failures(&sent.failures),
+            failures: failures(&sent.failures, &sent.unremoved),
             skipped: skipped.collect(),
         }
     }

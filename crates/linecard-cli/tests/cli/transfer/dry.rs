@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 type About = (u64, u32, u64, [i64; 4]);
 
 /// All below a folder, itself included.
-fn snapshot(folder: &Path) -> BTreeMap<PathBuf, About> {
+pub(super) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, About> {
     let mut all = BTreeMap::new();
     let mut paths = vec![folder.to_path_buf()];
     while let Some(path) = paths.pop() {
@@ -27,7 +27,7 @@ fn snapshot(folder: &Path) -> BTreeMap<PathBuf, About> {
 }
 
 /// The lines of JSON for objects, and that for all.
-fn lines(outcome: &CommandOutput) -> (Vec<Value>, Value) {
+pub(super) fn lines(outcome: &CommandOutput) -> (Vec<Value>, Value) {
     let parsed = outcome.stdout.lines().map(serde_json::from_str);
     let mut lines: Vec<Value> =
         parsed.collect::<Result<_, _>>().unwrap_or_else(|_| panic!("{outcome:?}"));
@@ -36,7 +36,7 @@ fn lines(outcome: &CommandOutput) -> (Vec<Value>, Value) {
 }
 
 /// Name, action and bytes of what is not equal.
-fn steps(lines: &[Value]) -> Vec<(&str, &str, u64)> {
+pub(super) fn steps(lines: &[Value]) -> Vec<(&str, &str, u64)> {
     lines
         .iter()
         .filter(|line| line["action"] != "equal")
@@ -154,7 +154,7 @@ fn a_dry_run_into_nothing() {
     fs::write(ends.folder.path("to/tree"), b"").unwrap();
     let asked = ends.send("tree", &receiver, &["--dry-run"]);
     assert_eq!(asked.code, Some(17), "{asked:?}");
-    assert!(asked.stderr.contains("would not be transferred: "), "{}", asked.stderr);
+    assert!(asked.stderr.contains("would fail: "), "{}", asked.stderr);
     signal("TERM", receiver.id());
     assert_eq!(receiver.end().code, Some(0));
 }

@@ -1,6 +1,7 @@
 //! Transfers as users run them: both ends on loopback.
 
 mod access;
+mod delete;
 mod dry;
 mod ends;
 mod faults;

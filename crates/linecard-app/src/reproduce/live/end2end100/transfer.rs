@@ -134,6 +134,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
     Ok(SendOptions {
         by_contents: false,
         dry_run: false,
+        max_delete: None,
         input: Input::Test(order.chunks * super::CHUNK),
         patterns: Patterns::default(),
         peer: SocketAddr::new(Host::Peer.address().into(), PORT),
@@ -158,6 +159,7 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error
     Ok(ReceiveOptions {
         folder: None,
         overwrite: false,
+        allow_delete: false,
         access,
         lanes: lanes.collect::<Result<_, _>>()?,
         at_once: 1,
