@@ -40,6 +40,7 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
 pub(super) fn of_receive(error: ReceiveError) -> Error {
     match error {
         ReceiveError::File(error) => of_file(error),
+        ReceiveError::Place { .. } => Failure::Storage.with(error),
         ReceiveError::Control(error) => of_control(error, "the sender"),
         ReceiveError::Open(_) | ReceiveError::Listen { .. } | ReceiveError::Wait(_) => {
             Failure::Attach.with(error)

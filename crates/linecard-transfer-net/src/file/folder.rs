@@ -9,7 +9,7 @@ use super::name::PART;
 use super::partial::{self, Partial, READ_BYTES};
 use super::sink::{Setup, refuse_existing};
 use super::{ChunkBytes, FileError, Have, Kind, Name, Object, Sink, Stamp, link};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -74,6 +74,17 @@ impl Folder {
         }
         fs::create_dir_all(path).map_err(FileError::at("make the folder", path))?;
         Self::open_existing(path)
+    }
+
+    /// Whether something can be put into the folder.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Denied`], and what the system says.
+    pub fn check_writable(&self) -> Result<(), FileError> {
+        let rights = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(&self.root, ".", rights, AtFlags::empty())
+            .map_err(FileError::at("write to the folder", &self.path))
     }
 
     /// Opens the folder to see what is in it, none if it is missing: nothing is made or changed there.

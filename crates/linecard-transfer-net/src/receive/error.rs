@@ -86,6 +86,14 @@ pub enum ReceiveError {
     /// Nothing came any more.
     #[error("nothing has arrived for {0:?}; the received data is kept, and the sender can resume")]
     Silent(Duration),
+    /// The folder that the list of senders gives the sender.
+    #[error("the folder of this sender here (folder={folder}) cannot be used: {error}")]
+    Place {
+        /// As the list has it.
+        folder: String,
+        /// Why.
+        error: FileError,
+    },
     /// It wants to remove files, and may not.
     #[error(
         "this sender may not remove files (--delete): start recv with --allow-delete, or write delete=yes behind its key \
@@ -118,6 +126,7 @@ impl ReceiveError {
             | Self::NothingAnnounced(_)
             | Self::DryRun
             | Self::NoDelete
+            | Self::Place { .. }
             | Self::Control(_)
             | Self::Refused(_)
             | Self::Unexpected(_)

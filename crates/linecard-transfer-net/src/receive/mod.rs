@@ -16,7 +16,7 @@ pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
 use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
-use crate::file::{ChunkBytes, Failures, Folder};
+use crate::file::{ChunkBytes, Failures};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
 use linecard::progress::Progress;
@@ -164,24 +164,12 @@ impl Acceptor {
         observer: &mut dyn FnMut(&ReceiveProgress),
     ) -> Result<Received, ReceiveError> {
         let options = &self.options;
-        let mut opened = open::open(options, guest)?;
+        let (mut opened, Destination { folder, quota, .. }) = open::open(self, guest)?;
         let began = processor_time();
         let (jobs, given) = mpsc::channel();
         let (out, results) = mpsc::channel();
         let waker = Waker::new()?;
         let over = Arc::new(AtomicBool::new(false));
-        let Destination { folder, quota_bytes } = &opened.destination;
-        let quota = folder.as_deref().zip(*quota_bytes);
-        let mut quota = quota.map(|(folder, limit)| self.quotas.of(folder, limit)).transpose()?;
-        if opened.is_dry {
-            // Objects that do not come take no room from others.
-            quota = quota.map(|quota| Arc::new(quota.copied()));
-        }
-        let folder = match (folder.as_deref(), opened.is_dry) {
-            (None, _) => None,
-            (Some(path), true) => Folder::look(path)?,
-            (Some(path), false) => Some(Folder::open(path)?),
-        };
         let work = writing::Work {
             folder: folder.map(|folder| folder.with_flusher(Arc::clone(&over))).transpose()?,
             is_dry: opened.is_dry,

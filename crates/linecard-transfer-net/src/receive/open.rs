@@ -2,10 +2,12 @@
 
 use super::accept::{Guest, refuse};
 use super::lanes::{self, Lanes};
-use super::{ReceiveError, ReceiveOptions};
+use super::{Acceptor, ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
 use crate::end::{Endpoint, SealedSocket, random};
+use crate::file::{FileError, Folder, Quota};
+use crate::keys::Entry;
 use crate::lane::Spec;
 use linecard_transfer::control::{
     Agreed, Hello, Message, Refuse, RefuseCode, Text, VERSIONS, Welcome,
@@ -14,7 +16,8 @@ use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Resources of a receiver.
 pub(super) struct Opened {
@@ -25,7 +28,6 @@ pub(super) struct Opened {
     pub(super) store: Store,
     pub(super) chunk_bytes: u32,
     pub(super) window: u32,
-    pub(super) destination: Destination,
     /// The sender only asks what there is.
     pub(super) is_dry: bool,
     /// It may remove what it has not.
@@ -36,25 +38,53 @@ pub(super) struct Opened {
 
 /// Where a sender's files go.
 pub(super) struct Destination {
-    /// None for the standard output.
-    pub(super) folder: Option<PathBuf>,
-    pub(super) quota_bytes: Option<u64>,
+    /// None for the standard output, and in a dry run where there is none.
+    pub(super) folder: Option<Folder>,
+    pub(super) quota: Option<Arc<Quota>>,
     may_delete: bool,
 }
 
 impl Destination {
     /// As the list of senders says.
-    fn of(options: &ReceiveOptions, control: &Control) -> Result<Self, ReceiveError> {
+    fn of(acceptor: &Acceptor, control: &Control, is_dry: bool) -> Result<Self, ReceiveError> {
+        let options = &acceptor.options;
         let entry = options.access.entry(control.peer())?;
-        let own = entry.as_ref().and_then(|entry| entry.folder.as_ref());
-        let below = |folder: &PathBuf| match own {
-            Some(own) => folder.join(own.as_path()),
-            None => folder.clone(),
-        };
-        let quota_bytes = entry.as_ref().and_then(|entry| entry.quota_bytes);
         let may_delete =
             options.allow_delete || entry.as_ref().is_some_and(|entry| entry.may_delete);
-        Ok(Self { folder: options.folder.as_ref().map(below), quota_bytes, may_delete })
+        let Some(folder) = &options.folder else {
+            return Ok(Self { folder: None, quota: None, may_delete });
+        };
+        let Some(Entry { folder: Some(own), quota_bytes, .. }) = &entry else {
+            let quota_bytes = entry.and_then(|entry| entry.quota_bytes);
+            let (folder, quota) = acceptor.places(folder, quota_bytes, is_dry)?;
+            return Ok(Self { folder, quota, may_delete });
+        };
+        let path = folder.join(own.as_path());
+        let opened = acceptor.places(&path, *quota_bytes, is_dry).and_then(|(folder, quota)| {
+            folder.as_ref().map_or(Ok(()), Folder::check_writable)?;
+            Ok((folder, quota))
+        });
+        let (folder, quota) =
+            opened.map_err(|error| ReceiveError::Place { folder: own.to_string(), error })?;
+        Ok(Self { folder, quota, may_delete })
+    }
+}
+
+impl Acceptor {
+    /// Opens a folder, with what may still be put there.
+    fn places(
+        &self,
+        path: &Path,
+        quota_bytes: Option<u64>,
+        is_dry: bool,
+    ) -> Result<(Option<Folder>, Option<Arc<Quota>>), FileError> {
+        let quota = quota_bytes.map(|limit| self.quotas.of(path, limit)).transpose()?;
+        if is_dry {
+            // Objects that do not come take no room from others.
+            let quota = quota.map(|quota| Arc::new(quota.copied()));
+            return Ok((Folder::look(path)?, quota));
+        }
+        Ok((Some(Folder::open(path)?), quota))
     }
 }
 
@@ -68,20 +98,25 @@ struct Negotiated {
 }
 
 /// Agrees with a sender, or tells it why not.
-pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, ReceiveError> {
+pub(super) fn open(
+    acceptor: &Acceptor,
+    guest: Guest,
+) -> Result<(Opened, Destination), ReceiveError> {
     let Guest { mut control, from, hello, is_anywhere } = guest;
     let Negotiated { destination, welcome, lanes, sockets, receiver } =
-        negotiate(options, &hello, &mut control, is_anywhere).inspect_err(|error| match error {
-            ReceiveError::Control(_) => {}
-            ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
-            error => refuse(&mut control, RefuseCode::Resources, error),
-        })?;
+        negotiate(acceptor, &hello, &mut control, is_anywhere).inspect_err(
+            |error| match error {
+                ReceiveError::Control(_) => {}
+                ReceiveError::Refused(why) => refuse(&mut control, why.code, why),
+                error => refuse(&mut control, RefuseCode::Resources, error),
+            },
+        )?;
     let window = welcome.window_chunks;
     control.send(&Message::Welcome(welcome))?;
     control.flush()?;
     let fec = scheme_of_message(hello.fec)?;
     let store = Store::new(hello.chunk_bytes, hello.payload_bytes, fec);
-    Ok(Opened {
+    let opened = Opened {
         endpoint: Endpoint::new(control, sockets, hello.payload_bytes),
         from,
         lanes,
@@ -89,25 +124,26 @@ pub(super) fn open(options: &ReceiveOptions, guest: Guest) -> Result<Opened, Rec
         store,
         chunk_bytes: hello.chunk_bytes,
         window,
-        destination,
         is_dry: hello.dry_run,
         may_delete: hello.delete,
         has_begun: false,
-    })
+    };
+    Ok((opened, destination))
 }
 
 fn negotiate(
-    options: &ReceiveOptions,
+    acceptor: &Acceptor,
     hello: &Hello,
     control: &mut Control,
     is_anywhere: bool,
 ) -> Result<Negotiated, ReceiveError> {
     let (local, peer) = control.addresses()?;
-    let destination = Destination::of(options, control)?;
+    let options = &acceptor.options;
+    let agreed = agree(control, hello, options)?;
+    let destination = Destination::of(acceptor, control, hello.dry_run)?;
     if hello.delete && !destination.may_delete {
         return Err(ReceiveError::NoDelete);
     }
-    let agreed = agree(control, hello, options)?;
     let window = window(options, hello);
     let connection = random()? as u32;
     let settings = ReceiveSettings {

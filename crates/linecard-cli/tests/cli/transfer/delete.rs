@@ -4,9 +4,7 @@ use super::dry::{lines, snapshot, steps};
 use super::ends::{Ends, Receiver, Sender, noise, says, signal};
 use crate::folder::CommandOutput;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 /// A folder that was sent, and of which the receiver has more since.
 fn more_there() -> Ends {
@@ -147,36 +145,21 @@ fn a_sender_with_a_key_removes_only_if_its_line_says_so() {
     assert_eq!(receiver.end().code, Some(0));
 }
 
-/// Root may remove everything, so the receiver is run as nobody then.
+/// Root may write everywhere, so the receiver is run as nobody then.
 #[test]
 fn a_folder_that_cannot_be_changed_is_said_in_one_line() {
-    const NOBODY: u32 = 65_534;
     let ends = Ends::new();
     let path = |name: &str| ends.folder.path(name);
-    let mode = |name: &str, mode: u32| {
-        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
-    };
     for name in ["tree/locked", "to/tree/locked", "to/tree/more"] {
         fs::create_dir_all(path(name)).unwrap();
     }
     ends.folder.write("to/tree/locked/y", b"y");
     for name in ["tree/locked", "to/tree/locked"] {
-        mode(name, 0o555);
+        fs::set_permissions(path(name), fs::Permissions::from_mode(0o555)).unwrap();
     }
     ends.folder.write("key", &ends.folder.read("psk"));
-    mode("key", 0o600);
-    mode(".", 0o755);
-    fs::copy(env!("CARGO_BIN_EXE_linecard"), path("linecard")).unwrap();
-    let mut command = Command::new(path("linecard"));
-    command.current_dir(path("."));
-    command.args(["recv", "to", "--psk", "key", "--listen", "127.0.0.1:0", "--allow-delete"]);
-    if fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0) {
-        for name in ["key", "to", "to/tree", "to/tree/locked", "to/tree/locked/y", "to/tree/more"] {
-            chown(path(name), Some(NOBODY), None).unwrap();
-        }
-        command.uid(NOBODY);
-    }
-    let receiver = Receiver::start(command);
+    let owned = ["key", "to", "to/tree", "to/tree/locked", "to/tree/locked/y", "to/tree/more"];
+    let receiver = ends.listen_as_nobody(&["to", "--psk", "key", "--allow-delete"], &owned);
     let sent = ends.send("tree", &receiver, &["--delete"]);
     let got = receiver.end();
     assert_eq!((sent.code, got.code), (Some(17), Some(17)), "{sent:?} {got:?}");

@@ -3,7 +3,8 @@
 use crate::folder::{CommandOutput, Folder};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -56,6 +57,28 @@ impl Ends {
     pub(super) fn listen(&self, arguments: &[&str]) -> Receiver {
         let all = [&["recv", "--listen", "127.0.0.1:0"], arguments].concat();
         Receiver::start(self.command("receiver", &all))
+    }
+
+    /// The same as a user who is not root and owns these files; the first is one of keys.
+    pub(super) fn listen_as_nobody(&self, arguments: &[&str], owned: &[&str]) -> Receiver {
+        const NOBODY: u32 = 65_534;
+        let mode = |name: &str, mode: u32| {
+            fs::set_permissions(self.folder.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(".", 0o755);
+        mode(owned[0], 0o600);
+        let copy = self.folder.path("linecard");
+        fs::copy(env!("CARGO_BIN_EXE_linecard"), &copy).unwrap();
+        let mut command = Command::new(copy);
+        command.current_dir(self.folder.path(".")).args(["recv", "--listen", "127.0.0.1:0"]);
+        command.args(arguments);
+        if fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0) {
+            for name in owned {
+                chown(self.folder.path(name), Some(NOBODY), None).unwrap();
+            }
+            command.uid(NOBODY);
+        }
+        Receiver::start(command)
     }
 
     /// A receiver into `to` with the shared key.

@@ -101,6 +101,52 @@ fn several_send_at_once_each_into_its_folder() {
     assert!(of_large.starts_with("linecard: from 127.0.0.1:"), "{}", got.stderr);
 }
 
+/// The sender was told only that the connection was closed.
+#[test]
+fn a_folder_of_a_sender_that_cannot_be_used_is_said_to_it() {
+    let ends = Ends::with_file(1_000);
+    let shown = ends.command("sender", &["keys"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    for folder in ["lists", "to/locked"] {
+        fs::create_dir_all(ends.folder.path(folder)).unwrap();
+    }
+    ends.folder.write("to/file", b"in the way");
+    ends.folder.write("lists/authorized", key.as_bytes());
+    fs::set_permissions(ends.folder.path("to/locked"), fs::Permissions::from_mode(0o555)).unwrap();
+    let all = ["to", "--keep", "--authorized", "lists/authorized", "--identity", "lists/identity"];
+    let owned = ["lists/authorized", "lists", "to", "to/file", "to/locked"];
+    let receiver = ends.listen_as_nobody(&all, &owned);
+    let send = |line: &str, more: &[&str]| -> crate::folder::CommandOutput {
+        ends.folder.write("lists/authorized", format!("{key} {line}").as_bytes());
+        let all = [&["send", "from.bin", &receiver.address, "--accept-new"], more].concat();
+        ends.command("sender", &all).output().unwrap().into()
+    };
+    for (line, why) in [
+        ("folder=file", "is a file"),
+        ("folder=file/below", "Not a directory"),
+        ("folder=locked", "cannot write to the folder"),
+        ("folder=locked/below quota=1G", "cannot make the folder"),
+    ] {
+        for more in [&[][..], &["--dry-run"]] {
+            // It would be made, as far as can be seen without making it.
+            if more.is_empty() || !line.contains("below") {
+                let refused = send(line, more);
+                assert_eq!(refused.code, Some(16), "{line}: {refused:?}");
+                let folder = line.split(' ').next().unwrap();
+                says(&refused.stderr, &["the receiver refuses: ", folder, why]);
+                assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+            }
+        }
+    }
+    let sent = send("folder=new/one", &[]);
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    signal("TERM", receiver.id());
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert!(got.stderr.contains("(folder=locked) cannot be used"), "{}", got.stderr);
+}
+
 #[test]
 fn no_more_send_at_once_than_are_allowed() {
     let ends = Ends::with_file(1_000);
