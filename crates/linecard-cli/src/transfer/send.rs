@@ -26,14 +26,14 @@ const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 #[command(after_long_help = exit_codes(&[0, 1, 2, 5, 6, 14, 15, 16, 17, 130]))]
+#[command(override_usage = "linecard send [OPTIONS] <PATH>... <PEER>")]
 pub(crate) struct SendArguments {
     /// Files, folders with their contents, - for stdin, or test:SIZE, as test:2G: that many bytes
     /// from memory, which the receiver discards (write ./test:2G for a file of that name); the last two alone.
+    /// Behind them PEER, where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
+    // One list: with two, options could not stand between paths and PEER.
     #[arg(value_name = "PATH", required = true)]
-    inputs: Vec<PathBuf>,
-    /// Where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
-    #[arg(value_name = "PEER")]
-    peer: Peer,
+    inputs_and_peer: Vec<PathBuf>,
     #[command(flatten)]
     flags: Flags<Config>,
     /// Print the statistics as JSON, also if the transfer is incomplete.
@@ -44,8 +44,8 @@ pub(crate) struct SendArguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
     let document = arguments.flags.document()?;
-    let (inputs, peer) = (arguments.inputs.clone(), Parsed(arguments.peer.clone()));
-    let config = Config { inputs, peer, ..document.config()? };
+    let (inputs, peer) = arguments.inputs_and_peer()?;
+    let config = Config { inputs, peer: Parsed(peer), ..document.config()? };
     let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let mut shown = Shown::new(Arc::clone(&progress), config.inputs == [Path::new("-")]);
@@ -78,6 +78,18 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
             }
             Err(context.placed(error))
         }
+    }
+}
+
+impl SendArguments {
+    fn inputs_and_peer(&self) -> Result<(Vec<PathBuf>, Peer), Error> {
+        let Some((peer, inputs @ [_, ..])) = self.inputs_and_peer.split_last() else {
+            let what = "name what to send, and behind it where `linecard recv` runs: PATH... PEER";
+            return Err(Failure::Usage.with(what));
+        };
+        let peer = peer.to_string_lossy().parse();
+        let peer = peer.map_err(|why: String| Failure::Usage.with(format!("PEER: {why}")))?;
+        Ok((inputs.to_vec(), peer))
     }
 }
 

@@ -45,6 +45,34 @@ fn several_paths_arrive_without_what_patterns_leave_out() {
     refuses(&["day", "127.0.0.1:1", "--exclude", "[a"], &["exclude", "\"[a\"", ".gitignore"]);
 }
 
+/// Options between the paths and the receiver were refused.
+#[test]
+fn options_stand_anywhere() {
+    let ends = Ends::new();
+    ends.folder.write("a", b"a");
+    ends.folder.write("b", b"b");
+    let receiver = ends.receiver(&["--keep"]);
+    let peer = &*receiver.address;
+    for order in [
+        &["--psk", "psk", "--dry-run", "a", "b", "--rate", "5M", peer][..],
+        &["a", "--psk", "psk", "b", "--rate", "5M", "--dry-run", peer],
+        &["a", "b", "--rate=5M", peer, "--dry-run", "--psk", "psk"],
+    ] {
+        let all = [&["send"], order].concat();
+        let asked = ends.command("sender", &all).output().unwrap();
+        assert!(asked.status.success(), "{all:?}: {asked:?}");
+        let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+        assert_eq!(said.lines().filter(|line| line.starts_with("send ")).count(), 2, "{said}");
+    }
+    stop(receiver);
+    ends.folder.refuses(2, &["send", "a", "--rate", "5M"], &["PATH... PEER"]);
+    ends.folder.refuses(
+        2,
+        &["send", "a", "--rate", "5M", "x:y"],
+        &["PEER: ", "\"x:y\" is not a host"],
+    );
+}
+
 /// Promise (Transfer): A receiver that is kept receives from several senders at once, each into the folder and within the
 /// quota that the list of senders gives it; a sender that waits for its data keeps nobody else waiting.
 #[test]
