@@ -9,7 +9,7 @@ use crate::signals;
 use crate::units;
 use clap::Args;
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use linecard_app::transfer::receive::{Config, ReceiveJob, ReceiveOutcome, Receiver};
+use linecard_app::transfer::receive::{Config, Reach, ReceiveJob, ReceiveOutcome, Receiver};
 use linecard_app::transfer::{Failed, Log};
 use linecard_app::{Context, Job, finished_with};
 use linecard_app::{Error, Failure};
@@ -54,8 +54,8 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
     let bar = Arc::new(Bar::new());
     let above = Arc::clone(&bar);
     let log: Log = Arc::new(move |line| above.say(line));
-    let receiver =
-        Receiver::listen(&config, &context, &log, true).map_err(|error| context.placed(error))?;
+    let receiver = Receiver::listen(&config, &context, &log, Reach::OwnFolders)
+        .map_err(|error| context.placed(error))?;
     let printing = Mutex::new(());
     let one =
         Receiving { arguments, config: &config, context: &context, bar: &bar, printing: &printing };

@@ -32,7 +32,7 @@ impl Job for ReceiveJob {
 
     fn run(config: &Config, context: &Context<'_>) -> Result<ReceiveOutcome, Error> {
         let log: Log = Arc::new(|_| {});
-        let receiver = Receiver::listen(config, context, &log, false)?;
+        let receiver = Receiver::listen(config, context, &log, Reach::AllFiles)?;
         receiver.receive(&mut |_| {}).map_err(|failed| failed.error)
     }
 
@@ -45,6 +45,15 @@ impl Job for ReceiveJob {
     }
 }
 
+/// Files that the threads of a receiver can open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those that the user can.
+    AllFiles,
+    /// Those in the folder and in that of the list of senders, where the kernel has Landlock.
+    OwnFolders,
+}
+
 /// Listens for senders, and receives from one after the other, or from several at once if as many threads ask.
 #[derive(Debug)]
 pub struct Receiver<'a> {
@@ -53,8 +62,8 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Listens. `log` gets the address, and rejected peers. If `confine`, this thread and those that it starts may
-    /// then open no files but those in the folder and the list of senders, where the kernel has Landlock.
+    /// Listens. `log` gets the address, and rejected peers. `reach` is that of this thread afterwards, and of those that
+    /// it starts.
     ///
     /// # Errors
     ///
@@ -63,7 +72,7 @@ impl<'a> Receiver<'a> {
         config: &Config,
         context: &Context<'a>,
         log: &Log,
-        confine: bool,
+        reach: Reach,
     ) -> Result<Self, Error> {
         linecard_config::check(config)?;
         let access = config.access.with_trust(context, || config.trust(context))?;
@@ -74,7 +83,7 @@ impl<'a> Receiver<'a> {
         let at = config.listen.map(|listen| listen.0.0);
         let listener = peer::listen(at, config.access.insecure_none)?;
         let at = listener.local_addr()?;
-        if confine {
+        if reach == Reach::OwnFolders {
             let list = config.is_listed().then(|| config.list(context)).transpose()?;
             let folder = options.folder.as_deref();
             Confinement { folder, list: list.as_deref() }.begin()?;
