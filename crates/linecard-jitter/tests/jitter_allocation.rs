@@ -1,4 +1,4 @@
-//! Sinks and the generator take no memory per packet: many packets take as often as few.
+//! Sinks, the generator and the watcher take no memory per packet: many packets take as often as few.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -8,6 +8,7 @@ mod counting;
 use counting::allocations;
 use linecard_jitter::linux::generator::{Generator, GeneratorConfig};
 use linecard_jitter::linux::sink::{Sink, SinkConfig, SinkError, SinkMode};
+use linecard_jitter::media::live::{Arrival, Watched};
 use linecard_jitter::stream::probe::{MIN_LEN, Probe};
 use std::net::UdpSocket;
 use std::sync::atomic::AtomicBool;
@@ -66,4 +67,33 @@ fn the_generator_takes_no_memory_per_packet() {
     };
     let _first = taken(1);
     assert_eq!(taken(2), taken(2_000));
+}
+
+/// Promise (Jitter): A stream of 24 hours, 4,320,000 packets of a voice call, is watched in the memory of its second
+/// hour, with every packet counted and judged against the sender's clock, which differs by 50 ppm.
+#[test]
+fn a_day_is_watched_in_the_memory_of_an_hour() {
+    const HOUR: u64 = 180_000;
+    let mut watched = Watched::new(1_000_000, 10);
+    let mut hour = |hour: u64| {
+        let started = allocations();
+        for n in hour * HOUR..(hour + 1) * HOUR {
+            let mut payload = [0; 172];
+            payload[0] = 0x80;
+            payload[2..4].copy_from_slice(&(n as u16).to_be_bytes());
+            payload[4..8].copy_from_slice(&(n as u32).wrapping_mul(160).to_be_bytes());
+            // Once in ten minutes a packet is 5 ms late.
+            let late_ns = if n % 30_000 == 29_999 { 5_000_000 } else { n % 7 * 1_000 };
+            let at_ns = 1_000_000_000 + n * 20_001_000 + late_ns;
+            let arrival = Arrival { at_ns, read_ns: at_ns + 9_000, payload: &payload, len: 172 };
+            assert!(watched.push(&arrival, |_| ()));
+        }
+        allocations() - started
+    };
+    let taken: Vec<u64> = (0..24).map(&mut hour).collect();
+    assert!(taken[2..].iter().all(|again| again.abs_diff(taken[1]) < taken[1] / 100), "{taken:?}");
+    let counts = &watched.counts;
+    assert_eq!((counts.packets, counts.order.lost(), counts.late), (24 * HOUR, 0, 24 * 6));
+    assert!(counts.before_socket.quantile(0.99) < 20_000, "{:?}", counts.before_socket);
+    assert_eq!((watched.worst().len(), counts.pauses, counts.restarts), (10, 0, 0));
 }

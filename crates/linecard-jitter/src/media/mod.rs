@@ -9,6 +9,7 @@ pub mod cbr;
 pub mod figures;
 pub mod flow;
 pub mod frames;
+pub mod live;
 pub mod rate;
 pub mod rtp;
 pub mod st2022_6;

@@ -155,22 +155,52 @@ impl Jitter {
     /// ```
     #[must_use]
     pub fn of(packets: impl IntoIterator<Item = (i64, u64)>, clock: u32) -> Option<Self> {
-        let mut packets = packets.into_iter();
-        let mut before = packets.next()?;
-        let mut jitter = Self { clock, mean_ns: 0.0, max_ns: 0.0, last_ns: 0.0 };
-        let (mut sum, mut count) = (0.0, 0_u64);
-        for packet in packets {
-            let ticks = i128::from(packet.0) - i128::from(before.0);
-            let ns = i128::from(packet.1) - i128::from(before.1);
-            let difference = (ns as f64 - ticks as f64 * 1e9 / f64::from(clock)).abs();
-            jitter.last_ns += (difference - jitter.last_ns) / 16.0;
-            jitter.max_ns = jitter.max_ns.max(jitter.last_ns);
-            sum += jitter.last_ns;
-            count += 1;
-            before = packet;
-        }
-        jitter.mean_ns = sum / count as f64;
-        (count > 0).then_some(jitter)
+        let mut meter = JitterMeter::new(clock);
+        packets.into_iter().for_each(|packet| meter.push(packet));
+        meter.jitter()
+    }
+}
+
+/// Takes the packets of a stream one by one for its [`Jitter`].
+#[derive(Debug, Clone, Copy)]
+pub struct JitterMeter {
+    jitter: Jitter,
+    before: Option<(i64, u64)>,
+    sum_ns: f64,
+    count: u64,
+}
+
+impl JitterMeter {
+    /// A meter for time stamps of this clock, in Hz.
+    #[must_use]
+    pub fn new(clock: u32) -> Self {
+        let jitter = Jitter { clock, mean_ns: 0.0, max_ns: 0.0, last_ns: 0.0 };
+        Self { jitter, before: None, sum_ns: 0.0, count: 0 }
+    }
+
+    /// Takes the time stamp and the arrival in ns of the packet that arrived next.
+    pub fn push(&mut self, packet: (i64, u64)) {
+        let Some(before) = self.before.replace(packet) else { return };
+        let ticks = i128::from(packet.0) - i128::from(before.0);
+        let ns = i128::from(packet.1) - i128::from(before.1);
+        let jitter = &mut self.jitter;
+        let difference = (ns as f64 - ticks as f64 * 1e9 / f64::from(jitter.clock)).abs();
+        jitter.last_ns += (difference - jitter.last_ns) / 16.0;
+        jitter.max_ns = jitter.max_ns.max(jitter.last_ns);
+        self.sum_ns += jitter.last_ns;
+        self.count += 1;
+    }
+
+    /// Forgets the last packet: the next one has no difference from it.
+    pub fn interrupt(&mut self) {
+        self.before = None;
+    }
+
+    /// The jitter so far; `None` with fewer than two packets.
+    #[must_use]
+    pub fn jitter(&self) -> Option<Jitter> {
+        let mean_ns = self.sum_ns / self.count as f64;
+        (self.count > 0).then_some(Jitter { mean_ns, ..self.jitter })
     }
 }
 

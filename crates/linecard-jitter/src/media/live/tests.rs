@@ -1,0 +1,233 @@
+//! Streams whose lateness, losses and pauses are known.
+
+use super::*;
+use alloc::vec::Vec;
+use linecard::rng::Rng;
+
+const MS: u64 = 1_000_000;
+const START: u64 = 1_000_000_000_000;
+
+fn rtp(ssrc: u8, sequence: u64, stamp: u64) -> [u8; 60] {
+    let mut bytes = [0x55; 60];
+    bytes[8..12].copy_from_slice(&[0, 0, 0, ssrc]);
+    bytes[..2].copy_from_slice(&[0x80, 97]);
+    bytes[2..4].copy_from_slice(&(sequence as u16).to_be_bytes());
+    bytes[4..8].copy_from_slice(&(stamp as u32).to_be_bytes());
+    bytes
+}
+
+/// A watched stream and what it told.
+struct Observed {
+    stream: Watched,
+    events: Vec<Event>,
+}
+
+impl Observed {
+    fn new() -> Self {
+        Self { stream: Watched::new(MS, 5), events: Vec::new() }
+    }
+
+    fn push(&mut self, at_ns: u64, payload: &[u8]) {
+        let arrival = Arrival { at_ns, read_ns: at_ns + 5_000, payload, len: payload.len() };
+        let _is_ours = self.stream.push(&arrival, |event| self.events.push(event));
+    }
+
+    fn late(&self) -> Vec<Episode> {
+        let late = |event: &Event| match event {
+            Event::Late(episode) => Some(*episode),
+            _ => None,
+        };
+        self.events.iter().filter_map(late).collect()
+    }
+}
+
+#[test]
+fn known_lateness_is_found_in_spite_of_clocks_that_differ() {
+    for (seed, ppm) in [(1, 0), (2, 100), (3, -100)] {
+        let (mut watch, mut rng) = (Observed::new(), Rng::new(seed));
+        // Sound at 48 kHz in packets of 1 ms for 100 s: past the range of its numbers. From the tenth second on, each
+        // 1,000th packet is 3 ms late, and the two behind it, which wait for it, are late too.
+        let mut late = 0;
+        for n in 0..100_000_u64 {
+            let due = n * MS;
+            let due = START + due.wrapping_add_signed(due as i64 / 1_000_000 * ppm);
+            let is_late = n >= 10_000 && n % 1_000 < 3;
+            late += u64::from(is_late && n % 1_000 < 2);
+            let delay = if is_late { 3 * MS - n % 1_000 * MS } else { rng.below(20_000) };
+            watch.push(due + delay, &rtp(1, 65_000 + n, n * 48));
+        }
+        let content = watch.stream.content().unwrap();
+        assert_eq!((content.kind, content.basis), (Kind::Audio, Some(Basis::Even)));
+        let period_ns = content.period_ns.unwrap();
+        assert!((period_ns - 1e6 * (1.0 + ppm as f64 / 1e6)).abs() < 2.0, "{period_ns}");
+        let counts = &watch.stream.counts;
+        // The third one is 1 ms late, and waits for 5 µs on top of that.
+        assert!((late..=late + 90).contains(&counts.late), "{} of {late}", counts.late);
+        assert_eq!((counts.packets, counts.order.lost(), counts.order.reordered), (100_000, 0, 0));
+        assert!(counts.before_socket.max().abs_diff(3 * MS) < 30_000, "{:?}", counts.before_socket);
+        assert!(counts.before_socket.quantile(0.99) < 40_000, "{:?}", counts.before_socket);
+        assert_eq!(counts.in_socket.max(), 5_000);
+        assert_eq!(watch.late().len(), 90);
+        let worst = watch.stream.worst();
+        assert_eq!((worst.len(), worst[0].delay.waited_ns), (5, 5_000));
+        let jitter = watch.stream.jitter().unwrap();
+        assert_eq!(jitter.clock, 48_000);
+        assert!(jitter.max_ns < 1e6, "{jitter:?}");
+    }
+}
+
+#[test]
+fn pictures_are_held_against_their_time_stamps() {
+    let mut watch = Observed::new();
+    for n in 0..40 * 60_u64 {
+        let (picture, part) = (n / 4, n % 4);
+        let late = if picture == 400 { 30 * MS } else { 0 };
+        let at = START + picture * 40 * MS + part * 15_000 + late;
+        watch.push(at, &rtp(1, n, picture * 3_600));
+    }
+    let content = watch.stream.content().unwrap();
+    assert_eq!((content.kind, content.basis), (Kind::Rtp, Some(Basis::Rtp(90_000))));
+    let late = watch.late();
+    assert_eq!((late.len(), late[0].packets), (1, 1));
+    assert!(late[0].delay.before_ns.abs_diff(30 * MS) < 10_000, "{late:?}");
+}
+
+#[test]
+fn losses_duplicates_and_order_are_those_of_the_numbers() {
+    let mut watch = Observed::new();
+    for n in 0..20_000_u64 {
+        let at = START + n * MS;
+        match n % 1_000 {
+            7 => {}
+            8 => {
+                watch.push(at, &rtp(1, n, n * 48));
+                watch.push(at + 1, &rtp(1, n, n * 48));
+            }
+            9 => watch.push(at, &rtp(1, n + 1, n * 48 + 48)),
+            10 => watch.push(at, &rtp(1, n - 1, n * 48 - 48)),
+            _ => watch.push(at, &rtp(1, n, n * 48)),
+        }
+    }
+    let order = &watch.stream.counts.order;
+    assert_eq!([order.lost(), order.duplicates, order.reordered, order.stale], [20, 20, 20, 0]);
+}
+
+#[test]
+fn a_pause_is_told_and_makes_nothing_late() {
+    let mut watch = Observed::new();
+    for n in 0..20_000_u64 {
+        let pause = if n >= 10_000 { 5_000 * MS } else { 0 };
+        watch.push(START + n * MS + pause, &rtp(1, n, n * 48));
+    }
+    let [Event::Pause { ns, .. }] = watch.events[..] else { panic!("{:?}", watch.events) };
+    assert_eq!((ns, watch.stream.counts.pauses, watch.stream.counts.late), (5_001 * MS, 1, 0));
+    // Rates of other time stamps are not jitter, either.
+    assert!(watch.stream.jitter().unwrap().max_ns < 1.0);
+}
+
+#[test]
+fn a_sender_may_begin_again() {
+    // With other numbers, at once; then as another source, after a pause.
+    let mut watch = Observed::new();
+    for n in 0..30_000_u64 {
+        let at = START + n * MS + if n >= 20_000 { 2_000 * MS } else { 0 };
+        let (ssrc, base) = [(1, 30_000), (1, 10_000), (2, 0)][n as usize / 10_000];
+        watch.push(at, &rtp(ssrc, base + n % 10_000, base * 77 + n % 10_000 * 48));
+        if n % 1_000 == 0 {
+            watch.push(at, &rtp(9, n, n));
+        }
+    }
+    let Watched { counts, .. } = &watch.stream;
+    assert_eq!((counts.restarts, counts.others, counts.late), (2, 30, 0), "{:?}", watch.events);
+    assert_eq!((counts.packets, counts.order.lost()), (30_000, 0));
+    assert_eq!(watch.stream.content().unwrap().kind, Kind::Audio);
+}
+
+#[test]
+fn other_udp_is_late_where_its_gaps_are_long() {
+    let mut watch = Observed::new();
+    for n in 0..5_000_u64 {
+        let late = if n == 4_000 { 7 * MS } else { 0 };
+        watch.push(START + n * 2 * MS + late, b"not RTP");
+    }
+    let late = watch.late();
+    assert_eq!((late.len(), watch.stream.counts.packets), (1, 5_000));
+    assert!(late[0].delay.before_ns.abs_diff(7 * MS) < 1_000, "{late:?}");
+    assert_eq!(watch.stream.content().unwrap().kind, Kind::Udp);
+}
+
+#[test]
+fn one_strange_packet_does_not_make_the_others_late() {
+    let mut watch = Observed::new();
+    for n in 0..20_000_u64 {
+        let at = START + n * MS;
+        watch.push(at, &rtp(1, n, n * 48));
+        if n == 12_000 {
+            watch.push(at, &rtp(1, n + 30_000, n * 48));
+        }
+    }
+    let Watched { counts, .. } = &watch.stream;
+    assert_eq!((counts.late, counts.order.lost(), counts.others, counts.restarts), (0, 0, 1, 0));
+}
+
+#[test]
+fn a_stream_that_begins_disturbed_has_a_schedule_later() {
+    let mut watch = Observed::new();
+    for n in 0..80_000_u64 {
+        // In the first three seconds, packets come in bursts of 700.
+        let at = if n < 3_000 { n - n % 700 } else { n } * MS;
+        let late = if n == 79_000 { 4 * MS } else { 0 };
+        watch.push(START + at + late, &rtp(1, n, n * 7));
+    }
+    let content = watch.stream.content().unwrap();
+    assert_eq!((content.kind, content.basis), (Kind::Rtp, Some(Basis::Even)));
+    let late: u64 = watch.late().iter().map(|one| one.packets).sum();
+    assert_eq!((late, watch.stream.counts.order.lost()), (1, 0), "{:?}", watch.late());
+}
+
+#[test]
+fn a_loss_of_thousands_of_packets_is_a_loss() {
+    let mut watch = Observed::new();
+    for (at, n) in (0..10_000).chain(15_000..20_000_u64).zip(0..).map(|(n, at)| (at, n)) {
+        watch.push(START + at * MS, &rtp(1, n, n * 48));
+    }
+    let Watched { counts, .. } = &watch.stream;
+    // The first packet after it is not known to be of the stream yet.
+    assert_eq!((counts.order.lost(), counts.others, counts.restarts), (5_001, 1, 0));
+}
+
+#[test]
+fn a_stream_that_ends_early_has_its_counts() {
+    let mut watch = Observed::new();
+    for n in 0..100_u64 {
+        watch.push(START + n * MS, &rtp(1, n, n * 48));
+    }
+    assert_eq!((watch.stream.content(), watch.stream.counts.packets), (None, 100));
+    watch.stream.finish(|_| ());
+    assert_eq!(watch.stream.content().unwrap().kind, Kind::Audio);
+    let mut nothing = Watched::new(MS, 5);
+    nothing.finish(|_| ());
+    assert_eq!((nothing.content(), nothing.span_ns()), (None, 0));
+}
+
+/// Whatever arrives, at whatever times.
+#[test]
+fn no_packets_do_harm() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let (mut watch, mut at) = (Observed::new(), START);
+        for n in 0..2_000 {
+            at = match rng.below(50) {
+                0 => rng.below(u64::MAX),
+                1 => at + 3_000 * MS,
+                _ => at.saturating_add(rng.below(3 * MS)),
+            };
+            let mut bytes = rtp(rng.below(2) as u8, n + rng.below(3), n * 48);
+            if rng.below(20) == 0 {
+                bytes[rng.below(12) as usize] = rng.below(256) as u8;
+            }
+            watch.push(at.min(u64::MAX - 5_000), &bytes[..rng.below(61) as usize]);
+        }
+        watch.stream.finish(|_| ());
+    }
+}
