@@ -25,6 +25,12 @@ pub fn monotonic_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
 }
 
+/// `CLOCK_REALTIME` in nanoseconds since 1970, which is set by people and by NTP.
+#[must_use]
+pub fn realtime_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Realtime))
+}
+
 /// How a thread waits for a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wait {

@@ -22,3 +22,4 @@ pub mod switches;
 mod sys;
 pub mod toggle;
 pub mod trace;
+pub mod watch;

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const LONGEST: usize = 65_536;
 
 /// Maximum calls that drain the socket after a stop: more than a socket holds, but bounded.
-const MOST_WAITING: u32 = 1 << 17;
+pub(super) const MOST_WAITING: u32 = 1 << 17;
 
 /// A receiving socket, opened in the network namespace of the calling thread. It queues packets
 /// from then on, except with [`SinkMode::AfXdp`], which starts with [`Sink::run`].
@@ -81,7 +81,7 @@ impl Sink {
         let socket =
             UdpSocket::bind(address).map_err(|source| SinkError::Bind { address, source })?;
         let mut sink = Self { config, socket, xdp: None };
-        sink.set_room().map_err(SinkError::Socket)?;
+        set_room(&sink.socket, sink.config.room_bytes).map_err(SinkError::Socket)?;
         sink.prepare()?;
         Ok(sink)
     }
@@ -156,13 +156,14 @@ impl Sink {
             _ => Ok(()),
         }
     }
+}
 
-    fn set_room(&self) -> io::Result<()> {
-        let (fd, bytes) = (self.socket.as_fd(), self.config.room_bytes as libc::c_int);
-        // Only a process with CAP_NET_ADMIN may exceed the system's limit.
-        let force = socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes);
-        force.or_else(|_| socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
-    }
+/// Has the kernel keep as many bytes of packets for a socket, or as many as it allows.
+pub(super) fn set_room(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
+    let (fd, bytes) = (socket.as_fd(), bytes as libc::c_int);
+    // Only a process with CAP_NET_ADMIN may exceed the system's limit.
+    let force = socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes);
+    force.or_else(|_| socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
 }
 
 /// The loop that all modes share; returns packets that were dropped before the socket.
@@ -186,7 +187,7 @@ fn drive(way: io::Result<impl Receive>, tally: &mut Tally, stop: &AtomicBool) ->
 }
 
 /// Whether a call found no packet; an ICMP error of another datagram counts as that.
-fn is_nothing(error: &io::Error) -> bool {
+pub(super) fn is_nothing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused
@@ -195,7 +196,7 @@ fn is_nothing(error: &io::Error) -> bool {
 
 /// Packets that the kernel did not put into the socket (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`),
 /// those with a wrong checksum included.
-fn dropped(socket: &UdpSocket) -> io::Result<u64> {
+pub(super) fn dropped(socket: &UdpSocket) -> io::Result<u64> {
     const NUMBERS: usize = 9;
     const DROPS: usize = 8;
     let mut numbers = [0_u32; NUMBERS];

@@ -11,14 +11,21 @@ pub(crate) const MESSAGES: usize = 64;
 /// Buffer bytes per datagram: longer ones are truncated.
 pub(crate) const SLOT: usize = 9_216;
 
+/// Room for the control message of a time stamp, which takes 32 bytes.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; 64]);
+
 /// Buffers for the datagrams of one call. Each call passes their addresses to the kernel again.
 pub(crate) struct Batch {
     buffer: Vec<u8>,
     slices: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
+    /// For each message, or empty.
+    controls: Vec<Control>,
 }
 
-// SAFETY: the pointers in the lists are set before each use, and point into `buffer` and `slices`,
+// SAFETY: the pointers in the lists are set before each use, and point into `buffer`, `slices` and `controls`,
 // which the batch owns.
 unsafe impl Send for Batch {}
 
@@ -34,7 +41,13 @@ impl Batch {
         // SAFETY: structs of integers and pointers, for which zeros are valid.
         let (slice, message) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         let buffer = vec![1; MESSAGES * SLOT];
-        Self { buffer, slices: vec![slice; MESSAGES], messages: vec![message; MESSAGES] }
+        let (slices, messages) = (vec![slice; MESSAGES], vec![message; MESSAGES]);
+        Self { buffer, slices, messages, controls: Vec::new() }
+    }
+
+    /// The same for a socket with `SO_TIMESTAMPNS`, whose stamps it takes.
+    pub(crate) fn stamped() -> Self {
+        Self { controls: vec![Control([0; 64]); MESSAGES], ..Self::new() }
     }
 
     /// Waits for a datagram as the socket is configured to wait, then takes those that are there.
@@ -46,10 +59,14 @@ impl Batch {
             message.msg_hdr.msg_iov = slice;
             message.msg_hdr.msg_iovlen = 1;
         }
+        for (control, message) in self.controls.iter_mut().zip(&mut self.messages) {
+            message.msg_hdr.msg_control = (&raw mut control.0).cast();
+            message.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        }
         let (fd, list) = (socket.as_raw_fd(), self.messages.as_mut_ptr());
         let (len, flags) = (MESSAGES as libc::c_uint, libc::MSG_WAITFORONE as _);
-        // SAFETY: `list` has `len` messages, each with one slice of `buffer`; all of that lives during the
-        // call and is borrowed by nobody else.
+        // SAFETY: `list` has `len` messages, each with one slice of `buffer` and none or one of `controls`; all of
+        // that lives during the call and is borrowed by nobody else.
         let came = check(unsafe { libc::recvmmsg(fd, list, len, flags, std::ptr::null_mut()) })?;
         Ok(usize::try_from(came).unwrap_or(0).min(MESSAGES))
     }
@@ -62,4 +79,35 @@ impl Batch {
             (&slot[..(message.msg_len as usize).min(SLOT)], is_cut)
         })
     }
+    /// Datagrams of the last call, with the time of `CLOCK_REALTIME` in ns at which the kernel received each.
+    pub(crate) fn stamped_datagrams(
+        &self,
+        came: usize,
+    ) -> impl Iterator<Item = (&[u8], Option<u64>)> {
+        let stamps = self.messages.iter().map(|message| stamp(&message.msg_hdr));
+        self.datagrams(came).map(|(payload, _)| payload).zip(stamps)
+    }
+}
+
+/// The time stamp among the control messages of a datagram that was received.
+fn stamp(message: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel has filled in the control messages and their length, and they lie in `controls`, or there
+    // are none.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: not null, so a whole header inside of the control messages.
+        let libc::cmsghdr { cmsg_level, cmsg_type, cmsg_len, .. } = unsafe { *header };
+        // SAFETY: arithmetic without memory.
+        let whole = unsafe { libc::CMSG_LEN(size_of::<libc::timespec>() as libc::c_uint) };
+        let is_stamp = (cmsg_level, cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
+        if is_stamp && cmsg_len >= whole as _ {
+            // SAFETY: the message is as long as its header and a `timespec`, which may stand at any address.
+            let time = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
+            let [seconds, ns] = [time.tv_sec as u64, time.tv_nsec as u64];
+            return seconds.checked_mul(1_000_000_000)?.checked_add(ns);
+        }
+        // SAFETY: `header` is one of the control messages of `message`.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    None
 }
