@@ -25,6 +25,8 @@ pub mod send;
 pub mod sink;
 #[cfg(target_os = "linux")]
 pub mod trace;
+#[cfg(target_os = "linux")]
+pub mod watch;
 
 #[cfg(target_os = "linux")]
 pub use recovery::recover;

@@ -28,7 +28,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Where scrapers may connect to.
 #[derive(Debug)]
-pub(super) struct Listener {
+pub(crate) struct Listener {
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -45,7 +45,7 @@ impl Listener {
     }
 
     /// Answers with what `text` gives, on a thread of its own, as long as the process lives.
-    pub(super) fn serve(self, text: impl Fn() -> String + Send + 'static) -> io::Result<()> {
+    pub(crate) fn serve(self, text: impl Fn() -> String + Send + 'static) -> io::Result<()> {
         let run = move || {
             for stream in self.listener.incoming() {
                 match stream {

@@ -6,7 +6,9 @@ use linecard::stats::Histogram;
 use linecard_io::attach::{AttachStats, MergeStats};
 use linecard_tun::Counters;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
@@ -19,22 +21,22 @@ const HOLD_NS: [u64; 9] =
 const AGGREGATES: [u64; 7] = [1, 3, 7, 15, 31, 47, 63];
 
 /// A metric without its values.
-struct Metric {
-    name: &'static str,
-    help: &'static str,
-    unit: Option<Unit>,
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) unit: Option<Unit>,
 }
 
 /// The labels of a value.
-type Labels = Vec<(&'static str, String)>;
+pub(crate) type Labels = Vec<(&'static str, String)>;
 
 /// A metric of one counter among those of a `T`.
-struct Counted<T> {
-    metric: Metric,
-    value: fn(&T) -> u64,
+pub(crate) struct Counted<T> {
+    pub(crate) metric: Metric,
+    pub(crate) value: fn(&T) -> u64,
 }
 
-const fn counted<T>(
+pub(crate) const fn counted<T>(
     name: &'static str,
     help: &'static str,
     unit: Option<Unit>,
@@ -88,8 +90,12 @@ struct Metrics(AttachStats, Ports);
 /// The `OpenMetrics` text that a scraper gets of statistics.
 #[must_use]
 pub fn text(stats: &AttachStats, ports: &Ports) -> String {
+    text_of(Metrics(stats.clone(), ports.clone()))
+}
+
+pub(crate) fn text_of(metrics: impl Collector) -> String {
     let mut registry = Registry::with_prefix("linecard");
-    registry.register_collector(Box::new(Metrics(stats.clone(), ports.clone())));
+    registry.register_collector(Box::new(metrics));
     let mut text = String::new();
     // Strings take everything.
     let _written = text::encode(&mut text, &registry);
@@ -157,7 +163,7 @@ fn workers(stats: &AttachStats) -> impl Iterator<Item = (Labels, &MergeStats)> {
     })
 }
 
-fn counters(
+pub(crate) fn counters(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &Metric,
     values: impl IntoIterator<Item = (Labels, u64)>,
@@ -219,25 +225,25 @@ fn histograms(stats: &AttachStats, encoder: &mut DescriptorEncoder<'_>) -> fmt::
     let unit = Some(Unit::Seconds);
     let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Histogram)?;
     for (direction, sum) in &sums {
-        histogram(&mut metric, direction, &sum.hold_ns, &HOLD_NS, 1e9)?;
+        histogram(&mut metric, &[("direction", *direction)], &sum.hold_ns, &HOLD_NS, 1e9)?;
     }
     let (name, help) = ("aggregate_packets", "Packets merged into one, when it was flushed");
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (direction, sum) in &sums {
-        histogram(&mut metric, direction, &sum.segments, &AGGREGATES, 1.0)?;
+        histogram(&mut metric, &[("direction", *direction)], &sum.segments, &AGGREGATES, 1.0)?;
     }
     Ok(())
 }
 
 /// Values that are `scale` times the metric's unit.
-fn histogram(
+pub(crate) fn histogram<L: EncodeLabelSet>(
     metric: &mut MetricEncoder<'_>,
-    direction: &str,
+    labels: &L,
     values: &Histogram,
     bounds: &[u64],
     scale: f64,
 ) -> fmt::Result {
-    let (labels, mut below) = ([("direction", direction)], 0);
+    let mut below = 0;
     let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(bounds.len() + 1);
     for &bound in bounds {
         let to = values.count_to(bound);
@@ -246,7 +252,7 @@ fn histogram(
     }
     buckets.push((f64::INFINITY, values.count() - below));
     let sum = values.mean() * values.count() as f64 / scale;
-    let mut metric = metric.encode_family(&labels)?;
+    let mut metric = metric.encode_family(labels)?;
     metric.encode_histogram::<NoLabelSet>(sum, values.count(), &buckets, None)
 }
 

@@ -6,7 +6,7 @@
 mod config;
 mod hints;
 mod history;
-mod http;
+pub(crate) mod http;
 pub mod metrics;
 mod outcome;
 mod owner;
@@ -196,7 +196,7 @@ fn worst(failures: Vec<AttachError>, observer: &mut dyn Observer) -> Option<Erro
 }
 
 /// Takes the address for metrics.
-fn listen(address: SocketAddr, observer: &mut dyn Observer) -> Result<Listener, Error> {
+pub(crate) fn listen(address: SocketAddr, observer: &mut dyn Observer) -> Result<Listener, Error> {
     let listener = Listener::bind(address).map_err(|error| {
         Failure::Attach.with(format!("--metrics {address}: {error}; choose another address"))
     })?;

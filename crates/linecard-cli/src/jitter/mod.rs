@@ -4,6 +4,8 @@
 mod audit;
 #[cfg(target_os = "linux")]
 mod lab;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use crate::codes::all_exit_codes;
 use crate::job::JobArguments;
@@ -105,6 +107,15 @@ pub(crate) enum JitterCommand {
     /// journal before it is changed, read back after it, and restored at the end, also after a crash.
     #[cfg(target_os = "linux")]
     Audit(audit::AuditArguments),
+    /// Watch live streams of other senders: loss, lateness, and whether packets were late before this host's socket or
+    /// in it.
+    ///
+    /// Receives from sockets, with the kernel's time stamps, for as long as wanted, in bounded memory. The first two
+    /// seconds teach what the stream carries (RTP, ST 2022-6, ST 2110) and its schedule; lateness counts two seconds
+    /// later. A line tells of late packets and pauses, at most one per second and stream. Ctrl-C ends it with the
+    /// figures; SIGUSR1 prints those so far.
+    #[cfg(target_os = "linux")]
+    Watch(watch::WatchArguments),
 }
 
 /// Runs the command. Settings that an earlier run left changed are restored first.
@@ -130,6 +141,8 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Error> {
         JitterCommand::Sink(arguments) => arguments.until_signal(&PageFile::default()),
         #[cfg(target_os = "linux")]
         JitterCommand::Trace(arguments) => lab::trace(arguments),
+        #[cfg(target_os = "linux")]
+        JitterCommand::Watch(arguments) => watch::command(arguments),
     }
 }
 

@@ -1,7 +1,8 @@
-//! Metrics of `linecard attach --metrics`, read off what a scraper gets.
+//! Metrics of `linecard attach` and `linecard jitter watch`, read off what a scraper gets.
 
 use super::{code, compare, table};
 use linecard_app::attach::{metrics, reasons};
+use linecard_app::jitter::watch;
 use linecard_io::attach::{AttachStats, MergeStats};
 use linecard_io::engine::SpreadCounters;
 use linecard_tun::{Counters, Drops};
@@ -18,21 +19,8 @@ fn metrics_are_those_that_a_scraper_gets() {
         spread: SpreadCounters { packets: vec![0], dropped: vec![0] },
         ..AttachStats::default()
     };
-    let sample = metrics::text(&account, &ports);
-    let mut rows = Vec::new();
-    for line in sample.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
-        let (name, what) = line.split_once(' ').expect("name and help");
-        let kind = described(&sample, "TYPE", name).expect("each has a type");
-        // As samples are called.
-        let shown = match kind {
-            "counter" => format!("{name}_total"),
-            "info" => format!("{name}_info"),
-            _ => name.to_owned(),
-        };
-        let what = what.trim_end_matches('.').to_owned();
-        rows.push(vec![code(&shown), kind.to_owned(), labels(&sample, name), what]);
-    }
-    assert!(rows.len() > 15, "{sample}");
+    let rows = rows_of(&metrics::text(&account, &ports));
+    assert!(rows.len() > 15, "{rows:?}");
     let mut text = "What `linecard attach … --metrics ADDRESS:PORT` answers, as OpenMetrics text. \
                     [Two ports joined](../howto/attach.md#metrics) describes access. `port` is `near` or \
                     `far`, `direction` is `ingress` (to the far port) or `egress`. Histograms have `_bucket`, `_sum` and \
@@ -41,9 +29,31 @@ fn metrics_are_those_that_a_scraper_gets() {
     text += &table(&["metric", "type", "labels", "meaning"], rows);
     text += "[Reasons](reasons.md) has those of `linecard_flushed_total` and \
              `linecard_refused_packets_total`. Those of `linecard_dropped_packets_total`:\n\n";
-    let rows = reasons(&Drops::default()).map(|(name, what, _)| vec![code(name), what.to_owned()]);
-    text += &table(&["reason", "meaning"], rows);
+    let reasons = reasons(&Drops::default());
+    let reasons = reasons.map(|(name, what, _)| vec![code(name), what.to_owned()]);
+    text += &table(&["reason", "meaning"], reasons);
+    text += "## Watched streams\n\nWhat `linecard jitter watch … --metrics ADDRESS:PORT` answers. `stream` is the address \
+             as it was given; `place` is `before_socket`, `in_socket` or `at_application`.\n\n";
+    text += &table(&["metric", "type", "labels", "meaning"], rows_of(&watch::metrics::sample()));
     compare("metrics.md", "Metrics", &text);
+}
+
+/// A row for each metric of a sample.
+fn rows_of(sample: &str) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for line in sample.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+        let (name, what) = line.split_once(' ').expect("name and help");
+        let kind = described(sample, "TYPE", name).expect("each has a type");
+        // As samples are called.
+        let shown = match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
+        let what = what.trim_end_matches('.').to_owned();
+        rows.push(vec![code(&shown), kind.to_owned(), labels(sample, name), what]);
+    }
+    rows
 }
 
 /// The description of a metric in the sample.

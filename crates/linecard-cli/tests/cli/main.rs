@@ -25,6 +25,8 @@ mod jitter_audit;
 mod jitter_lab;
 #[cfg(target_os = "linux")]
 mod jitter_live;
+#[cfg(target_os = "linux")]
+mod jitter_watch;
 mod lso;
 #[cfg(target_os = "linux")]
 mod manual;

@@ -1,0 +1,59 @@
+//! `linecard jitter watch`: options, lines on stderr, and the figures.
+
+use crate::account;
+use crate::codes::all_exit_codes;
+use crate::flags::Flags;
+use crate::log;
+use crate::page::PageArguments;
+use crate::signals;
+use clap::Args;
+use linecard_app::attach::Observer;
+use linecard_app::jitter::watch::{self, Config};
+use linecard_app::{Error, Level};
+use linecard_report::Report;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true, after_long_help = all_exit_codes())]
+pub(crate) struct WatchArguments {
+    #[command(flatten)]
+    flags: Flags<Config>,
+    #[command(flatten)]
+    page: PageArguments,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn command(arguments: &WatchArguments) -> Result<(), Error> {
+    let page = arguments.page.check(&[])?;
+    let mut show = Show { wanted: signals::statistics_wanted()?, json: arguments.json };
+    let finished = arguments
+        .flags
+        .until_signal(|config: &Config, context| watch::run(config, context, &mut show))?;
+    account::show(finished, arguments.json, None, &page)
+}
+
+/// Lines on stderr, and figures on stdout.
+struct Show {
+    /// Set by a signal that asks for the figures so far.
+    wanted: Arc<AtomicBool>,
+    json: bool,
+}
+
+impl Observer for Show {
+    fn say(&mut self, level: Level, line: &str) {
+        log::write(level, line);
+    }
+
+    fn wants_statistics(&mut self) -> bool {
+        self.wanted.swap(false, Ordering::Relaxed)
+    }
+
+    fn statistics(&mut self, report: &Report) {
+        // An error of stdout is reported when the figures are printed there at the end.
+        drop(account::print(report, self.json, None));
+    }
+}
