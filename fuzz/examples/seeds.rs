@@ -115,7 +115,13 @@ fn objects() -> [Message; 11] {
     let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
     [
         Message::Object(object),
-        Message::Have(Have { object: 1, ranges, existing: Some([7; 32]), is_same: false, replaces: true }),
+        Message::Have(Have {
+            object: 1,
+            ranges,
+            existing: Some([7; 32]),
+            is_same: false,
+            replaces: true,
+        }),
         Message::Span(Span { chunk: 3, bytes: 100 }),
         Message::End(End { object: 1, size: 5, root: [9; 32] }),
         Message::Stored { object: 1 },
