@@ -3,12 +3,13 @@
 
 use linecard::offload::coalesce::{Config, Exit, Flush, Refusal};
 use linecard::offload::segment::{SegmentError, fragment, segment};
-use linecard::packet::{Form, Gso, LayerKind, LinkType, MAX_TAGS, Meta, Packet};
+use linecard::packet::{Batch, Form, Gso, LayerKind, LinkType, MAX_TAGS, Meta, Packet};
+use linecard::time::Instant;
 use linecard_testkit::packets::frame::{
     self, ACK, AE, Behind, CWR, ECE, FIN, Field, Frame, IpField, PSH, RST, TCP, UDP, URG,
 };
 use linecard_testkit::packets::runner::{
-    Real, arrival, arrivals, check_round_trip, coalesce, groups,
+    Real, arrival, arrivals, check_round_trip, coalesce, groups, packet,
 };
 use linecard_testkit::packets::{plain, splitter};
 use linecard_testkit::part;
@@ -292,6 +293,25 @@ fn fault_09_padding_is_not_payload() {
     let mut frames: Vec<Frame> = (0..2).map(|index| Frame::bulk(index, 2)).collect();
     frames[1].behind = Behind::Padding;
     assert_eq!(groups(&frames), [[0], [1]]);
+    // Nor where the first is padded, and both are found in a batch: with others in between, and held or not.
+    for (of, flush_at_batch_end) in
+        [(Frame::bulk as fn(_, _) -> _, true), (Frame::udp, true), (Frame::udp, false)]
+    {
+        let mut frames: Vec<Frame> = (0..3).map(|index| of(index, 2)).collect();
+        frames[0].behind = Behind::Padding;
+        frames.insert(1, Frame { ports: (1, 9), ..of(7, 100) });
+        let mut real = Real::new(Config { flush_at_batch_end, ..Config::default() });
+        let mut batch = Batch::new();
+        for (number, arrival) in arrivals(&frames).iter().enumerate() {
+            batch.push(packet(number, arrival)).expect("fewer than 64");
+        }
+        real.push_batch(&mut batch, Instant::ZERO);
+        real.stop();
+        let mut groups: Vec<_> = real.outs().into_iter().map(|out| out.packets).collect();
+        groups.sort();
+        assert_eq!(groups, [vec![0], vec![1], vec![2, 3]]);
+        check_round_trip(&real, &arrivals(&frames));
+    }
     // Padding that is not zero, or not up to 60 bytes, is preserved by not merging.
     let behind = [vec![0; 4], vec![1; 4], vec![0; 5], vec![0; 40]];
     for (bytes, groups_of) in behind.into_iter().zip([1, 2, 2, 2]) {

@@ -105,6 +105,11 @@ pub fn fragment(frame: &[u8], ip: usize, v6: bool, mtu: usize, id: u32) -> Optio
     if frame.len() - ip <= mtu {
         return Some(vec![frame.to_vec()]);
     }
+    // Offsets of fragments reach no further ("BIG TCP").
+    let counted = frame.len() - ip - if v6 { 40 } else { 0 };
+    if counted > 65_535 {
+        return None;
+    }
     if v6 { fragment_v6(frame, ip, mtu, id) } else { fragment_v4(frame, ip, mtu) }
 }
 

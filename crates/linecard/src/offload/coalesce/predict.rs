@@ -230,7 +230,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         let expected = Expected::after(Head::of(first, &self.config), aggregate, shape, &*arrivals);
         let header_len = expected.header_len;
         let none = Taken::default();
-        let Some(frame) = arrivals.bytes(0) else { return none };
+        let frame = arrivals.bytes(0).filter(|frame| frame.len() >= expected.least);
+        let Some(frame) = frame else { return none };
         let (datagram, padding) = expected.datagram(frame, aggregate.padding);
         let (bytes, end) = (frame.len(), datagram.len());
         let next = if is_alike || expected.is_alike(arrivals) {
@@ -335,8 +336,8 @@ impl<'a> Expected<'a> {
         next.is_some_and(|next| next.len() >= self.least && self.shape.mergeable(self.bytes, next))
     }
 
-    /// Adds the first packet, which is alike, to an aggregate, if it is the next one; returns where its payload ends. A
-    /// reason why no packet may follow is written to `ended`.
+    /// Adds the first packet, whose headers are alike, to an aggregate, if it is the next one; returns where its payload
+    /// ends. A reason why no packet may follow is written to `ended`.
     #[inline(always)]
     pub(super) fn append<A: Upcoming>(
         &self,
@@ -344,7 +345,7 @@ impl<'a> Expected<'a> {
         arrivals: &A,
         ended: &mut Option<Flush>,
     ) -> Option<usize> {
-        let frame = arrivals.bytes(0)?;
+        let frame = arrivals.bytes(0).filter(|frame| frame.len() >= self.least)?;
         let (datagram, padding) = self.datagram(frame, aggregate.padding);
         let next = self.read_datagram(datagram, arrivals, &mut aggregate.grown)?;
         if aggregate.packets_left() == 0 || !aggregate.has_room(&aggregate.grown, next.payload_len)
