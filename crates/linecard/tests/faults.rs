@@ -487,11 +487,10 @@ fn fault_13_payload_stays_where_it_arrived() {
     let mut places = Vec::new();
     let mut real = Real::new(Config::default());
     for index in 0..5 {
-        let packet =
-            linecard_testkit::packets::runner::packet(index, &arrival(&Frame::bulk(index, 100), 0));
+        let packet = packet(index, &arrival(&Frame::bulk(index, 100), 0));
         places.push(packet.bytes()[54..].as_ptr());
         let out = &mut real.out;
-        real.coalescer.push(packet, linecard::time::Instant::ZERO, &mut |p, e| out.push((p, e)));
+        real.coalescer.push(packet, Instant::ZERO, &mut |p, e| out.push((p, e)));
     }
     real.stop();
     let slices: Vec<*const u8> = real.out[0].0.payload().map(<[u8]>::as_ptr).collect();
