@@ -39,19 +39,15 @@ impl Removal {
     }
 
     /// The sender asks for what is in a folder.
-    pub(super) fn list(&mut self, list: List, all_stored: bool) -> Result<Job, ReceiveError> {
-        self.begin(all_stored)?;
+    pub(super) fn list(&mut self, list: List, may_begin: bool) -> Result<Job, ReceiveError> {
+        self.begin(may_begin)?;
         let folder = self.inside(&list.folder).ok_or(Self::elsewhere())?;
         Ok(Job::List { folder, after: list.after })
     }
 
     /// The sender wants something removed.
-    pub(super) fn remove(
-        &mut self,
-        remove: &Remove,
-        all_stored: bool,
-    ) -> Result<Job, ReceiveError> {
-        self.begin(all_stored && !self.is_dry)?;
+    pub(super) fn remove(&mut self, remove: &Remove, may_begin: bool) -> Result<Job, ReceiveError> {
+        self.begin(may_begin && !self.is_dry)?;
         let below = |(name, is_folder): (&[u8], bool)| {
             let name = self.inside(name).filter(|name| name.as_bytes().contains(&b'/'));
             name.map(|name| (name, is_folder)).ok_or(Self::elsewhere())
@@ -63,7 +59,7 @@ impl Removal {
     fn begin(&mut self, may_begin: bool) -> Result<(), ReceiveError> {
         if !self.is_permitted || !may_begin || self.unanswered >= MAX_ASKED {
             return Err(ReceiveError::Unexpected(
-                "a removal before everything has arrived, or too many",
+                "a removal before everything has arrived, after the end, or too many",
             ));
         }
         (self.has_begun, self.unanswered) = (true, self.unanswered + 1);

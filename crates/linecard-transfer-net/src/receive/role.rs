@@ -167,11 +167,11 @@ impl Role for Receiving<'_> {
             }
             Message::Finish => self.heard_finish = true,
             Message::List(list) => {
-                let job = self.removal.list(list, self.objects.are_stored())?;
+                let job = self.removal.list(list, self.may_remove())?;
                 self.give(job);
             }
             Message::Remove(remove) => {
-                let job = self.removal.remove(&remove, self.objects.are_stored())?;
+                let job = self.removal.remove(&remove, self.may_remove())?;
                 self.give(job);
             }
             Message::Failed(failed) => match failed.object {
@@ -351,6 +351,11 @@ impl Receiving<'_> {
     /// Asks the files' thread for something; if it is gone, its last result says why.
     fn give(&self, job: Job) {
         let _gone = self.files.jobs.send(job);
+    }
+
+    /// Whether everything has arrived, and the sender has not said that nothing more comes.
+    fn may_remove(&self) -> bool {
+        self.objects.are_stored() && !self.heard_finish
     }
 
     /// How long the sender may be silent: not for long before it has announced anything.

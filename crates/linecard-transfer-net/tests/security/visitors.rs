@@ -357,8 +357,8 @@ fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
     };
     let list = |name: &str| Message::List(List { folder: name.into(), after: Vec::new() });
     let elsewhere = "not in a folder which it sent";
-    let early = "before everything has arrived";
-    let cases: [(Message, bool, Change, &str); 9] = [
+    let (early, late) = ("before everything has arrived", "after the end");
+    let cases: [(Message, bool, Change, &str); 11] = [
         (remove("other/file", false), true, |_| {}, elsewhere),
         (remove("sent/../other/file", false), true, |_| {}, elsewhere),
         (remove("/etc/passwd", false), true, |_| {}, elsewhere),
@@ -368,6 +368,8 @@ fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
         (list(".."), true, |_| {}, elsewhere),
         (remove("sent/file", false), false, |_| {}, early),
         (remove("sent/file", false), true, |hello| hello.dry_run = true, early),
+        (remove("sent/file", false), true, |_| {}, late),
+        (list("sent"), true, |_| {}, late),
     ];
     for (message, stored, change, part) in cases {
         let receiver = Receiver::with(&shared(1), Duration::from_secs(60), true);
@@ -387,10 +389,14 @@ fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
             say(&mut peer, &Message::End(End { object: 0, size: 0, root: [0; 32] }));
             assert_eq!(answer(&mut peer), Message::Stored { object: 0 });
         }
+        if part == late {
+            peer.send(&Message::Finish).unwrap();
+        }
         say(&mut peer, &message);
         let text = loop {
             match peer.receive() {
                 Ok(Some(Message::Failed(failed))) => break failed.text.to_string(),
+                Ok(Some(Message::Finish)) if part == late => {}
                 Ok(Some(other)) => panic!("{message:?}: {other:?}"),
                 Ok(None) => thread::sleep(Duration::from_millis(1)),
                 Err(error) => panic!("{message:?}: {error}"),
