@@ -13,6 +13,8 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 /// Files that wait for the disk together before they get their names.
 const MAX_BATCH: usize = 64;
+/// Most bytes of names in one folder that is listed.
+const MAX_LIST_BYTES: usize = 64 << 20;
 /// Files that are opened before anything of them comes. With those of which something has come, and with
 /// three descriptors each, that is below the 1,024 that a process may have open.
 const MAX_EAGER: usize = 32;
@@ -108,7 +110,7 @@ struct Writing {
     targets: Vec<(u32, Target)>,
     /// Whole and verified files that are not on the disk yet.
     batch: Vec<(u32, Sink)>,
-    /// The folder that was listed last, and what is in it.
+    /// A folder of which a part was listed last, and what is in it.
     listing: Option<(Name, Vec<Vec<u8>>)>,
 }
 
@@ -272,7 +274,7 @@ impl Writing {
         let known = self.listing.take().filter(|(known, _)| *known == folder && !after.is_empty());
         let names = match (known, &self.work.folder) {
             (Some((_, names)), _) => names,
-            (None, Some(all)) => all.list(&folder)?,
+            (None, Some(all)) => all.list(&folder, MAX_LIST_BYTES)?,
             (None, None) => Vec::new(),
         };
         let mut listed = Listed::default();
@@ -284,7 +286,7 @@ impl Writing {
                 break;
             }
         }
-        self.listing = Some((folder, names));
+        self.listing = listed.has_more.then_some((folder, names));
         Ok(listed)
     }
 
@@ -454,5 +456,45 @@ fn failed(object: u32, error: FileError) -> Written {
         | FileError::Quota { .. }
         | FileError::Name { .. } => Written::Refused { object, error },
         error => Written::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// All the names of the last folder were kept until the end of the transfer.
+    #[test]
+    fn names_are_kept_for_the_next_page_only() {
+        let at = tempfile::tempdir().unwrap();
+        let tree = at.path().join("tree");
+        std::fs::create_dir(&tree).unwrap();
+        let names: Vec<_> = (0..200).map(|number| format!("{number:0200}")).collect();
+        names.iter().for_each(|name| std::fs::write(tree.join(name), "").unwrap());
+        let work = Work {
+            folder: Some(Folder::open(at.path()).unwrap()),
+            quota: None,
+            overwrite: false,
+            is_dry: false,
+            chunk_bytes: ChunkBytes::new(1 << 20).unwrap(),
+            window: 1,
+            jobs: mpsc::channel().1,
+            out: mpsc::channel().0,
+            waker: Waker::new().unwrap(),
+        };
+        let mut writing = Writing { work, targets: Vec::new(), batch: Vec::new(), listing: None };
+        let mut list = |after: &[u8]| {
+            let listed = writing.list(Name::new(b"tree").unwrap(), after).unwrap();
+            assert_eq!(writing.listing.is_some(), listed.has_more);
+            let names = listed.names.iter();
+            let names: Vec<_> = names.map(|(name, _)| String::from_utf8(name.into())).collect();
+            names.into_iter().collect::<Result<Vec<_>, _>>().unwrap()
+        };
+        let mut all = list(b"");
+        assert!(all.len() < names.len(), "more than a page");
+        let after = all.last().unwrap().clone();
+        all.extend(list(after.as_bytes()));
+        assert_eq!(all, names);
     }
 }

@@ -242,13 +242,13 @@ fn removal_follows_no_link() {
     fs::create_dir_all(at.path().join("tree/full/inner")).unwrap();
     fs::write(at.path().join("tree/full/file"), b"here").unwrap();
     std::os::unix::fs::symlink(outside.path(), at.path().join("tree/link")).unwrap();
-    let listed = folder.list(&name("tree/link")).map(drop);
+    let listed = folder.list(&name("tree/link"), 1_000).map(drop);
     for refused in [listed, remove("tree/link/file", false), remove("tree/full/file/x", false)] {
         assert!(matches!(refused, Err(FileError::Name { .. })), "{refused:?}");
     }
-    assert_eq!(folder.list(&name("tree/full")).unwrap(), [&b"file"[..], b"inner/"]);
-    assert_eq!(folder.list(&name("tree")).unwrap(), [&b"full/"[..], b"link"]);
-    assert!(folder.list(&name("none/at/all")).unwrap().is_empty());
+    assert_eq!(folder.list(&name("tree/full"), 1_000).unwrap(), [&b"file"[..], b"inner/"]);
+    assert_eq!(folder.list(&name("tree"), 1_000).unwrap(), [&b"full/"[..], b"link"]);
+    assert!(folder.list(&name("none/at/all"), 1_000).unwrap().is_empty());
     // Others were put into their places since they were listed.
     for (path, is_folder) in [("tree/link", true), ("tree/full", true), ("tree/full", false)] {
         assert!(remove(path, is_folder).is_err(), "{path}");
@@ -256,6 +256,6 @@ fn removal_follows_no_link() {
     for (path, is_folder) in [("tree/link", false), ("tree/full/inner", true), ("none/x", true)] {
         remove(path, is_folder).unwrap();
     }
-    assert_eq!(folder.list(&name("tree/full")).unwrap(), [b"file"]);
+    assert_eq!(folder.list(&name("tree/full"), 1_000).unwrap(), [b"file"]);
     assert_eq!(fs::read(outside.path().join("file")).unwrap(), b"elsewhere");
 }
