@@ -167,7 +167,9 @@ impl Folder {
         };
         let stat = match rustix::fs::statat(&*folder, last, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(if part { Existing::Part } else { Existing::Nothing }),
+            // A folder has no partial file: that one is of a file of its name.
+            Err(Errno::NOENT) if part && object.kind != Kind::Folder => return Ok(Existing::Part),
+            Err(Errno::NOENT) => return Ok(Existing::Nothing),
             Err(error) => return Err(failed(error)),
         };
         if object.kind == Kind::Link {

@@ -62,6 +62,8 @@ fn half_there() -> Ends {
     ends.folder.write("to/tree/b", &noise(70_001));
     fs::remove_file(ends.folder.path("to/tree/c")).unwrap();
     fs::create_dir(ends.folder.path("tree/new")).unwrap();
+    // Of a file that was called as the folder is now.
+    ends.folder.write("to/tree/.new.linecard-part", b"");
     ends.folder.write("tree/new/e", b"e");
     symlink("b", ends.folder.path("tree/new/link")).unwrap();
     ends
