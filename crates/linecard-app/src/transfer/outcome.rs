@@ -128,8 +128,10 @@ pub(super) fn listed(
     count: usize,
     more: impl Fn(usize) -> String,
 ) -> Vec<String> {
-    let rest = count.saturating_sub(MAX_LISTED);
-    lines.take(MAX_LISTED).chain((rest > 0).then(|| more(rest))).collect()
+    let mut lines: Vec<String> = lines.take(MAX_LISTED).collect();
+    let rest = count.saturating_sub(lines.len());
+    lines.extend((rest > 0).then(|| more(rest)));
+    lines
 }
 
 /// Those that were not transferred, and those that were to be removed and are not.
@@ -153,4 +155,26 @@ pub(super) fn bits_per_second(bytes: u64, elapsed: Duration) -> f64 {
 
 pub(super) fn nanoseconds(time: Duration) -> Nanoseconds {
     Nanoseconds(time.as_nanos() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of those that one message asks to remove, only the first has a text: the others were not counted.
+    #[test]
+    fn those_without_a_text_are_counted() {
+        let missing = |texts: usize, count: u64| {
+            let mut unremoved = Failures::default();
+            (0..texts).for_each(|number| unremoved.add(number.to_string()));
+            unremoved.add_more(count - texts as u64);
+            let all = Transferred::of_bytes(0, 0, Duration::ZERO).with_removed(0, &unremoved);
+            all.missing(&failures(&Failures::default(), &unremoved))
+        };
+        assert_eq!(missing(1, 1), ["not removed: 0"]);
+        assert_eq!(missing(1, 2), ["not removed: 0", "and 1 more were not removed"]);
+        assert_eq!(missing(1, 12)[1..], ["and 11 more were not removed"]);
+        let lines = missing(12, 12);
+        assert_eq!((lines.len(), &lines[10][..]), (11, "and 2 more were not removed"));
+    }
 }
