@@ -96,6 +96,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let options = SendOptions {
         by_contents: false,
         dry_run: false,
+        delete: false,
         max_delete: None,
         input,
         patterns: Patterns::default(),

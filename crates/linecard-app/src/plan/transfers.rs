@@ -368,6 +368,7 @@ fn over_loopback(
     let sending = SendOptions {
         by_contents: false,
         dry_run: false,
+        delete: false,
         max_delete: None,
         input: Input::Paths(vec![from.into()]),
         patterns: Patterns::default(),

@@ -42,5 +42,6 @@ pub use quota::{Quota, Quotas};
 pub use reader::{Piece, Reader};
 pub(crate) use sink::SMALL_BYTES;
 pub use sink::Sink;
+pub(crate) use source::Root;
 pub use source::{Input, Kind, MAX_OBJECTS, Object, Skipped, Source};
 pub use stamp::Stamp;

@@ -78,11 +78,13 @@ pub struct Source {
 
 /// One of the paths that the user names.
 #[derive(Debug)]
-struct Root {
+pub(crate) struct Root {
     /// The folder that names are relative to.
-    base: PathBuf,
+    pub(crate) base: PathBuf,
     /// Its place among the objects; those below it follow.
     first: usize,
+    /// A folder with nothing in it, not even what is not sent.
+    pub(crate) is_empty: bool,
 }
 
 impl Source {
@@ -104,7 +106,7 @@ impl Source {
         let modified = Stamp::default();
         let object =
             Object { name, kind, size, has_holes: false, by_time: false, mode: 0o600, modified };
-        let root = Root { base: "-".into(), first: 0 };
+        let root = Root { base: "-".into(), first: 0, is_empty: false };
         Ok(Self { roots: vec![root], objects: vec![object], ..Self::default() })
     }
 
@@ -129,7 +131,7 @@ impl Source {
         let has_stream = source.objects.iter().position(|object| object.kind == Kind::Stream);
         match has_stream.filter(|_| paths.len() > 1) {
             Some(at) => {
-                let path = source.root_of(at).join(source.objects[at].name.as_path());
+                let path = source.root_of(at).base.join(source.objects[at].name.as_path());
                 Err(FileError::PipeAmongOthers { path })
             }
             None => Ok(source),
@@ -154,7 +156,9 @@ impl Source {
         }
         self.bounded(path)?;
         let is_folder = object.kind == Kind::Folder;
-        self.roots.push(Root { base, first: self.objects.len() });
+        let is_empty =
+            is_folder && fs::read_dir(&full).is_ok_and(|mut entries| entries.next().is_none());
+        self.roots.push(Root { base, first: self.objects.len(), is_empty });
         self.objects.push(object);
         match is_folder {
             true => self.walk(&full, name, 1),
@@ -162,10 +166,15 @@ impl Source {
         }
     }
 
-    /// The folder that the name of an object is relative to.
-    fn root_of(&self, object: usize) -> &Path {
+    /// The one of the paths that an object is at, or below.
+    pub(crate) fn root_of(&self, object: usize) -> &Root {
         let behind = self.roots.partition_point(|root| root.first <= object);
-        &self.roots[behind - 1].base
+        &self.roots[behind - 1]
+    }
+
+    /// Patterns of names that are left out of folders.
+    pub(crate) const fn patterns(&self) -> &Patterns {
+        &self.patterns
     }
 
     /// The same, but files of the same length and time at the receiver are compared by what is in them.
@@ -209,27 +218,25 @@ impl Source {
     ///
     /// When there is no such object.
     pub fn reader(&self, object: usize) -> Result<Reader, FileError> {
-        let (base, object) = (self.root_of(object), &self.objects[object]);
+        let (base, object) = (&self.root_of(object).base, &self.objects[object]);
         let is_stdin = base == Path::new("-");
-        let path = if is_stdin { base.into() } else { base.join(object.name.as_path()) };
+        let path = if is_stdin { base.clone() } else { base.join(object.name.as_path()) };
         Reader::open(path, object)
     }
 
     /// Adds what is in `folder`. As deep as names may be.
     fn walk(&mut self, folder: &Path, prefix: &[u8], depth: usize) -> Result<(), FileError> {
-        let unreadable = FileError::at("list", folder);
-        let entries: io::Result<Vec<DirEntry>> =
-            fs::read_dir(folder).and_then(|entries| entries.take(MAX_OBJECTS + 1).collect());
-        let mut entries = match entries.map_err(unreadable) {
+        let entries = match entries(folder, MAX_OBJECTS) {
             Ok(entries) => entries,
             // The folder that the user names is all there is to be sent.
-            Err(error) if depth == 1 => return Err(error),
+            Err(error) if depth == 1 || matches!(error, FileError::TooMuch { .. }) => {
+                return Err(error);
+            }
             Err(error) => {
                 self.unreadable.add(error.to_string());
                 return Ok(());
             }
         };
-        entries.sort_by_key(DirEntry::file_name);
         for entry in entries {
             let name = [prefix, b"/", entry.file_name().as_bytes()].concat();
             self.add(&entry.path(), &name, depth)?;
@@ -286,9 +293,24 @@ impl Source {
         if self.objects.len() + self.skipped.len() < MAX_OBJECTS {
             return Ok(());
         }
-        let path = path.parent().unwrap_or(path).into();
-        Err(FileError::TooMuch { path, limit: MAX_OBJECTS, what: "files and folders" })
+        Err(too_much(path.parent().unwrap_or(path), MAX_OBJECTS))
     }
+}
+
+/// Entries of a folder, in order; more than `limit` is an error, also where patterns would leave some of it out.
+fn entries(folder: &Path, limit: usize) -> Result<Vec<DirEntry>, FileError> {
+    let entries: io::Result<Vec<_>> =
+        fs::read_dir(folder).and_then(|entries| entries.take(limit + 1).collect());
+    let mut entries = entries.map_err(FileError::at("list", folder))?;
+    if entries.len() > limit {
+        return Err(too_much(folder, limit));
+    }
+    entries.sort_by_key(DirEntry::file_name);
+    Ok(entries)
+}
+
+fn too_much(path: &Path, limit: usize) -> FileError {
+    FileError::TooMuch { path: path.into(), limit, what: "files and folders" }
 }
 
 impl Object {
@@ -305,5 +327,22 @@ impl Object {
         let has_holes = kind == Kind::File && metadata.blocks() * 512 < metadata.len();
         let by_time = kind == Kind::File;
         Self { name, kind, size, has_holes, by_time, mode, modified: Stamp::of(metadata) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries beyond the limit were not looked at, and taken for missing, if a pattern left out others.
+    #[test]
+    fn a_folder_is_not_cut() {
+        let at = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(at.path().join(name), "").unwrap();
+        }
+        assert_eq!(entries(at.path(), 3).unwrap().len(), 3);
+        let cut = entries(at.path(), 2).unwrap_err();
+        assert!(matches!(&cut, FileError::TooMuch { path, limit: 2, .. } if path == at.path()));
     }
 }

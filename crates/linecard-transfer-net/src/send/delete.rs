@@ -5,12 +5,21 @@ use super::SendError;
 use super::objects::{Stored, refusal};
 use super::plan::Planned;
 use crate::end::Endpoint;
-use crate::file::{FileError, Kind, MAX_OBJECTS, Name, Object, Patterns, Skipped};
+use crate::file::{Kind, MAX_NAME_BYTES, MAX_OBJECTS, Name, Root, Source};
 use linecard_transfer::control::{List, Listed, MAX_ASKED, Message, Remove, Removed};
 use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// Most names that a receiver may list: it may have more than are sent, but not without end.
 const MAX_LISTED: usize = 16 * MAX_OBJECTS;
+/// Most bytes of those names that are kept here.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+/// Files and folders that are removed at most, if nothing is said: who sends the wrong folder loses no more.
+const MAX_DELETE: u64 = 1_000;
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +35,8 @@ enum Phase {
 /// Files, folders and links that only the receiver has.
 #[derive(Debug)]
 pub(super) struct Deletion {
-    patterns: Patterns,
-    max: u64,
+    source: Arc<Source>,
+    max: Option<u64>,
     /// Places of objects, in the order of their names.
     by_name: Vec<u32>,
     /// Names that are here and not sent.
@@ -36,41 +45,54 @@ pub(super) struct Deletion {
     /// Objects before this one were looked at, and those that are folders were asked for.
     next: usize,
     to_list: Vec<List>,
+    /// Folders of which only a part was listed.
+    to_continue: Vec<List>,
     /// Questions without an answer, which come in order.
     listing: VecDeque<List>,
     listed: usize,
+    /// Objects that are there, and were not listed yet.
+    unlisted: BTreeSet<u32>,
     extra: Vec<(Vec<u8>, bool)>,
     /// Folders with something in them that is hidden by a pattern.
     kept: BTreeSet<Vec<u8>>,
+    /// Bytes of names in these, and in `to_list`.
+    kept_bytes: usize,
 }
 
 impl Deletion {
-    pub(super) fn new(
-        (patterns, max): (Patterns, u64),
-        all: &[Object],
-        skipped: &[Skipped],
-    ) -> Self {
+    /// Removes at most `max`. None is [`MAX_DELETE`], and nothing is removed from a folder that is empty here.
+    pub(super) fn new(source: Arc<Source>, max: Option<u64>) -> Self {
+        let all = source.objects();
         let mut by_name: Vec<u32> = (0..all.len() as u32).collect();
         by_name.sort_unstable_by_key(|object| &all[*object as usize].name);
         Self {
-            patterns,
-            max,
             by_name,
-            skipped: skipped.iter().map(|skipped| skipped.name.clone()).collect(),
+            skipped: source.skipped().iter().map(|skipped| skipped.name.clone()).collect(),
+            source,
+            max,
             phase: Phase::Listing,
             next: 0,
             to_list: Vec::new(),
+            to_continue: Vec::new(),
             listing: VecDeque::new(),
             listed: 0,
+            unlisted: BTreeSet::new(),
             extra: Vec::new(),
             kept: BTreeSet::new(),
+            kept_bytes: 0,
+        }
+    }
+
+    /// The receiver has an object in its place: below a folder that is sent, its name must be listed.
+    pub(super) fn is_there(&mut self, object: u32) {
+        if self.source.objects()[object as usize].name.as_bytes().contains(&b'/') {
+            self.unlisted.insert(object);
         }
     }
 
     /// Asks for what is to be done next. True if nothing is any more.
     pub(super) fn go_on(
         &mut self,
-        all: &[Object],
         stored: &mut Stored,
         endpoint: &mut Endpoint,
     ) -> Result<bool, SendError> {
@@ -79,7 +101,7 @@ impl Deletion {
         }
         if self.phase == Phase::Listing {
             while self.listing.len() < MAX_ASKED
-                && let Some(list) = self.next_list(all)
+                && let Some(list) = self.next_list()
             {
                 endpoint.send(&Message::List(list.clone()))?;
                 self.listing.push_back(list);
@@ -103,11 +125,16 @@ impl Deletion {
         Ok(*unanswered == 0)
     }
 
-    fn next_list(&mut self, all: &[Object]) -> Option<List> {
+    fn next_list(&mut self) -> Option<List> {
+        // The receiver keeps the names of one folder: while it goes on with that, it is asked for no other.
+        let goes_on = self.listing.front().is_some_and(|list| !list.after.is_empty());
+        if goes_on || !self.to_continue.is_empty() {
+            return if self.listing.is_empty() { self.to_continue.pop() } else { None };
+        }
         if let Some(list) = self.to_list.pop() {
             return Some(list);
         }
-        let left = all.get(self.next..)?;
+        let left = self.source.objects().get(self.next..)?;
         let at = left.iter().position(|object| object.kind == Kind::Folder);
         let folder = at.map(|at| left[at].name.as_bytes().to_vec());
         self.next += at.map_or(left.len(), |at| at + 1);
@@ -115,63 +142,86 @@ impl Deletion {
     }
 
     /// The receiver has listed a folder, or a part of it.
-    pub(super) fn listed(
-        &mut self,
-        told: &Listed,
-        all: &[Object],
-        stored: &mut Stored,
-    ) -> Result<(), SendError> {
+    pub(super) fn listed(&mut self, told: &Listed, stored: &mut Stored) -> Result<(), SendError> {
         let Some(List { folder, after }) = self.listing.pop_front() else {
             return Err(SendError::Unexpected("a list that was not asked for"));
         };
         if !told.error.as_str().is_empty() {
             self.give_up(stored, &refusal(told.error.as_str()));
         }
+        if self.phase == Phase::Over {
+            return Ok(());
+        }
         let mut last = after.clone();
         for (name, is_folder) in told.names.iter() {
+            // Some file systems have names of more than 255 bytes.
+            if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(&b'/') {
+                return Err(SendError::Unexpected("a name that no file has"));
+            }
             self.listed += 1;
             last = name.to_vec();
             last.extend(is_folder.then_some(b'/'));
-            self.find([&folder[..], b"/", name].concat(), is_folder, all)?;
-        }
-        if self.listed > MAX_LISTED {
-            return Err(SendError::Unexpected("a list without an end"));
+            self.find([&folder[..], b"/", name].concat(), is_folder);
+            if self.listed > MAX_LISTED
+                || self.extra.len() > MAX_OBJECTS
+                || self.kept_bytes > MAX_KEPT_BYTES
+            {
+                self.give_up(stored, "more files and folders are there than can be listed");
+                return Ok(());
+            }
         }
         if told.has_more {
             if last <= after {
                 return Err(SendError::Unexpected("the same names again"));
             }
-            self.to_list.push(List { folder, after: last });
+            self.to_continue.push(List { folder, after: last });
         }
         Ok(())
     }
 
     /// The receiver has something of this name.
-    fn find(&mut self, name: Vec<u8>, is_folder: bool, all: &[Object]) -> Result<(), SendError> {
-        let name_of = |object: &u32| all[*object as usize].name.as_bytes();
-        let is_here = self.by_name.binary_search_by_key(&&name[..], name_of).is_ok();
-        if is_here || self.skipped.contains(&name) {
-            return Ok(());
+    fn find(&mut self, name: Vec<u8>, is_folder: bool) {
+        if let Some(object) = self.place(&name) {
+            self.unlisted.remove(&object);
+            return;
+        }
+        if self.skipped.contains(&name) {
+            return;
         }
         // Partial files may be those of another transfer.
-        if Name::new(&name).is_err() || self.patterns.leave_out(&name, is_folder) {
+        if Name::new(&name).is_err() || self.source.patterns().leave_out(&name, is_folder) {
             self.keep(&name);
-            return Ok(());
+            return;
         }
+        self.kept_bytes += name.len() * if is_folder { 3 } else { 1 };
         if is_folder {
             self.to_list.push(List { folder: name.clone(), after: Vec::new() });
             // Which folders are wanted is not known: those without wanted files are not sent.
-            if self.patterns.only_included() {
+            if self.source.patterns().only_included() {
                 self.kept.insert(name.clone());
             }
         }
-        if self.extra.len() >= MAX_OBJECTS {
-            let what = "files and folders at the receiver that are not here";
-            let path = String::from_utf8_lossy(&name).into_owned().into();
-            return Err(FileError::TooMuch { path, limit: MAX_OBJECTS, what }.into());
-        }
         self.extra.push((name, is_folder));
-        Ok(())
+    }
+
+    /// The place of the object of this name.
+    fn place(&self, name: &[u8]) -> Option<u32> {
+        let name_of = |object: &u32| self.source.objects()[*object as usize].name.as_bytes();
+        let at = self.by_name.binary_search_by_key(&name, name_of).ok()?;
+        Some(self.by_name[at])
+    }
+
+    /// The one of the paths to send that a name is below.
+    fn root(&self, name: &[u8]) -> Option<&Root> {
+        let first = name.split(|byte| *byte == b'/').next()?;
+        self.place(first).map(|object| self.source.root_of(object as usize))
+    }
+
+    /// Whether something of this name is here by now, or may be.
+    fn is_here(&self, name: &[u8]) -> bool {
+        let path = self.root(name).map(|root| root.base.join(OsStr::from_bytes(name)));
+        let is_missing = |error: std::io::Error| error.kind() == ErrorKind::NotFound;
+        path.is_none_or(|path| !fs::symlink_metadata(path).is_err_and(is_missing))
     }
 
     /// The folders of a name are not empty.
@@ -181,30 +231,63 @@ impl Deletion {
             if !self.kept.insert(name[..slash].to_vec()) {
                 break;
             }
+            self.kept_bytes += slash;
         }
     }
 
     /// All is listed: what is removed is what is not here, what is in folders before these.
     fn decide(&mut self, stored: &mut Stored) {
-        self.extra.retain(|(name, is_folder)| !is_folder || !self.kept.contains(name));
+        let extra = std::mem::take(&mut self.extra);
+        for (name, _) in &extra {
+            // Folders were read before the transfer.
+            if self.is_here(name) {
+                self.keep(&[&name[..], b"/"].concat());
+            }
+        }
+        self.extra = extra;
+        self.extra.retain(|(name, _)| !self.kept.contains(name));
         self.extra.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
-        let count = self.extra.len();
-        if count as u64 > self.max {
-            let max = self.max;
-            self.give_up(
-                stored,
-                &format!("{count} files and folders are more than --max-delete {max}"),
-            );
-        }
-        if let Some(plan) = &mut stored.plan {
-            plan.extend(
-                self.extra.iter().map(|(name, is_folder)| Planned::removed(name, *is_folder)),
-            );
+        if let Some(why) = self.fault() {
+            self.give_up(stored, &why);
+        } else if let Some(plan) = &mut stored.plan {
+            let extra = self.extra.iter();
+            plan.extend(extra.map(|(name, is_folder)| Planned::removed(name, *is_folder)));
             self.phase = Phase::Over;
-        }
-        if self.phase == Phase::Listing {
+        } else {
             self.phase = Phase::Removing { asked: 0, unanswered: 0 };
         }
+    }
+
+    /// Why nothing of what only the receiver has may be removed.
+    fn fault(&self) -> Option<String> {
+        let (count, unlisted) = (self.extra.len(), self.unlisted.len());
+        if count == 0 {
+            return None;
+        }
+        let mut folded = BTreeSet::new();
+        let names = self.source.objects().iter().map(|object| &object.name);
+        let mut roots = names.filter(|name| !name.as_bytes().contains(&b'/'));
+        if let Some(name) = roots.find(|name| !folded.insert(name.to_string().to_lowercase())) {
+            return Some(format!(
+                "two paths are called {name} in upper or lower case, and may be the same there"
+            ));
+        }
+        if unlisted > 0 {
+            return Some(format!(
+                "{unlisted} files and folders that were sent are not listed under their names there: \
+                 its file system may not tell upper from lower case"
+            ));
+        }
+        let max = self.max.unwrap_or(MAX_DELETE);
+        if count as u64 > max {
+            return Some(format!("{count} files and folders are more than --max-delete {max}"));
+        }
+        let is_empty = |name: &[u8]| self.root(name).is_some_and(|root| root.is_empty);
+        let mut extra = self.extra.iter().filter(|_| self.max.is_none());
+        let (emptied, _) = extra.find(|(name, _)| is_empty(name))?;
+        let first = emptied.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(first);
+        Some(format!("{name:?} is empty here: give --max-delete as well to empty it there"))
     }
 
     fn give_up(&mut self, stored: &mut Stored, why: &str) {
@@ -233,66 +316,142 @@ impl Deletion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Stamp;
+    use crate::file::Patterns;
     use linecard_transfer::control::Names;
 
-    fn folder(name: &str) -> Object {
-        Object {
-            name: Name::new(name.as_bytes()).unwrap(),
-            kind: Kind::Folder,
-            size: Some(0),
-            has_holes: false,
-            by_time: false,
-            mode: 0o755,
-            modified: Stamp::default(),
+    /// Removal from folders with these files, which all are there.
+    fn deletion(files: &[&str], exclude: &[String]) -> (tempfile::TempDir, Deletion) {
+        let at = tempfile::tempdir().unwrap();
+        let mut paths = BTreeSet::new();
+        for file in files {
+            let path = at.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            paths.insert(at.path().join(file.split('/').next().unwrap()));
         }
+        let paths: Vec<_> = paths.into_iter().collect();
+        let source = Source::open(&paths, Patterns::new(&[], exclude).unwrap()).unwrap();
+        let count = source.objects().len() as u32;
+        let mut deletion = Deletion::new(Arc::new(source), None);
+        (0..count).for_each(|object| deletion.is_there(object));
+        (at, deletion)
     }
 
     fn page(names: &[&str], has_more: bool) -> Listed {
         let mut all = Names::default();
-        assert!(names.iter().all(|name| all.push(name.as_bytes(), false)));
+        for name in names {
+            let file = name.strip_suffix('/');
+            assert!(all.push(file.unwrap_or(name).as_bytes(), file.is_some()));
+        }
         Listed { names: all, has_more, ..Listed::default() }
     }
 
-    /// A receiver that lists without end, or what was not asked for.
+    fn ask(deletion: &mut Deletion) {
+        let list = deletion.next_list().unwrap();
+        deletion.listing.push_back(list);
+    }
+
+    /// Names that would be removed if this is in the folder `a`, or why nothing would.
+    fn decided(deletion: &mut Deletion, names: &[&str]) -> (Vec<String>, Option<String>) {
+        let mut stored = Stored::default();
+        ask(deletion);
+        deletion.listed(&page(names, false), &mut stored).unwrap();
+        deletion.decide(&mut stored);
+        let text = |name: &Vec<u8>| String::from_utf8(name.clone()).unwrap();
+        let names = deletion.extra.iter().map(|(name, _)| text(name)).collect();
+        assert_eq!(deletion.phase == Phase::Over, stored.unremoved.count() == 1);
+        (names, stored.unremoved.first().first().cloned())
+    }
+
+    /// A receiver that lists without end, what was not asked for, or names that no file has.
     #[test]
     fn deletion_is_bounded() {
-        let all = [folder("a")];
         let mut stored = Stored::default();
-        let mut deletion = Deletion::new((Patterns::default(), 10), &all, &[]);
+        let (_at, mut deletion) = deletion(&["a/x"], &[]);
         let first = page(&["x", "y"], true);
-        assert!(deletion.listed(&first, &all, &mut stored).is_err(), "nothing was asked");
-        let ask = |deletion: &mut Deletion| {
-            let list = deletion.next_list(&all).unwrap();
-            deletion.listing.push_back(list);
-        };
+        assert!(deletion.listed(&first, &mut stored).is_err(), "nothing was asked");
         ask(&mut deletion);
-        deletion.listed(&first, &all, &mut stored).unwrap();
+        deletion.listed(&first, &mut stored).unwrap();
         ask(&mut deletion);
         assert_eq!(deletion.listing[0], List { folder: b"a".to_vec(), after: b"y".to_vec() });
-        assert!(deletion.listed(&first, &all, &mut stored).is_err(), "the same page again");
-        deletion.listed = MAX_LISTED;
-        deletion.listing.push_back(List { folder: b"a".to_vec(), after: Vec::new() });
-        assert!(deletion.listed(&first, &all, &mut stored).is_err(), "more than may be");
+        assert!(deletion.listed(&first, &mut stored).is_err(), "the same page again");
+        let again = List { folder: b"a".to_vec(), after: Vec::new() };
+        let long = "n".repeat(MAX_NAME_BYTES + 1);
+        for wrong in ["/", "b/c", "b//", &long[..]] {
+            deletion.listing.push_back(again.clone());
+            assert!(deletion.listed(&page(&[wrong], false), &mut stored).is_err(), "{wrong}");
+        }
         assert!(deletion.removed(&Removed::default(), &mut stored).is_err());
+        // Too much is not an error: all that was sent is there.
+        let full: [fn(&mut Deletion); 2] = [
+            |deletion| deletion.listed = MAX_LISTED,
+            |deletion| (deletion.listed, deletion.kept_bytes) = (0, MAX_KEPT_BYTES),
+        ];
+        for fill in full {
+            (stored, deletion.phase) = (Stored::default(), Phase::Listing);
+            fill(&mut deletion);
+            for _ in 0..2 {
+                deletion.listing.push_back(again.clone());
+                deletion.listed(&page(&["z"], false), &mut stored).unwrap();
+            }
+            assert_eq!((deletion.phase, stored.unremoved.count()), (Phase::Over, 1));
+        }
     }
 
     #[test]
     fn what_is_in_a_folder_goes_before_it_and_keeps_it() {
-        let all = [folder("a")];
-        let patterns = Patterns::new(&[], &["*.tmp".into()]).unwrap();
-        let mut deletion = Deletion::new((patterns, 10), &all, &[]);
+        let (at, mut deletion) = deletion(&["a/x"], &["*.tmp".into()]);
         for (name, is_folder) in
-            [("a/b", true), ("a/b/c", true), ("a/b.x", false), ("a/b/c/d", false)]
+            [("a/b", true), ("a/b/c", true), ("a/b.x", false), ("a/b/c/d", false), ("a/x", false)]
         {
-            deletion.find(name.into(), is_folder, &all).unwrap();
+            deletion.find(name.into(), is_folder);
         }
-        deletion.find(b"a/e".to_vec(), true, &all).unwrap();
-        deletion.find(b"a/e/f.tmp".to_vec(), false, &all).unwrap();
+        deletion.find(b"a/e".to_vec(), true);
+        deletion.find(b"a/e/f.tmp".to_vec(), false);
+        // It is here by now.
+        deletion.find(b"a/g".to_vec(), true);
+        deletion.find(b"a/g/new".to_vec(), false);
+        fs::create_dir(at.path().join("a/g")).unwrap();
+        fs::write(at.path().join("a/g/new"), "").unwrap();
         deletion.decide(&mut Stored::default());
         let names: Vec<_> =
             deletion.extra.iter().map(|(name, _)| std::str::from_utf8(name).unwrap()).collect();
         assert_eq!(names, ["a/b/c/d", "a/b/c", "a/b.x", "a/b"]);
         assert_eq!(deletion.phase, Phase::Removing { asked: 0, unanswered: 0 });
+    }
+
+    /// The only copy of a file was removed where the receiver has it under its former name `photo.JPG`.
+    #[test]
+    fn a_file_that_is_listed_under_another_name_is_not_removed() {
+        let of = |files: &[&str], there: &[&str]| decided(&mut deletion(files, &[]).1, there);
+        let (_, why) = of(&["a/photo.jpg"], &["photo.JPG"]);
+        assert!(why.is_some_and(|why| why.contains("because 1 files and folders that were sent")));
+        let (names, why) = of(&["a/photo.jpg"], &["photo.JPG", "photo.jpg"]);
+        assert_eq!((&names[..], why), (&["a/photo.JPG".to_owned()][..], None));
+        // Where nothing is extra, nothing is at risk.
+        assert_eq!(of(&["a/x", "a/X"], &["x"]), (Vec::new(), None));
+        let (_, why) = of(&["A/x", "a/y"], &["z"]);
+        assert!(
+            why.is_some_and(|why| why.contains("two paths are called a in upper or lower case"))
+        );
+    }
+
+    /// The receiver read a folder of many names again for each page, as others were listed between.
+    #[test]
+    fn a_folder_is_listed_to_its_end_before_others() {
+        let mut stored = Stored::default();
+        let (_at, mut deletion) = deletion(&["a/b/x", "a/c/x"], &[]);
+        ask(&mut deletion);
+        ask(&mut deletion);
+        deletion.listed(&page(&["b/", "d/"], true), &mut stored).unwrap();
+        assert_eq!(deletion.next_list(), None, "an answer is missing");
+        deletion.listed(&page(&["x"], false), &mut stored).unwrap();
+        ask(&mut deletion);
+        assert_eq!(deletion.listing[0].after, b"d/");
+        assert_eq!(deletion.next_list(), None, "it is going on");
+        deletion.listed(&page(&["e/"], false), &mut stored).unwrap();
+        let rest: Vec<_> = std::iter::from_fn(|| deletion.next_list()).collect();
+        let folders: Vec<_> = rest.iter().map(|list| list.folder.as_slice()).collect();
+        assert_eq!(folders, [&b"a/e"[..], b"a/d", b"a/c"]);
     }
 }

@@ -40,8 +40,10 @@ pub struct SendOptions {
     pub by_contents: bool,
     /// Find out what would be sent, and send nothing.
     pub dry_run: bool,
-    /// When all is there, remove from the folders that are sent what the receiver has and this end has not, if that is
-    /// not more than so many files and folders. None removes nothing.
+    /// When all is there, remove from the folders that are sent what the receiver has and this end has not.
+    pub delete: bool,
+    /// Nothing is removed if it would be more files and folders than this. If it is not given: than 1,000, or if a
+    /// folder that they are in is empty at this end.
     pub max_delete: Option<u64>,
     /// Where the receiver listens.
     pub peer: SocketAddr,
@@ -155,14 +157,13 @@ pub fn send(
     // Resources that are not available are reported before the receiver is contacted.
     drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
     let source = Source::of(&options.input, options.patterns.clone())?;
-    let source = if options.by_contents { source.by_contents() } else { source };
+    let source = Arc::new(if options.by_contents { source.by_contents() } else { source });
     let (skipped, left_out) = (source.skipped().to_vec(), source.left_out());
     let unreadable = source.unreadable().clone();
     let all = source.objects().to_vec();
-    let deletion = options
-        .max_delete
-        .map(|max| delete::Deletion::new((options.patterns.clone(), max), &all, &skipped));
-    if deletion.is_some() && !all.iter().any(|object| object.kind == Kind::Folder) {
+    let deletion =
+        options.delete.then(|| delete::Deletion::new(Arc::clone(&source), options.max_delete));
+    if options.delete && !all.iter().any(|object| object.kind == Kind::Folder) {
         return Err(SendError::NoFolder);
     }
     let opened = open::open(options)?;

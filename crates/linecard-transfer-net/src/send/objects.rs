@@ -2,7 +2,7 @@
 //! become of them.
 
 use super::delete::Deletion;
-use super::plan::{Planned, There};
+use super::plan::{Action, Planned, There};
 use super::reading::{Order, Read, ReadQueue};
 use super::{SendError, SendOptions};
 use crate::end::Endpoint;
@@ -140,7 +140,7 @@ impl Objects {
         let is_done = self.announced == self.all.len() && self.open.is_empty();
         if is_done && !self.is_finished {
             if let Some(deletion) = &mut self.deletion
-                && !deletion.go_on(&self.all, &mut self.stored, endpoint)?
+                && !deletion.go_on(&mut self.stored, endpoint)?
             {
                 return Ok(());
             }
@@ -154,7 +154,7 @@ impl Objects {
     pub(super) fn listed(&mut self, told: &Listed) -> Result<(), SendError> {
         let unexpected = SendError::Unexpected("a list that was not asked for");
         let deletion = self.deletion.as_mut().ok_or(unexpected)?;
-        deletion.listed(told, &self.all, &mut self.stored)
+        deletion.listed(told, &mut self.stored)
     }
 
     /// The receiver has removed what it was asked to.
@@ -211,6 +211,11 @@ impl Objects {
             self.stored.failures.add(why.clone());
             Planned::refused(about, why)
         });
+        if let (Some(deletion), Action::Equal | Action::Replace) =
+            (&mut self.deletion, planned.action)
+        {
+            deletion.is_there(object);
+        }
         self.stored.plan.get_or_insert_default().push(planned);
     }
 
@@ -228,6 +233,9 @@ impl Objects {
         let Some((open, stored)) = open.zip(self.all.get(object as usize)) else {
             return Err(SendError::Unexpected("that it stored an object that was not announced"));
         };
+        if let Some(deletion) = &mut self.deletion {
+            deletion.is_there(object);
+        }
         let bytes = stored.size.unwrap_or(0);
         self.stored.objects += 1;
         self.stored.bytes += bytes;

@@ -68,7 +68,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         mode: options.mode,
         sources: hello_sources(local.ip(), &sources),
         dry_run: options.dry_run,
-        delete: options.max_delete.is_some(),
+        delete: options.delete,
     };
     control.send(&Message::Hello(hello.clone()))?;
     let welcome = welcome(&mut control, options)?;
@@ -159,7 +159,7 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
 
 /// An option that an older receiver does not know.
 fn new_facility(options: &SendOptions) -> Option<&'static str> {
-    let delete = options.max_delete.map(|_| "--delete");
+    let delete = options.delete.then_some("--delete");
     if options.dry_run { Some("--dry-run") } else { delete }
 }
 

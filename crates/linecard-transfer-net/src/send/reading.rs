@@ -2,6 +2,7 @@
 
 use crate::end::Waker;
 use crate::file::{ChunkBytes, ChunkHash, FileError, Have, Kind, Object, Reader, Source, Tree};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 
 /// Results that may wait to be taken.
@@ -46,7 +47,7 @@ pub(super) enum Read {
 
 /// State of the thread.
 pub(super) struct Work {
-    pub(super) source: Source,
+    pub(super) source: Arc<Source>,
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) orders: Receiver<Order>,
     pub(super) buffers: Buffers,

@@ -77,6 +77,7 @@ fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
         by_contents: false,
         dry_run: false,
+        delete: false,
         max_delete: None,
         input: Input::Test(bytes),
         patterns: Patterns::default(),

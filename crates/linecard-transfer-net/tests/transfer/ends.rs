@@ -20,6 +20,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let send = SendOptions {
         by_contents: false,
         dry_run: false,
+        delete: false,
         max_delete: None,
         input: Input::Paths(vec![from.into()]),
         patterns: Patterns::default(),

@@ -77,7 +77,8 @@ pub struct Config {
     /// what patterns leave out here; the receiver must permit it
     #[schemars(extend("x-flag" = "delete"))]
     pub delete: bool,
-    /// with --delete, remove nothing if it would be more files and folders than this
+    /// with --delete, remove nothing if it would be more files and folders than this; if it is given, a folder that is
+    /// empty here is emptied there, too
     #[garde(range(min = 0, max = MAX_OBJECTS as u64))]
     #[schemars(extend("x-flag" = "max-delete", "x-value" = "N", "x-default" = "1000"))]
     pub max_delete: Option<u64>,

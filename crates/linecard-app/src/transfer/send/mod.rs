@@ -21,9 +21,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files and folders that are removed at most, if nothing is said: who sends the wrong folder loses no more.
-const MAX_DELETE: u64 = 1_000;
-
 /// The job.
 #[derive(Debug)]
 pub struct SendJob;
@@ -158,6 +155,7 @@ impl Config {
         Ok(SendOptions {
             by_contents: self.checksum,
             dry_run: self.dry_run,
+            delete: self.delete,
             max_delete: self.max_delete()?,
             input: input(&self.inputs)?,
             patterns: self.patterns()?,
@@ -178,16 +176,13 @@ impl Config {
         })
     }
 
-    /// How much may be removed at the receiver, if anything.
+    /// How much may be removed at the receiver.
     fn max_delete(&self) -> Result<Option<u64>, ConfigError> {
-        match (self.delete, self.max_delete) {
-            (false, Some(_)) => {
-                let what = "it limits what delete removes: give --delete, too".to_owned();
-                Err(ConfigError::of_parameter("max_delete", what))
-            }
-            (false, None) => Ok(None),
-            (true, max) => Ok(Some(max.unwrap_or(MAX_DELETE))),
+        if self.max_delete.is_some() && !self.delete {
+            let what = "it limits what delete removes: give --delete, too".to_owned();
+            return Err(ConfigError::of_parameter("max_delete", what));
         }
+        Ok(self.max_delete)
     }
 
     fn patterns(&self) -> Result<Patterns, Error> {

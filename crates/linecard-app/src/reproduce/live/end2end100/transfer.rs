@@ -134,6 +134,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
     Ok(SendOptions {
         by_contents: false,
         dry_run: false,
+        delete: false,
         max_delete: None,
         input: Input::Test(order.chunks * super::CHUNK),
         patterns: Patterns::default(),
