@@ -171,3 +171,70 @@ fn a_folder_that_cannot_be_changed_is_said_in_one_line() {
     }
     assert!(path("to/tree/locked/y").exists() && !path("to/tree/more").exists());
 }
+
+/// Root reads everything, so the sender is run as nobody then.
+#[test]
+fn what_cannot_be_read_here_is_not_taken_for_missing() {
+    let ends = Ends::new();
+    let path = |name: &str| ends.folder.path(name);
+    for folder in ["tree/locked", "to/tree/locked"] {
+        fs::create_dir_all(path(folder)).unwrap();
+        ends.folder.write(&format!("{folder}/x"), b"x");
+    }
+    ends.folder.write("to/tree/y", b"y");
+    ends.folder.write("key", &ends.folder.read("psk"));
+    let mode = |name: &str, mode: u32| {
+        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let receiver = ends.receiver(&["--allow-delete"]);
+    mode("tree/locked", 0);
+    let all = ["send", "tree", &receiver.address, "--psk", "key", "--delete"];
+    let sent = ends.command_of_nobody(&all, &["key"]).output().unwrap();
+    let sent = CommandOutput::from(sent);
+    drop(receiver);
+    // A user who is not root could not look there.
+    mode("tree/locked", 0o755);
+    mode("to/tree/locked", 0o755);
+    assert_eq!(sent.code, Some(17), "{sent:?}");
+    for text in ["cannot list \"tree/locked\"", "because not all files have arrived"] {
+        assert!(sent.stderr.contains(text), "{text}: {}", sent.stderr);
+    }
+    assert!(path("to/tree/locked/x").exists() && path("to/tree/y").exists());
+}
+
+/// A disk that is not mounted at the sender, and a link in the place of a folder at the receiver.
+#[test]
+fn of_several_folders_none_is_emptied_by_mistake() {
+    let ends = Ends::new();
+    let path = |name: &str| ends.folder.path(name);
+    for folder in ["one", "two", "to/one/more", "to/two", "outside"] {
+        fs::create_dir_all(path(folder)).unwrap();
+    }
+    let extra = ["to/one/x", "to/two/x", "outside/x"];
+    extra.into_iter().chain(["one/a"]).for_each(|name| ends.folder.write(name, name.as_bytes()));
+    let send = |receiver: &Receiver, more: &[&str]| -> CommandOutput {
+        let all = ["send", "one", "two", &receiver.address, "--psk", "psk", "--delete"];
+        ends.command("sender", &[&all[..], more].concat()).output().unwrap().into()
+    };
+    let left = || extra.into_iter().filter(|name| path(name).exists()).count();
+    let receiver = ends.receiver(&["--allow-delete"]);
+    let asked = send(&receiver, &["--max-delete", "2", "--dry-run", "--json"]);
+    let (of_each, _) = lines(&asked);
+    assert!(of_each.iter().all(|line| line["action"] != "remove"), "{of_each:?}");
+    let sent = send(&receiver, &[]);
+    // All has arrived: it is not the receiver that misses something.
+    let codes = (asked.code, sent.code, receiver.end().code);
+    assert_eq!((codes, left()), ((Some(17), Some(17), Some(0)), 3), "{sent:?}");
+    assert!(sent.stderr.contains("\"two\" is empty here: give --max-delete"), "{sent:?}");
+
+    let receiver = ends.receiver(&["--allow-delete", "--keep"]);
+    let sent = send(&receiver, &["--max-delete", "3"]);
+    assert_eq!((sent.code, left()), (Some(0), 1), "{sent:?}");
+    assert!(!path("to/one/more").exists() && path("to/one/a").exists());
+    fs::remove_dir(path("to/two")).unwrap();
+    symlink("../outside", path("to/two")).unwrap();
+    ends.folder.write("to/one/x", b"x");
+    let sent = send(&receiver, &["--max-delete", "3"]);
+    // That one is found through the link, too.
+    assert_eq!((sent.code, left()), (Some(17), 3), "{sent:?}");
+}

@@ -61,6 +61,12 @@ impl Ends {
 
     /// The same as a user who is not root and owns these files; the first is one of keys.
     pub(super) fn listen_as_nobody(&self, arguments: &[&str], owned: &[&str]) -> Receiver {
+        let all = [&["recv", "--listen", "127.0.0.1:0"], arguments].concat();
+        Receiver::start(self.command_of_nobody(&all, owned))
+    }
+
+    /// A command as that user.
+    pub(super) fn command_of_nobody(&self, arguments: &[&str], owned: &[&str]) -> Command {
         const NOBODY: u32 = 65_534;
         let mode = |name: &str, mode: u32| {
             fs::set_permissions(self.folder.path(name), fs::Permissions::from_mode(mode)).unwrap();
@@ -70,15 +76,14 @@ impl Ends {
         let copy = self.folder.path("linecard");
         fs::copy(env!("CARGO_BIN_EXE_linecard"), &copy).unwrap();
         let mut command = Command::new(copy);
-        command.current_dir(self.folder.path(".")).args(["recv", "--listen", "127.0.0.1:0"]);
-        command.args(arguments);
+        command.current_dir(self.folder.path(".")).args(arguments);
         if fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0) {
             for name in owned {
                 chown(self.folder.path(name), Some(NOBODY), None).unwrap();
             }
             command.uid(NOBODY);
         }
-        Receiver::start(command)
+        command
     }
 
     /// A receiver into `to` with the shared key.
