@@ -51,10 +51,11 @@ pub struct WatchStreams;
 #[garde(allow_unvalidated)]
 pub struct Config {
     /// where streams arrive: an address of this host, or a multicast group, which is joined; SOURCE@GROUP:PORT takes
-    /// only packets of that source; FIRST+SECOND are two copies of one stream (ST 2022-7), which are compared
+    /// only packets of that source; GROUP:PORT%INTERFACE is joined on that interface; FIRST+SECOND are two copies of one
+    /// stream (ST 2022-7), which are compared
     #[schemars(extend("x-argument" = "ADDRESS:PORT"))]
     pub addresses: Vec<Parsed<Streams>>,
-    /// interface on which groups are joined; without, the one that routes choose
+    /// interface on which groups are joined that are given without one; without, the one that routes choose
     pub interface: Option<String>,
     /// the only source of groups that are given without one
     #[schemars(extend("x-value" = "ADDRESS"))]
@@ -79,7 +80,7 @@ pub struct Config {
 }
 
 /// A stream, or two copies of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Streams {
     first: Target,
     second: Option<Target>,
@@ -100,7 +101,7 @@ impl FromStr for Streams {
 impl fmt::Display for Streams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.first.fmt(f)?;
-        self.second.map_or(Ok(()), |second| write!(f, "+{second}"))
+        self.second.as_ref().map_or(Ok(()), |second| write!(f, "+{second}"))
     }
 }
 
@@ -152,6 +153,8 @@ struct Stream {
     lines: Lines,
     /// Packets that the socket had no room for.
     dropped: u64,
+    /// Its room in bytes.
+    room: usize,
 }
 
 /// Everything that is watched.
@@ -161,7 +164,7 @@ struct State {
     pairs: Vec<(String, Pair)>,
     late_ns: u64,
     clock_steps: u64,
-    seconds: f64,
+    now_ns: u64,
     /// Time of day minus monotonic time.
     day_offset_ns: i64,
 }
@@ -183,10 +186,9 @@ fn watch(
     observer: &mut dyn Observer,
 ) -> Result<WatchOutcome, Error> {
     let targets = config.targets()?;
-    let interface = config.interface.as_deref();
-    let open = |target: &Target| Receiver::open(*target, interface).map_err(failed);
+    let open = |target: &Target| Receiver::open(target.clone()).map_err(failed);
     let receivers: Vec<Receiver> = targets.iter().map(open).collect::<Result<_, _>>()?;
-    let shared = Shared(Arc::new(Mutex::new(State::new(config, &targets))));
+    let shared = Shared(Arc::new(Mutex::new(State::new(config))));
     if let Some(address) = config.metrics.0.0 {
         let (listener, seen) = (attach::listen(address, observer)?, shared.clone());
         let served = listener.serve(move || metrics::of(&seen));
@@ -221,11 +223,12 @@ fn receive(
                     receiver.receive(&mut buffers, |arrival| state.push(at, arrival, observer));
                 state.clock_steps = buffers.clocks.steps;
                 if came.map_err(failed)? == 0 {
+                    state.look_at(at, observer);
                     break;
                 }
             }
         }
-        shared.lock().look(receivers, begun.elapsed().as_secs_f64());
+        shared.lock().look(receivers);
         if observer.wants_statistics() {
             let outcome = WatchOutcome::new(&shared.lock());
             observer.statistics(&report_of(WatchStreams::COMMAND, &outcome));
@@ -237,11 +240,18 @@ fn receive(
 impl Config {
     /// Each address to receive at; the two of a pair follow each other.
     fn targets(&self) -> Result<Vec<Target>, ConfigError> {
-        let both = |one: &Parsed<Streams>| [Some(one.0.first), one.0.second];
-        let targets = self.addresses.iter().flat_map(both).flatten();
+        let both = |one: &Parsed<Streams>| [Some(one.0.first.clone()), one.0.second.clone()];
+        let mut targets: Vec<Target> = self.addresses.iter().flat_map(both).flatten().collect();
         let source = self.source.map(|Parsed(source)| source);
-        let targets: Vec<Target> =
-            targets.map(|one| Target { source: one.source.or(source), ..one }).collect();
+        let is_group = |target: &Target| target.address.ip().is_multicast();
+        if source.is_some() && !targets.iter().any(is_group) {
+            let what = "only a multicast group is received from one source, and none is given";
+            return Err(ConfigError::of_parameter("source", what));
+        }
+        for target in &mut targets {
+            target.source = target.source.or(source.filter(|_| is_group(target)));
+            target.interface = target.interface.take().or_else(|| self.interface.clone());
+        }
         let again = (1..targets.len()).find(|at| targets[..*at].contains(&targets[*at]));
         let refuse = |what: String| Err(ConfigError::of_parameter("addresses", what));
         match again {
@@ -258,35 +268,30 @@ impl Config {
 }
 
 impl State {
-    fn new(config: &Config, targets: &[Target]) -> Self {
+    fn new(config: &Config) -> Self {
         let late_ns = config.late.as_ps() / 1_000;
         let mut state = Self {
-            streams: Vec::with_capacity(targets.len()),
+            streams: Vec::new(),
             pairs: Vec::new(),
             late_ns,
             clock_steps: 0,
-            seconds: 0.0,
+            now_ns: 0,
             day_offset_ns: realtime_ns() as i64 - monotonic_ns() as i64,
         };
-        let stream = |state: &mut Self, target: &Target, pair| {
-            state.streams.push(Stream {
-                name: target.to_string(),
-                watched: Watched::new(late_ns, config.worst),
-                pair,
-                lines: Lines::default(),
-                dropped: 0,
-            });
-        };
-        let mut targets = targets.iter();
         for Parsed(streams) in &config.addresses {
-            let pair = streams.second.map(|_| state.pairs.len());
+            let pair = streams.second.as_ref().map(|_| state.pairs.len());
             if pair.is_some() {
                 state.pairs.push((streams.to_string(), Pair::default()));
             }
-            for path in 0..=usize::from(pair.is_some()) {
-                let Some(target) = targets.next() else { break };
-                stream(&mut state, target, pair.map(|pair| (pair, path)));
-            }
+            let paths = std::iter::once(&streams.first).chain(&streams.second);
+            state.streams.extend(paths.enumerate().map(|(path, target)| Stream {
+                name: target.to_string(),
+                watched: Watched::new(late_ns, config.worst),
+                pair: pair.map(|pair| (pair, path)),
+                lines: Lines::default(),
+                dropped: 0,
+                room: usize::MAX,
+            }));
         }
         state
     }
@@ -295,21 +300,35 @@ impl State {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let Stream { watched, lines, name, pair, .. } = stream;
         let offset_ns = self.day_offset_ns;
-        let is_ours =
+        let restarts = watched.counts.restarts;
+        let has_number =
             watched.push(arrival, |event| say(observer, lines, (name.as_str(), offset_ns), &event));
-        if let Some((pair, path)) = pair.filter(|_| is_ours)
-            && let Some(header) = rtp::Header::read(arrival.payload, arrival.len)
-        {
-            self.pairs[pair].1.push(path, header.sequence, arrival.at_ns);
+        let Some((pair, path)) = *pair else { return };
+        let (_, pair) = &mut self.pairs[pair];
+        if watched.counts.restarts > restarts {
+            pair.restart();
+        }
+        if has_number && let Some(header) = rtp::Header::read(arrival.payload, arrival.len) {
+            pair.push(path, header.sequence, arrival.at_ns);
         }
     }
 
+    /// Looks at a stream of which no packet waits.
+    fn look_at(&mut self, at: usize, observer: &mut dyn Observer) {
+        let Some(Stream { watched, lines, name, .. }) = self.streams.get_mut(at) else { return };
+        let offset_ns = self.day_offset_ns;
+        watched.look(monotonic_ns(), |event| {
+            say(observer, lines, (name.as_str(), offset_ns), &event);
+        });
+    }
+
     /// Looks at sockets and clocks.
-    fn look(&mut self, receivers: &[Receiver], seconds: f64) {
-        self.seconds = seconds;
-        self.day_offset_ns = realtime_ns() as i64 - monotonic_ns() as i64;
+    fn look(&mut self, receivers: &[Receiver]) {
+        self.now_ns = monotonic_ns();
+        self.day_offset_ns = realtime_ns() as i64 - self.now_ns as i64;
         for (stream, receiver) in self.streams.iter_mut().zip(receivers) {
-            stream.dropped = receiver.dropped().unwrap_or(stream.dropped);
+            stream.dropped = receiver.dropped(stream.dropped).unwrap_or(stream.dropped);
+            stream.room = receiver.room_bytes().unwrap_or(stream.room);
         }
     }
 

@@ -221,10 +221,12 @@ fn wrong_watches_are_refused() {
     watch(2, &["127.0.0.1:0", "--late", "0s"], &["--late", "0"]);
     watch(2, &["127.0.0.1:0", "--worst", "0"], &["--worst", "0", "1"]);
     watch(2, &["127.0.0.1:0", "--time", "0s"], &["--time", "0"]);
-    watch(2, &["127.0.0.1:0", "--source", "192.0.2.1"], &["only a multicast group", "192.0.2.1@"]);
+    watch(2, &["127.0.0.1:0", "--source", "192.0.2.1"], &["--source", "only a multicast group"]);
+    watch(2, &["192.0.2.1@127.0.0.1:0"], &["only a multicast group", "192.0.2.1@"]);
     watch(2, &["::1@239.0.0.1:5004"], &["both IPv4 or both IPv6"]);
     watch(6, &["192.0.2.1:9"], &["192.0.2.1:9", "an address of this host"]);
-    watch(6, &["239.0.0.1:0", "--interface", "no-such"], &["--interface no-such", "ip link"]);
+    watch(6, &["239.0.0.1:0", "--interface", "no-such"], &["interface no-such", "ip link"]);
+    watch(6, &["239.0.0.1:0%no-such"], &["interface no-such", "ip link"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     watch(6, &["127.0.0.1:0", "--metrics", &address], &["--metrics", &address]);

@@ -70,16 +70,18 @@ pub struct Unwrapped {
 impl Unwrapped {
     /// The extended number for `value` of a counter of `bits` (1 to 32) bits.
     pub fn push(&mut self, value: u32, bits: u32) -> i64 {
-        let range = 1_i64 << bits.clamp(1, 32);
-        let Some(highest) = self.highest else {
-            self.highest = Some(i64::from(value));
-            return i64::from(value);
-        };
-        let ahead = (i64::from(value) - highest).rem_euclid(range);
-        let number = if ahead < range / 2 { highest + ahead } else { highest + ahead - range };
-        self.highest = Some(highest.max(number));
+        let number = self.highest.map_or(i64::from(value), |highest| nearest(highest, value, bits));
+        self.highest = Some(self.highest.map_or(number, |highest| highest.max(number)));
         number
     }
+}
+
+/// The number nearest to `base` whose lowest `bits` (1 to 32) bits are `value`.
+#[must_use]
+pub fn nearest(base: i64, value: u32, bits: u32) -> i64 {
+    let range = 1_i64 << bits.clamp(1, 32);
+    let ahead = i64::from(value).wrapping_sub(base).rem_euclid(range);
+    base.saturating_add(if ahead < range / 2 { ahead } else { ahead - range })
 }
 
 /// Loss, reordering and duplicates of one stream.
@@ -176,6 +178,12 @@ impl JitterMeter {
     pub fn new(clock: u32) -> Self {
         let jitter = Jitter { clock, mean_ns: 0.0, max_ns: 0.0, last_ns: 0.0 };
         Self { jitter, before: None, sum_ns: 0.0, count: 0 }
+    }
+
+    /// The clock, in Hz.
+    #[must_use]
+    pub fn clock(&self) -> u32 {
+        self.jitter.clock
     }
 
     /// Takes the time stamp and the arrival in ns of the packet that arrived next.

@@ -1,4 +1,5 @@
-//! Lines about late packets and pauses: at most one per second and stream; the others are counted in the next one.
+//! Lines about late packets, pauses and senders that begin again: of each, at most one per second and stream; the others
+//! are counted in the next one.
 
 use linecard_jitter::media::live::{Episode, Event};
 use linecard_report::{Origin, Value};
@@ -6,10 +7,10 @@ use linecard_report::{Origin, Value};
 /// Shortest time between two lines of a stream.
 const EVERY_NS: u64 = 1_000_000_000;
 
-/// When the last line was written, and what was not written since then.
+/// When the last line of each sort was written, and what was not written since then.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    last_ns: Option<u64>,
+    last_ns: [Option<u64>; 3],
     suppressed: u64,
     /// Lines that were not written, in all.
     pub(super) suppressed_all: u64,
@@ -18,21 +19,26 @@ pub(super) struct Lines {
 impl Lines {
     /// The line about an event, unless there was one just before.
     pub(super) fn of(&mut self, (name, offset_ns): (&str, i64), event: &Event) -> Option<String> {
-        let (at_ns, text) = match event {
-            Event::Late(episode) => (episode.at_ns, late(episode)),
+        let (sort, at_ns, text) = match event {
+            Event::Late(episode) => (0, episode.at_ns, late(episode)),
+            Event::Silence { since_ns, at_ns } => {
+                (1, *at_ns, format!("nothing has come since {}", time(*since_ns, offset_ns)))
+            }
             Event::Pause { ns, at_ns } => {
-                (*at_ns, format!("nothing came for {}", Value::Ns(*ns as f64)))
+                (1, *at_ns, format!("nothing came for {}", Value::Ns(*ns as f64)))
             }
             Event::Restart { at_ns } => {
-                (*at_ns, "the sender began again; its schedule is learnt again".to_owned())
+                let text = "the sender began again, or another one took over; its schedule is learnt again";
+                (2, *at_ns, text.to_owned())
             }
         };
-        if self.last_ns.is_some_and(|last_ns| at_ns.saturating_sub(last_ns) < EVERY_NS) {
+        let last_ns = &mut self.last_ns[sort];
+        if last_ns.is_some_and(|last_ns| at_ns.saturating_sub(last_ns) < EVERY_NS) {
             self.suppressed += 1;
             self.suppressed_all += 1;
             return None;
         }
-        self.last_ns = Some(at_ns);
+        *last_ns = Some(at_ns);
         let more = match std::mem::take(&mut self.suppressed) {
             0 => String::new(),
             more => format!(" ({more} more since the last line)"),
@@ -43,8 +49,7 @@ impl Lines {
     /// A line about what was not written, at the end.
     pub(super) fn finish(&mut self, name: &str) -> Option<String> {
         let more = std::mem::take(&mut self.suppressed);
-        (more > 0)
-            .then(|| format!("{name}: {more} more episodes of late packets since the last line"))
+        (more > 0).then(|| format!("{name}: {more} more since the last line"))
     }
 }
 
@@ -99,5 +104,16 @@ mod tests {
         assert_eq!((line(1_200_000_000), lines.suppressed_all), (None, 3));
         assert!(lines.finish("a").is_some_and(|line| line.starts_with("a: 1 more")));
         assert_eq!(lines.finish("a"), None);
+        // A line about late packets leaves out none about a pause or a sender that begins again.
+        let mut line = |event| lines.of(("a", 0), &event);
+        let (since_ns, at_ns) = (1_000_000_000, 2_000_000_000);
+        assert_eq!(
+            line(Event::Silence { since_ns, at_ns }).as_deref(),
+            Some(
+                "a: 1970-01-01 00:00:02.000 UTC: nothing has come since 1970-01-01 00:00:01.000 UTC"
+            )
+        );
+        assert!(line(Event::Restart { at_ns }).is_some_and(|line| line.contains("began again")));
+        assert_eq!(line(Event::Restart { at_ns }), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::{Shared, State};
 use crate::attach::metrics::{Counted, Labels, Metric, counted, counters, histogram, text_of};
 use linecard::stats::Histogram;
+use linecard_jitter::linux::clock::monotonic_ns;
 use linecard_jitter::media::live::{Counts, PairFigures};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -36,7 +37,12 @@ const STREAMS: [Counted<Counts>; 8] = [
     counted("watch_duplicate_packets", "Packets that arrived again", None, |c| c.order.duplicates),
     counted("watch_other_packets", "Other packets on the same port", None, |c| c.others),
     counted("watch_pauses", "Times that nothing came for a second", None, |c| c.pauses),
-    counted("watch_restarts", "Times that the sender began again", None, |c| c.restarts),
+    counted(
+        "watch_restarts",
+        "Times that the sender began again, or another took over",
+        None,
+        |c| c.restarts,
+    ),
 ];
 
 /// Counters of pairs.
@@ -64,9 +70,10 @@ struct Seen {
     counts: Counts,
     dropped: u64,
     jitter_ns: Option<f64>,
+    age_ns: Option<f64>,
 }
 
-/// Copied figures: a scraper does not keep packets waiting.
+/// Copied figures: packets wait while they are copied, and not while the text is made.
 #[derive(Debug)]
 struct Figures {
     streams: Vec<Seen>,
@@ -87,6 +94,7 @@ pub fn sample() -> String {
         counts: Counts::default(),
         dropped: 0,
         jitter_ns: Some(0.0),
+        age_ns: Some(0.0),
     };
     let pair = ("239.0.0.1:5004+239.0.0.2:5004".to_owned(), PairFigures::default());
     text_of(Figures { streams: vec![stream], pairs: vec![pair] })
@@ -94,11 +102,13 @@ pub fn sample() -> String {
 
 impl Figures {
     fn of(state: &State) -> Self {
+        let now_ns = monotonic_ns();
         let seen = |stream: &super::Stream| Seen {
             name: stream.name.clone(),
             counts: stream.watched.counts.clone(),
             dropped: stream.dropped,
             jitter_ns: stream.watched.jitter().map(|jitter| jitter.last_ns),
+            age_ns: stream.watched.last_ns().map(|last| now_ns.saturating_sub(last) as f64),
         };
         let pairs = state.pairs.iter().map(|(name, pair)| (name.clone(), pair.figures()));
         Self { streams: state.streams.iter().map(seen).collect(), pairs: pairs.collect() }
@@ -140,6 +150,9 @@ impl Collector for Figures {
         let help = "Interarrival jitter (RFC 3550) now";
         let metric = Metric { name: "watch_jitter", help, unit: Some(Unit::Seconds) };
         self.gauge(&mut encoder, &metric, |seen| seen.jitter_ns.map(|ns| ns / 1e9))?;
+        let help = "Time since the last packet of the stream";
+        let metric = Metric { name: "watch_last_packet_age", help, unit: Some(Unit::Seconds) };
+        self.gauge(&mut encoder, &metric, |seen| seen.age_ns.map(|ns| ns / 1e9))?;
         for Counted { metric, value } in PAIRS {
             let values = self.pairs.iter().map(|(name, pair)| (stream(name), value(pair)));
             counters(&mut encoder, &metric, values)?;
@@ -186,6 +199,7 @@ mod tests {
             "linecard_watch_packets_total{stream=\"239.0.0.1:5004\"} 0",
             "linecard_watch_late_packets_total{stream=\"239.0.0.1:5004\"} 0",
             "linecard_watch_lost_packets{stream=\"239.0.0.1:5004\"} 0.0",
+            "linecard_watch_last_packet_age_seconds{stream=\"239.0.0.1:5004\"} 0.0",
             "linecard_watch_delay_seconds_count{stream=\"239.0.0.1:5004\",place=\"in_socket\"} 0",
             "linecard_watch_pair_packets_total{stream=\"239.0.0.1:5004+239.0.0.2:5004\"} 0",
         ] {

@@ -4,7 +4,10 @@ use super::State;
 use super::lines::time;
 use crate::{Error, Failure};
 use linecard::stats::Histogram;
-use linecard_jitter::media::live::{Content, Episode, PairFigures, WINDOW_NS, WINDOWS, Watched};
+use linecard_jitter::linux::watch::ROOM;
+use linecard_jitter::media::live::{
+    Content, Episode, PAUSE_NS, PairFigures, WINDOW_NS, WINDOWS, Watched,
+};
 use linecard_jitter::media::rate::Basis;
 use linecard_report::{Axis, BitRate, Histograms, Item, Nanoseconds, Page, Seconds, Unit, Value};
 use schemars::JsonSchema;
@@ -112,7 +115,10 @@ pub struct Came {
     pub pauses: u64,
     /// The longest of them.
     pub longest_pause_ns: Nanoseconds,
-    /// Times that the sender began again.
+    /// Time since the last packet, if it is a second or more: the pause goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_ns: Option<Nanoseconds>,
+    /// Times that the sender began again, or another one took over.
     pub restarts: u64,
     /// Time between packets, where it is constant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,7 +227,7 @@ impl WatchOutcome {
         Self {
             streams: each().map(answer).collect(),
             packets: each()
-                .map(|stream| item(&stream.name, Came::of(&stream.watched, stream.dropped)))
+                .map(|stream| item(&stream.name, Came::of(stream, state.now_ns)))
                 .collect(),
             before_socket: delays(|stream| &stream.counts.before_socket),
             in_socket: delays(|stream| &stream.counts.in_socket),
@@ -285,6 +291,14 @@ fn notes(state: &State) -> Vec<String> {
                  (--core), and real-time priority (--fifo).",
                 stream.name, stream.dropped
             ));
+            if stream.room < 2 * ROOM {
+                notes.push(format!(
+                    "{}: its socket has {} KiB instead of {}: set net.core.rmem_max to {ROOM}, or run as root.",
+                    stream.name,
+                    stream.room >> 10,
+                    2 * ROOM >> 10
+                ));
+            }
         }
         let no_schedule = stream.watched.content().is_some_and(|content| content.basis.is_none());
         if no_schedule {
@@ -302,7 +316,7 @@ fn notes(state: &State) -> Vec<String> {
     }
     let suppressed: u64 = state.streams.iter().map(|stream| stream.lines.suppressed_all).sum();
     if suppressed > 0 {
-        notes.push(format!("{suppressed} episodes of late packets had no line of their own."));
+        notes.push(format!("{suppressed} events had no line of their own."));
     }
     if state.clock_steps > 0 {
         notes.push(format!(
@@ -356,8 +370,11 @@ impl Judged {
 }
 
 impl Came {
-    fn of(watched: &Watched, dropped: u64) -> Self {
+    fn of(stream: &super::Stream, now_ns: u64) -> Self {
+        let watched = &stream.watched;
         let (counts, order) = (&watched.counts, &watched.counts.order);
+        let silent_ns = watched.last_ns().map(|last_ns| now_ns.saturating_sub(last_ns));
+        let silent_ns = silent_ns.filter(|ns| *ns >= PAUSE_NS);
         let seconds = watched.span_ns() as f64 / 1e9;
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         let numbered = order.received > 0;
@@ -371,10 +388,11 @@ impl Came {
             reordered: numbered.then_some(order.reordered),
             duplicates: numbered.then_some(order.duplicates),
             stale: numbered.then_some(order.stale),
-            dropped,
+            dropped: stream.dropped,
             others: counts.others,
             pauses: counts.pauses,
             longest_pause_ns: Nanoseconds(counts.longest_pause_ns as f64),
+            silent_ns: silent_ns.map(|ns| Nanoseconds(ns as f64)),
             restarts: counts.restarts,
             period_ns: watched.content().and_then(|content| content.period_ns),
             jitter_mean_ns: jitter.map(|jitter| Nanoseconds(jitter.mean_ns)),
@@ -410,6 +428,9 @@ impl Came {
         if let (Some(mean), Some(max)) = (self.jitter_mean_ns, self.jitter_max_ns) {
             let [mean, max] = [mean, max].map(|Nanoseconds(ns)| Value::Ns(ns));
             text += &format!("; jitter {mean}, greatest {max}");
+        }
+        if let Some(Nanoseconds(ns)) = self.silent_ns {
+            text += &format!("; nothing for the last {}", Value::Ns(ns));
         }
         text
     }

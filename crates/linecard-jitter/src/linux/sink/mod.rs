@@ -102,9 +102,7 @@ impl Sink {
     ///
     /// The system's error.
     pub fn room_bytes(&self) -> io::Result<usize> {
-        let mut bytes: libc::c_int = 0;
-        socket::option(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &mut bytes)?;
-        Ok(usize::try_from(bytes).unwrap_or(0))
+        room(&self.socket)
     }
 
     /// Receives on the calling thread until `expected` probes have arrived, `stop` is set, or
@@ -133,7 +131,7 @@ impl Sink {
         };
         let past_socket = result.map_err(SinkError::Receive)?;
         let switches = switches::between(before);
-        let overflowed = past_socket + dropped(&socket).map_err(SinkError::Receive)?;
+        let overflowed = past_socket + u64::from(dropped(&socket).map_err(SinkError::Receive)?);
         let busy_polled =
             (config.mode == SinkMode::BusyPoll).then(|| busy_poll::was_possible(&socket));
         Ok(Received { overflowed, switches, busy_polled, ..tally.finish() })
@@ -166,6 +164,13 @@ pub(super) fn set_room(socket: &UdpSocket, bytes: usize) -> io::Result<()> {
     force.or_else(|_| socket::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
 }
 
+/// Bytes that a socket's receive buffer has, as the kernel counts them: twice those that were asked for.
+pub(super) fn room(socket: &UdpSocket) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    socket::option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &mut bytes)?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 /// The loop that all modes share; returns packets that were dropped before the socket.
 fn drive(way: io::Result<impl Receive>, tally: &mut Tally, stop: &AtomicBool) -> io::Result<u64> {
     let mut way = way?;
@@ -195,13 +200,13 @@ pub(super) fn is_nothing(error: &io::Error) -> bool {
 }
 
 /// Packets that the kernel did not put into the socket (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`),
-/// those with a wrong checksum included.
-pub(super) fn dropped(socket: &UdpSocket) -> io::Result<u64> {
+/// those with a wrong checksum included, modulo 2³².
+pub(super) fn dropped(socket: &UdpSocket) -> io::Result<u32> {
     const NUMBERS: usize = 9;
     const DROPS: usize = 8;
     let mut numbers = [0_u32; NUMBERS];
     socket::option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, &mut numbers)?;
-    Ok(numbers[DROPS].into())
+    Ok(numbers[DROPS])
 }
 
 #[cfg(test)]

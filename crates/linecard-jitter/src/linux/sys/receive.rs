@@ -51,7 +51,7 @@ impl Batch {
     }
 
     /// Waits for a datagram as the socket is configured to wait, then takes those that are there.
-    /// Returns their number.
+    /// Returns their number. Each has its length, also if it is truncated (`MSG_TRUNC`).
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let slots = self.buffer.chunks_exact_mut(SLOT);
         for ((slot, slice), message) in slots.zip(&mut self.slices).zip(&mut self.messages) {
@@ -64,7 +64,8 @@ impl Batch {
             message.msg_hdr.msg_controllen = size_of::<Control>() as _;
         }
         let (fd, list) = (socket.as_raw_fd(), self.messages.as_mut_ptr());
-        let (len, flags) = (MESSAGES as libc::c_uint, libc::MSG_WAITFORONE as _);
+        let (len, flags) =
+            (MESSAGES as libc::c_uint, (libc::MSG_WAITFORONE | libc::MSG_TRUNC) as _);
         // SAFETY: `list` has `len` messages, each with one slice of `buffer` and none or one of `controls`; all of
         // that lives during the call and is borrowed by nobody else.
         let came = check(unsafe { libc::recvmmsg(fd, list, len, flags, std::ptr::null_mut()) })?;
@@ -79,13 +80,16 @@ impl Batch {
             (&slot[..(message.msg_len as usize).min(SLOT)], is_cut)
         })
     }
-    /// Datagrams of the last call, with the time of `CLOCK_REALTIME` in ns at which the kernel received each.
+
+    /// Datagrams of the last call, with the length of each, and the time of `CLOCK_REALTIME` in ns at which the kernel
+    /// received it.
     pub(crate) fn stamped_datagrams(
         &self,
         came: usize,
-    ) -> impl Iterator<Item = (&[u8], Option<u64>)> {
-        let stamps = self.messages.iter().map(|message| stamp(&message.msg_hdr));
-        self.datagrams(came).map(|(payload, _)| payload).zip(stamps)
+    ) -> impl Iterator<Item = (&[u8], usize, Option<u64>)> {
+        self.datagrams(came).zip(&self.messages).map(|((payload, _), message)| {
+            (payload, message.msg_len as usize, stamp(&message.msg_hdr))
+        })
     }
 }
 

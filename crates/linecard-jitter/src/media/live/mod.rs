@@ -2,7 +2,8 @@
 //!
 //! [`Watched`] keeps the first packets and finds with [`Figures`] what the stream carries and which schedule it follows.
 //! After that, a packet costs the same work whatever came before: counts, one bit of its number, one bucket in each of
-//! three histograms.
+//! three histograms. A sender that begins again, or another one that takes over, is learnt from the start; counts are
+//! those of the whole time.
 //!
 //! A packet has two times: `at_ns`, when the kernel received it, and `read_ns`, when the application had it. Its lateness
 //! is therefore of two parts: before the socket (the sender, the network, the way from the wire to the kernel's time
@@ -12,6 +13,7 @@ mod episode;
 mod order;
 mod pair;
 mod schedule;
+mod source;
 
 pub use episode::{Delay, Episode, Journal};
 pub use order::{Fate, LiveOrder};
@@ -21,9 +23,10 @@ pub use schedule::{Schedule, WINDOW_NS, WINDOWS};
 use super::figures::Figures;
 use super::flow::{Flow, Kind, MIN_PACKETS, Packet};
 use super::rate::Basis;
-use super::rtp::{self, Jitter, JitterMeter, Unwrapped};
-use crate::stream::probe::Probe;
+use super::rtp::{self, Jitter, JitterMeter};
 use linecard::stats::Histogram;
+use order::WINDOW;
+use source::{Candidate, Identity, NEXT, Pace, Source};
 
 /// The schedule is learnt from packets of this time …
 pub const LEARN_NS: u64 = 2_000_000_000;
@@ -32,9 +35,12 @@ pub const LEARN_PACKETS: usize = 16_384;
 /// A stream without packets for this long is interrupted.
 pub const PAUSE_NS: u64 = 1_000_000_000;
 
-/// A packet that is further ahead of the others is not of the stream, unless the next one follows it (RFC 3550, section
-/// A.1).
+/// A packet that is further ahead of the others is of the stream only if as many are due by then (RFC 3550, section A.1,
+/// has the number).
 const MAX_DROPOUT: i64 = 3_000;
+/// Where no schedule is found, the time until the next search doubles up to so many times, to 64 s: a search takes
+/// milliseconds.
+const DOUBLED: u32 = 5;
 
 /// A packet as it was received.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +60,13 @@ pub struct Arrival<'p> {
 pub enum Event {
     /// Late packets, without one in time between them.
     Late(Episode),
+    /// Nothing comes any more.
+    Silence {
+        /// Since then.
+        since_ns: u64,
+        /// When it was noticed.
+        at_ns: u64,
+    },
     /// Nothing came for some time.
     Pause {
         /// For how long.
@@ -61,7 +74,7 @@ pub enum Event {
         /// When it was over.
         at_ns: u64,
     },
-    /// The sender began again, with other numbers or as another source.
+    /// The sender began again with other numbers, or another one has taken over.
     Restart {
         /// The first packet of the new numbers.
         at_ns: u64,
@@ -79,61 +92,49 @@ pub struct Content {
     pub period_ns: Option<f64>,
 }
 
-/// Identity of a packet.
-#[derive(Debug, Clone, Copy)]
-enum Identity {
-    Rtp { ssrc: u32, sequence: u16, stamp: u32, marker: bool },
-    Probe(Probe),
-    Other,
-}
-
-/// How a packet's number continues the stream.
-#[derive(Debug, Clone, Copy)]
-enum Continuation {
-    Next,
-    Again,
-    Stale,
-    /// Thousands of numbers ahead.
-    Jump,
-    /// The sender began again with other numbers.
-    Restart,
-}
-
-impl Identity {
-    fn of(arrival: &Arrival<'_>) -> Self {
-        if let Some(probe) = Probe::read(arrival.payload) {
-            return Self::Probe(probe);
-        }
-        match rtp::Header::read(arrival.payload, arrival.len) {
-            Some(rtp::Header { ssrc, sequence, timestamp: stamp, marker, .. }) => {
-                Self::Rtp { ssrc, sequence, stamp, marker }
-            }
-            None => Self::Other,
-        }
-    }
-}
-
 /// One stream, watched.
 #[derive(Debug)]
 pub struct Watched {
     late_ns: u64,
+    run: Run,
+    candidate: Option<Candidate>,
+    content: Option<Content>,
+    jitter: Option<JitterMeter>,
+    episodes: Journal,
+    /// Arrival of the first packet and of the last.
+    span: Option<(u64, u64)>,
+    /// A pause goes on, and is counted.
+    is_silent: bool,
+    /// Changes of schedules that are not followed any more.
+    changes: u64,
+    /// Figures so far.
+    pub counts: Counts,
+}
+
+/// The state of a sender since it began.
+#[derive(Debug)]
+struct Run {
+    source: Option<Source>,
     learning: Option<Flow>,
     /// The first packet of those.
     learn_from: Option<u64>,
+    /// Learning began again after a pause.
+    is_new: bool,
     /// Later packets of a stream whose first ones had no schedule, and the first of them.
     again: Option<(Flow, Packet)>,
-    content: Option<Content>,
+    again_from_ns: u64,
+    tries: u32,
     schedule: Option<Schedule>,
-    ssrc: Option<u32>,
-    sequence: Unwrapped,
-    clock: Unwrapped,
-    jitter: Option<JitterMeter>,
-    episodes: Journal,
-    /// The number after one that is far from the stream.
-    after_strange: Option<i64>,
-    span: Option<(u64, u64)>,
-    /// Figures so far.
-    pub counts: Counts,
+    /// Its packets do not follow an even schedule.
+    is_uneven: bool,
+    /// The highest time stamp.
+    clock: i64,
+    /// Number and time stamp of the last packet, and the ticks to it from the one before.
+    last: Option<(i64, i64)>,
+    ticks: Option<i64>,
+    /// The first packets were equally many ticks apart.
+    has_ticks: bool,
+    pace: Pace,
 }
 
 /// Counts and distributions of a stream.
@@ -145,13 +146,13 @@ pub struct Counts {
     pub packets: u64,
     /// Octets of their UDP payload.
     pub octets: u64,
-    /// Packets of other sources, or without a number of the stream.
+    /// Packets of other sources, or whose number is far from the stream's.
     pub others: u64,
-    /// Pauses of [`PAUSE_NS`] and more.
+    /// Pauses of [`PAUSE_NS`] and more, one that goes on included.
     pub pauses: u64,
     /// The longest of them.
     pub longest_pause_ns: u64,
-    /// Times that the sender began again.
+    /// Times that the sender began again, or another one took over.
     pub restarts: u64,
     /// Packets whose lateness exceeds the limit.
     pub late: u64,
@@ -169,64 +170,55 @@ impl Watched {
     pub fn new(late_ns: u64, worst: usize) -> Self {
         Self {
             late_ns,
-            learning: Some(Flow::default()),
-            learn_from: None,
-            again: None,
+            run: Run::new(None),
+            candidate: None,
             content: None,
-            schedule: None,
-            ssrc: None,
-            sequence: Unwrapped::default(),
-            clock: Unwrapped::default(),
             jitter: None,
             episodes: Journal::new(worst),
-            after_strange: None,
             span: None,
+            is_silent: false,
+            changes: 0,
             counts: Counts::default(),
         }
     }
 
-    /// Takes the packet that arrived next, and tells `tell` about what it ends; false for packets that are not of the
-    /// stream, or thousands of numbers away from it.
+    /// Takes the packet that arrived next, and tells `tell` about what it ends; true for packets that have a number of
+    /// the stream.
     pub fn push(&mut self, arrival: &Arrival<'_>, mut tell: impl FnMut(Event)) -> bool {
-        let (at_ns, restarts) = (arrival.at_ns, self.counts.restarts);
-        let last_ns = self.span.map_or(at_ns, |(_, last)| last);
         let identity = Identity::of(arrival);
-        if !self.is_ours(identity, at_ns.saturating_sub(last_ns)) {
-            self.counts.others += 1;
-            return false;
-        }
-        if let Some(ns) = self.pause(at_ns) {
-            tell(Event::Pause { ns, at_ns });
-        }
-        self.count(arrival);
-        if self.learning.is_some() {
-            self.learn(arrival);
-        } else {
-            let packet = self.packet(identity, arrival);
-            match self.continuation(packet.number) {
-                Continuation::Next => self.measure(&packet, arrival, &mut tell),
-                Continuation::Again => {}
-                Continuation::Stale => return false,
-                Continuation::Jump => {
-                    self.counts.packets -= 1;
-                    self.counts.others += 1;
-                    return false;
-                }
-                Continuation::Restart => {
-                    self.forget(self.ssrc.unwrap_or(0));
-                    self.learn(arrival);
-                }
+        let source = *self.run.source.get_or_insert(identity.source());
+        let is_plain = self.is_plain();
+        if (is_plain || identity.source() == source)
+            && let Some(packet) = self.place(&identity, arrival)
+        {
+            self.take(&packet, arrival, is_plain, &mut tell);
+            if !is_plain || identity.source() == Source::Other {
+                self.reject();
+                return !is_plain;
             }
         }
-        if self.counts.restarts > restarts {
-            tell(Event::Restart { at_ns });
+        self.suspect(&identity, arrival, is_plain, &mut tell)
+    }
+
+    /// Tells of a pause that goes on, at a time when no packet waits.
+    pub fn look(&mut self, now_ns: u64, mut tell: impl FnMut(Event)) {
+        let Some((_, last_ns)) = self.span else { return };
+        let since_ns = self.candidate.map_or(last_ns, |other| other.last_ns.max(last_ns));
+        let ns = now_ns.saturating_sub(since_ns);
+        if ns < PAUSE_NS {
+            return;
         }
-        true
+        self.counts.longest_pause_ns = self.counts.longest_pause_ns.max(ns);
+        if !core::mem::replace(&mut self.is_silent, true) {
+            self.counts.pauses += 1;
+            tell(Event::Silence { since_ns, at_ns: now_ns });
+        }
     }
 
     /// Ends what is still open.
     pub fn finish(&mut self, mut tell: impl FnMut(Event)) {
         self.conclude();
+        self.reject();
         if let Some(episode) = self.episodes.close() {
             tell(Event::Late(episode));
         }
@@ -236,7 +228,7 @@ impl Watched {
     #[must_use]
     pub fn content(&self) -> Option<Content> {
         let content = self.content?;
-        let known = self.schedule.as_ref().filter(|_| content.basis == Some(Basis::Even));
+        let known = self.run.schedule.as_ref().filter(|_| content.basis == Some(Basis::Even));
         Some(Content { period_ns: known.map(Schedule::period_ns), ..content })
     }
 
@@ -252,6 +244,12 @@ impl Watched {
         self.span.map_or(0, |(first, last)| last - first)
     }
 
+    /// Arrival of the last packet.
+    #[must_use]
+    pub fn last_ns(&self) -> Option<u64> {
+        self.span.map(|(_, last_ns)| last_ns)
+    }
+
     /// The worst delays, the worst first.
     pub fn worst(&self) -> &[Episode] {
         self.episodes.worst()
@@ -260,7 +258,99 @@ impl Watched {
     /// Times that the stream took up another schedule without a restart.
     #[must_use]
     pub fn schedule_changes(&self) -> u64 {
-        self.schedule.as_ref().map_or(0, |schedule| schedule.changes)
+        self.changes + self.run.schedule.as_ref().map_or(0, |schedule| schedule.changes)
+    }
+
+    /// Whether all packets are of the stream, because it has no numbers.
+    fn is_plain(&self) -> bool {
+        let is_udp = self.content.is_some_and(|content| content.kind == Kind::Udp);
+        self.run.source == Some(Source::Other) || (self.run.learning.is_none() && is_udp)
+    }
+
+    /// A packet with its number in the stream; `None` if it cannot have one.
+    fn place(&self, identity: &Identity, arrival: &Arrival<'_>) -> Option<Packet> {
+        let number = match self.counts.order.highest() {
+            Some(highest) => self.number(identity, highest, arrival.at_ns)?,
+            None => self.counts.packets as i64,
+        };
+        let (timestamp, marker) = match *identity {
+            Identity::Rtp { stamp, marker, .. } => {
+                (rtp::nearest(self.run.clock, stamp, 32), marker)
+            }
+            Identity::Probe(probe) => (i64::try_from(probe.due_ns).unwrap_or(i64::MAX), false),
+            Identity::Other => (0, false),
+        };
+        Some(Packet {
+            at_ns: arrival.at_ns,
+            number,
+            timestamp,
+            octets: u32::try_from(arrival.len).unwrap_or(u32::MAX),
+            marker,
+            starts: false,
+            second_field: false,
+        })
+    }
+
+    /// The number of a packet: near the highest, or where the stream is by then if the sender went on while nothing
+    /// came.
+    fn number(&self, identity: &Identity, highest: i64, at_ns: u64) -> Option<i64> {
+        let number = identity.number(highest)?;
+        let ahead = number.saturating_sub(highest);
+        let is_near = if self.has_paused(at_ns) {
+            (1..=NEXT as i64).contains(&ahead)
+        } else {
+            (1 - WINDOW..=MAX_DROPOUT).contains(&ahead)
+        };
+        if is_near {
+            return Some(number);
+        }
+        if let Some((due, tolerance)) = self.run.pace.due(at_ns)
+            && let Some(number) = identity.number(due)
+            && number > highest
+            && number.abs_diff(due) <= tolerance
+        {
+            return Some(number);
+        }
+        let basis = self.content.and_then(|content| content.basis);
+        let (Some(Basis::Rtp(clock)), Identity::Rtp { stamp, .. }) = (basis, identity) else {
+            return None;
+        };
+        let is_due = self.run.pace.is_due((*stamp, clock), self.run.clock, at_ns);
+        (ahead > 0 && is_due).then_some(number)
+    }
+
+    fn has_basis(&self, basis: Basis) -> bool {
+        self.content.is_some_and(|content| content.basis == Some(basis))
+    }
+
+    fn has_paused(&self, at_ns: u64) -> bool {
+        self.last_ns().is_some_and(|last_ns| at_ns.saturating_sub(last_ns) >= PAUSE_NS)
+    }
+
+    /// Takes a packet of the stream.
+    fn take(
+        &mut self,
+        packet: &Packet,
+        arrival: &Arrival<'_>,
+        is_plain: bool,
+        tell: &mut impl FnMut(Event),
+    ) {
+        self.pause(arrival.at_ns, tell);
+        self.count(arrival);
+        if self.run.learning.is_some() {
+            return self.learn(arrival);
+        }
+        if !is_plain {
+            if self.counts.order.push(packet.number) != Fate::New {
+                return;
+            }
+            let is_even = self.run.follow(packet);
+            if !is_even && self.run.has_ticks && self.has_basis(Basis::Even) {
+                (self.run.is_uneven, self.run.has_ticks) = (true, false);
+                self.unlearn();
+            }
+        }
+        self.measure(packet, arrival, tell);
     }
 
     fn count(&mut self, arrival: &Arrival<'_>) {
@@ -272,99 +362,117 @@ impl Watched {
         self.counts.in_socket.record(read_ns.saturating_sub(at_ns));
     }
 
-    /// How a number continues the stream. One that is far from it counts if the next packet continues from there (RFC
-    /// 3550, section A.1).
-    fn continuation(&mut self, number: i64) -> Continuation {
-        if matches!(self.content, Some(Content { kind: Kind::Udp, .. }) | None) {
-            return Continuation::Next;
-        }
-        let continues = self.after_strange.take() == Some(number);
-        if self.counts.order.ahead(number) > MAX_DROPOUT && !continues {
-            self.after_strange = number.checked_add(1);
-            return Continuation::Jump;
-        }
-        match self.counts.order.push(number) {
-            Fate::New => Continuation::Next,
-            Fate::Duplicate => Continuation::Again,
-            Fate::Stale if continues => Continuation::Restart,
-            Fate::Stale => {
-                self.after_strange = number.checked_add(1);
-                Continuation::Stale
+    /// Takes a packet that the stream does not explain; true if it begins another one.
+    fn suspect(
+        &mut self,
+        identity: &Identity,
+        arrival: &Arrival<'_>,
+        is_counted: bool,
+        tell: &mut impl FnMut(Event),
+    ) -> bool {
+        let (source, at_ns) = (identity.source(), arrival.at_ns);
+        let is_own = self.run.source == Some(source);
+        if let Some(other) = self.candidate.filter(|other| other.source != source) {
+            if !is_own && !other.is_over(at_ns) {
+                self.counts.others += u64::from(!is_counted);
+                return false;
             }
+            self.reject();
         }
+        let candidate = self.candidate.get_or_insert_with(|| Candidate::new(identity, at_ns));
+        candidate.push(identity, arrival);
+        if is_counted {
+            (candidate.packets, candidate.octets) = (0, 0);
+        }
+        let candidate = *candidate;
+        let is_over = is_own || is_counted || self.has_paused(at_ns);
+        if is_over && candidate.is_stream() {
+            self.restart(&candidate, arrival, tell);
+            return true;
+        }
+        false
     }
 
-    fn measure(&mut self, packet: &Packet, arrival: &Arrival<'_>, tell: impl FnMut(Event)) {
+    /// The stream goes on: the packets that it did not explain are not of it.
+    fn reject(&mut self) {
+        self.counts.others += self.candidate.take().map_or(0, |candidate| candidate.packets);
+    }
+
+    /// The packets that the stream did not explain are its own from now on.
+    fn restart(
+        &mut self,
+        candidate: &Candidate,
+        arrival: &Arrival<'_>,
+        tell: &mut impl FnMut(Event),
+    ) {
+        self.candidate = None;
+        self.pause(candidate.first_ns, tell);
+        if let Some(episode) = self.episodes.close() {
+            tell(Event::Late(episode));
+        }
+        // Those of a stream without numbers are counted.
+        if let Some(before) = candidate.packets.checked_sub(1) {
+            self.count(arrival);
+            self.counts.packets += before;
+            self.counts.octets += candidate.octets - arrival.len as u64;
+        }
+        self.counts.restarts += 1;
+        self.counts.order.restart();
+        if let Some(jitter) = &mut self.jitter {
+            jitter.interrupt();
+        }
+        self.changes = self.schedule_changes();
+        self.run = Run::new(Some(candidate.source));
+        self.learn(arrival);
+        tell(Event::Restart { at_ns: candidate.first_ns });
+    }
+
+    fn measure(&mut self, packet: &Packet, arrival: &Arrival<'_>, tell: &mut impl FnMut(Event)) {
         if let Some(jitter) = &mut self.jitter {
             jitter.push((packet.timestamp, packet.at_ns));
         }
-        let Some(schedule) = &mut self.schedule else { return self.learn_again(packet, arrival) };
-        if let Some(before_ns) = schedule.late_ns(packet) {
+        let Some(schedule) = &mut self.run.schedule else {
+            return self.learn_again(packet, arrival);
+        };
+        let before_ns = schedule.late_ns(packet);
+        if schedule.is_wrong {
+            self.run.is_uneven = true;
+            return self.unlearn();
+        }
+        if let Some(before_ns) = before_ns {
             let waited_ns = arrival.read_ns.saturating_sub(arrival.at_ns);
             self.judge(packet, Delay { before_ns, waited_ns }, tell);
         }
     }
 
-    fn pause(&mut self, at_ns: u64) -> Option<u64> {
-        let (_, last_ns) = self.span?;
-        let ns = at_ns.checked_sub(last_ns).filter(|ns| *ns >= PAUSE_NS)?;
-        self.counts.pauses += 1;
+    /// Counts a pause that a packet ends.
+    fn pause(&mut self, at_ns: u64, tell: &mut impl FnMut(Event)) {
+        let is_counted = core::mem::take(&mut self.is_silent);
+        let Some((_, last_ns)) = self.span.filter(|_| self.has_paused(at_ns)) else { return };
+        let ns = at_ns - last_ns;
+        self.counts.pauses += u64::from(!is_counted);
         self.counts.longest_pause_ns = self.counts.longest_pause_ns.max(ns);
-        self.again = None;
-        if let Some(schedule) = &mut self.schedule {
-            schedule.interrupt();
+        self.run.interrupt();
+        // A sender that stopped within a picture may go on with the next one: its numbers have other read times then.
+        if self.has_basis(Basis::Picture) {
+            self.unlearn();
         }
         if let Some(jitter) = &mut self.jitter {
             jitter.interrupt();
         }
-        Some(ns)
+        tell(Event::Pause { ns, at_ns });
     }
 
-    /// Whether a packet is of this stream. Another source takes over when this one has paused.
-    fn is_ours(&mut self, identity: Identity, since_ns: u64) -> bool {
-        let kind = self.content.map(|content| content.kind);
-        match (identity, kind) {
-            (_, Some(Kind::Udp)) => true,
-            (Identity::Rtp { .. }, Some(Kind::Probe)) => false,
-            (Identity::Rtp { ssrc, .. }, _) => {
-                let own = *self.ssrc.get_or_insert(ssrc);
-                if own != ssrc && since_ns >= PAUSE_NS {
-                    self.forget(ssrc);
-                    return true;
-                }
-                own == ssrc
-            }
-            (Identity::Probe(_), kind) => kind.is_none_or(|kind| kind == Kind::Probe),
-            (Identity::Other, kind) => kind.is_none(),
-        }
-    }
-
-    fn packet(&mut self, identity: Identity, arrival: &Arrival<'_>) -> Packet {
-        let (number, timestamp, marker) = match identity {
-            Identity::Rtp { sequence, stamp, marker, .. } => {
-                (self.sequence.push(sequence.into(), 16), self.clock.push(stamp, 32), marker)
-            }
-            Identity::Probe(Probe { sequence, due_ns, .. }) => {
-                let number = i64::try_from(sequence).unwrap_or(i64::MAX);
-                (number, i64::try_from(due_ns).unwrap_or(i64::MAX), false)
-            }
-            Identity::Other => (self.counts.packets as i64, 0, false),
-        };
-        Packet {
-            at_ns: arrival.at_ns,
-            number,
-            timestamp,
-            octets: u32::try_from(arrival.len).unwrap_or(u32::MAX),
-            marker,
-            starts: false,
-            second_field: false,
-        }
+    /// The schedule is learnt again.
+    fn unlearn(&mut self) {
+        self.changes = self.schedule_changes();
+        (self.run.schedule, self.run.again) = (None, None);
     }
 
     fn learn(&mut self, arrival: &Arrival<'_>) {
-        let Some(flow) = &mut self.learning else { return };
+        let Some(flow) = &mut self.run.learning else { return };
         flow.push(arrival.at_ns, arrival.payload, arrival.len);
-        let from_ns = *self.learn_from.get_or_insert(arrival.at_ns);
+        let from_ns = *self.run.learn_from.get_or_insert(arrival.at_ns);
         let is_long = arrival.at_ns.saturating_sub(from_ns) >= LEARN_NS;
         if flow.len() >= LEARN_PACKETS || (is_long && flow.len() >= MIN_PACKETS) {
             self.conclude();
@@ -373,50 +481,69 @@ impl Watched {
 
     /// Draws the figures of the first packets.
     fn conclude(&mut self) {
-        let Some(flow) = self.learning.take() else { return };
+        let Some(flow) = self.run.learning.take() else { return };
         let Some(figures) = Figures::of(&flow, None) else { return };
-        self.schedule = Schedule::learn(&flow, &figures, 0);
-        let basis = figures.basis.filter(|_| self.schedule.is_some());
+        self.run.schedule = Schedule::learn(&flow, &figures, 0);
+        let basis = figures.basis.filter(|_| self.run.schedule.is_some());
         self.content = Some(Content { kind: figures.kind, basis, period_ns: figures.period_ns });
-        self.jitter = figures.jitter.map(|jitter| JitterMeter::new(jitter.clock));
-        let others = flow.others() as u64;
-        self.counts.packets -= others;
-        self.counts.others += others;
+        // The jitter before a restart counts if the clock is the same.
+        let clock = figures.jitter.map(|jitter| jitter.clock);
+        let same = self.jitter.filter(|jitter| Some(jitter.clock()) == clock);
+        self.jitter = same.or(clock.map(JitterMeter::new));
         if figures.kind == Kind::Udp {
             return;
         }
+        let rtp = flow.rtp().map(|(ssrc, _)| Source::Rtp(ssrc));
+        self.run.source = Some(rtp.unwrap_or(Source::Probe));
+        self.run.has_ticks = true;
         for packet in flow.packets() {
             self.counts.order.push(packet.number);
             if let Some(jitter) = &mut self.jitter {
                 jitter.push((packet.timestamp, packet.at_ns));
             }
-            // RTP's counters go on from here.
-            self.sequence.push((packet.number & 0xFFFF) as u32, 16);
-            self.clock.push((packet.timestamp & 0xFFFF_FFFF) as u32, 32);
+            let is_even = self.run.follow(&packet);
+            self.run.has_ticks &= is_even;
         }
     }
 
-    /// A stream whose first packets were disturbed, or came in a burst, may have a schedule later.
+    /// A stream whose first packets were disturbed, or came in a burst, may have a schedule later; ancillary data has
+    /// none.
     fn learn_again(&mut self, packet: &Packet, arrival: &Arrival<'_>) {
-        let (flow, first) = self.again.get_or_insert_with(|| (Flow::default(), *packet));
+        let kind = self.content.map(|content| content.kind);
+        if packet.at_ns < self.run.again_from_ns || kind == Some(Kind::Ancillary) {
+            return;
+        }
+        let (flow, first) = self.run.again.get_or_insert_with(|| (Flow::default(), *packet));
         flow.push(arrival.at_ns, arrival.payload, arrival.len);
         let is_long = packet.at_ns.saturating_sub(first.at_ns) >= LEARN_NS;
         if flow.len() < LEARN_PACKETS && !(is_long && flow.len() >= MIN_PACKETS) {
             return;
         }
-        let Some((flow, first)) = self.again.take() else { return };
-        let Some(figures) = Figures::of(&flow, None) else { return };
-        // The flow's numbers begin with what is in the packet.
-        self.schedule = Schedule::learn(&flow, &figures, first.number - (first.number & 0xFFFF));
-        let Some(schedule) = &mut self.schedule else { return };
-        schedule.interrupt();
-        let basis = figures.basis;
-        self.content = self.content.map(|content| Content { basis, ..content });
+        let Some((flow, first)) = self.run.again.take() else { return };
+        self.run.again_from_ns = packet.at_ns.saturating_add(LEARN_NS << self.run.tries);
+        self.run.tries = (self.run.tries + 1).min(DOUBLED);
+        let Some(mut figures) = Figures::of(&flow, None) else { return };
         let clock = figures.jitter.map(|jitter| jitter.clock);
+        // Speech that is not sent in silence is even only while somebody speaks; its time stamps are always.
+        if let (true, Some(Basis::Even), Some(clock)) = (self.run.is_uneven, figures.basis, clock) {
+            figures.basis = Some(Basis::Rtp(clock));
+        }
+        // The flow's numbers begin with what is in the packet.
+        self.run.schedule =
+            Schedule::learn(&flow, &figures, first.number - (first.number & 0xFFFF));
+        let basis = figures.basis.filter(|_| self.run.schedule.is_some());
+        self.content = self.content.map(|content| {
+            let kind = if figures.kind == Kind::Udp { content.kind } else { figures.kind };
+            Content { kind, basis, ..content }
+        });
         self.jitter = self.jitter.or(clock.map(JitterMeter::new));
+        if let Some(schedule) = &mut self.run.schedule {
+            schedule.interrupt();
+            self.run.tries = 0;
+        }
     }
 
-    fn judge(&mut self, packet: &Packet, delay: Delay, mut tell: impl FnMut(Event)) {
+    fn judge(&mut self, packet: &Packet, delay: Delay, tell: &mut impl FnMut(Event)) {
         let late_ns = delay.whole_ns();
         self.counts.before_socket.record(delay.before_ns);
         self.counts.at_application.record(late_ns);
@@ -430,15 +557,52 @@ impl Watched {
             tell(Event::Late(episode));
         }
     }
+}
 
-    /// The sender began again: its stream is learnt again.
-    fn forget(&mut self, ssrc: u32) {
-        self.counts.restarts += 1;
-        self.counts.order.restart();
-        self.ssrc = Some(ssrc);
-        (self.sequence, self.clock) = (Unwrapped::default(), Unwrapped::default());
-        (self.schedule, self.again, self.after_strange) = (None, None, None);
-        (self.learning, self.learn_from) = (Some(Flow::default()), None);
+impl Run {
+    fn new(source: Option<Source>) -> Self {
+        Self {
+            source,
+            learning: Some(Flow::default()),
+            learn_from: None,
+            is_new: true,
+            again: None,
+            again_from_ns: 0,
+            tries: 0,
+            schedule: None,
+            is_uneven: false,
+            clock: 0,
+            last: None,
+            ticks: None,
+            has_ticks: false,
+            pace: Pace::default(),
+        }
+    }
+
+    /// Takes the next packet; false if its time stamp is not as far from the one before as that was.
+    fn follow(&mut self, packet: &Packet) -> bool {
+        let Packet { number, timestamp, at_ns, .. } = *packet;
+        self.pace.push((number, at_ns));
+        self.clock = self.clock.max(timestamp);
+        let before = self.last.replace((number, timestamp));
+        let Some((_, before)) = before.filter(|(before, _)| before.checked_add(1) == Some(number))
+        else {
+            return true;
+        };
+        let ticks = timestamp.saturating_sub(before);
+        self.ticks.replace(ticks).is_none_or(|others| others == ticks)
+    }
+
+    /// There was a pause. The packets before it teach nothing if they are few; in a slow stream all pauses are alike.
+    fn interrupt(&mut self) {
+        self.again = None;
+        self.pace.interrupt();
+        if self.learning.is_some() && core::mem::take(&mut self.is_new) {
+            (self.learning, self.learn_from) = (Some(Flow::default()), None);
+        }
+        if let Some(schedule) = &mut self.schedule {
+            schedule.interrupt();
+        }
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Schedule {
     is_settled: bool,
     strays: u32,
     is_interrupted: bool,
+    /// The fastest packets of half a minute have another rate: the first ones did not have that of the stream.
+    pub(super) is_wrong: bool,
     /// The highest place on the axis.
     last: Option<Point>,
     /// Times that the stream took up another schedule.
@@ -92,6 +94,7 @@ impl Schedule {
             is_settled: false,
             strays: 0,
             is_interrupted: false,
+            is_wrong: false,
             last,
             changes: 0,
         })
@@ -178,8 +181,9 @@ impl Schedule {
         self.is_settled |= self.fastest.len() >= SETTLED;
         let can_be =
             |fit: &Fit| (fit.period_ns / self.learned_ns - 1.0).abs() * 1e6 <= MAX_DRIFT_PPM;
-        let period_ns =
-            Fit::of(&self.fastest).filter(can_be).map_or(self.fit.period_ns, |fit| fit.period_ns);
+        let fit = Fit::of(&self.fastest);
+        self.is_wrong = self.fastest.len() == WINDOWS && !fit.as_ref().is_some_and(can_be);
+        let period_ns = fit.filter(can_be).map_or(self.fit.period_ns, |fit| fit.period_ns);
         let fit = Fit { period_ns, start_ns: 0.0, first, epoch_ns };
         let lowest = self.fastest.iter().map(|point| fit.late_ns(*point)).min_by(f64::total_cmp);
         self.fit = Fit { start_ns: lowest.unwrap_or(0.0), ..fit };

@@ -1,6 +1,7 @@
 //! Streams whose lateness, losses and pauses are known.
 
 use super::*;
+use crate::stream::probe::{MIN_LEN, Probe};
 use alloc::vec::Vec;
 use linecard::rng::Rng;
 
@@ -30,6 +31,10 @@ impl Observed {
     fn push(&mut self, at_ns: u64, payload: &[u8]) {
         let arrival = Arrival { at_ns, read_ns: at_ns + 5_000, payload, len: payload.len() };
         let _is_ours = self.stream.push(&arrival, |event| self.events.push(event));
+    }
+
+    fn look(&mut self, now_ns: u64) {
+        self.stream.look(now_ns, |event| self.events.push(event));
     }
 
     fn late(&self) -> Vec<Episode> {
@@ -186,14 +191,17 @@ fn a_stream_that_begins_disturbed_has_a_schedule_later() {
 }
 
 #[test]
-fn a_loss_of_thousands_of_packets_is_a_loss() {
+fn a_loss_of_thousands_of_packets_is_a_loss_if_as_many_were_due() {
+    // At 10,000 per second, 5,000 are not there; later 700,000, whose numbers have passed their range ten times.
     let mut watch = Observed::new();
-    for (at, n) in (0..10_000).chain(15_000..20_000_u64).zip(0..).map(|(n, at)| (at, n)) {
-        watch.push(START + at * MS, &rtp(1, n, n * 48));
+    for n in 0..1_000_000_u64 {
+        if !(40_000..45_000).contains(&n) && !(100_000..800_000).contains(&n) {
+            watch.push(START + n * MS / 10, &rtp(1, n, n * 7));
+        }
     }
     let Watched { counts, .. } = &watch.stream;
-    // The first packet after it is not known to be of the stream yet.
-    assert_eq!((counts.order.lost(), counts.others, counts.restarts), (5_001, 1, 0));
+    assert_eq!((counts.order.lost(), counts.others, counts.restarts), (705_000, 0, 0));
+    assert_eq!((counts.late, counts.pauses), (0, 1), "{:?}", watch.events);
 }
 
 #[test]
@@ -208,6 +216,162 @@ fn a_stream_that_ends_early_has_its_counts() {
     let mut nothing = Watched::new(MS, 5);
     nothing.finish(|_| ());
     assert_eq!((nothing.content(), nothing.span_ns()), (None, 0));
+}
+
+/// Sends `packets` of 1 ms, which begin at `at` ms with the number `first`.
+fn send(watch: &mut Observed, ssrc: u8, at: u64, first: u64, packets: u64) {
+    for n in 0..packets {
+        watch.push(START + (at + n) * MS, &rtp(ssrc, first + n, (first + n) * 48));
+    }
+}
+
+fn send_probes(watch: &mut Observed, at: u64, packets: u64) {
+    for sequence in 0..packets {
+        let at_ns = START + (at + sequence) * MS;
+        let mut payload = [0; MIN_LEN];
+        Probe { sequence, due_ns: at_ns, sent_ns: at_ns }.write(&mut payload);
+        watch.push(at_ns, &payload);
+    }
+}
+
+#[test]
+fn packets_of_others_before_a_stream_do_not_decide_what_it_is() {
+    let stray = |watch: &mut Observed, at| watch.push(START + at * MS, b"not RTP");
+    let begins: [&dyn Fn(&mut Observed); 5] = [
+        &|watch| stray(watch, 0),
+        &|watch| stray(watch, 99_999),
+        &|watch| send_probes(watch, 99_990, 1),
+        // A trial.
+        &|watch| send_probes(watch, 0, 5_000),
+        // Another protocol, which ends.
+        &|watch| (0..5_000).for_each(|n| stray(watch, n)),
+    ];
+    for (n, begin) in begins.into_iter().enumerate() {
+        let mut watch = Observed::new();
+        begin(&mut watch);
+        let before = watch.stream.counts.packets;
+        send(&mut watch, 1, 100_000, 65_000, 10_000);
+        let Watched { counts, .. } = &watch.stream;
+        let content = watch.stream.content().unwrap();
+        assert_eq!((content.kind, content.basis), (Kind::Audio, Some(Basis::Even)), "{n}");
+        assert_eq!((counts.packets, counts.others), (before + 10_000, 0), "{n}");
+        assert_eq!((counts.order.lost(), counts.late, counts.restarts), (0, 0, 1), "{n}");
+    }
+}
+
+#[test]
+fn a_sender_that_begins_again_after_a_pause_loses_and_repeats_nothing() {
+    // From 0 again; behind; ahead; and by chance with the next number.
+    for (first, restarts) in [(0, 1), (2_000, 1), (25_000, 1), (60_000, 1), (5_000, 0)] {
+        let mut watch = Observed::new();
+        send(&mut watch, 1, 0, 0, 5_000);
+        send(&mut watch, 1, 10_000, first, 5_000);
+        let Watched { counts, .. } = &watch.stream;
+        let order = &counts.order;
+        assert_eq!((counts.packets, counts.restarts, counts.pauses), (10_000, restarts, 1));
+        assert_eq!([order.lost(), order.duplicates, order.stale, counts.late], [0; 4], "{first}");
+        assert!(watch.stream.jitter().unwrap().max_ns < 1.0, "{first}");
+    }
+    let mut watch = Observed::new();
+    send_probes(&mut watch, 0, 3_000);
+    send_probes(&mut watch, 6_000, 8_000);
+    let Watched { counts, .. } = &watch.stream;
+    assert_eq!((counts.packets, counts.order.duplicates, counts.restarts), (11_000, 0, 1));
+    assert!(counts.before_socket.count() > 4_000);
+}
+
+#[test]
+fn a_sender_that_begins_again_at_once_with_numbers_ahead_loses_nothing() {
+    let mut watch = Observed::new();
+    send(&mut watch, 1, 0, 0, 5_000);
+    send(&mut watch, 1, 5_020, 20_000, 5_000);
+    let Watched { counts, .. } = &watch.stream;
+    assert_eq!((counts.packets, counts.restarts, counts.pauses), (10_000, 1, 0));
+    assert_eq!((counts.order.lost(), counts.others), (0, 0));
+    assert!(watch.stream.jitter().unwrap().max_ns < 1.0);
+}
+
+#[test]
+fn a_standby_takes_over_without_a_pause() {
+    let mut watch = Observed::new();
+    send(&mut watch, 1, 0, 0, 5_000);
+    send(&mut watch, 2, 5_020, 30_000, 5_000);
+    let Watched { counts, .. } = &watch.stream;
+    assert_eq!((counts.packets, counts.others), (10_000, 0), "{:?}", watch.events);
+    let [Event::Restart { at_ns }] = watch.events[..] else { panic!("{:?}", watch.events) };
+    assert_eq!((at_ns, counts.pauses), (START + 5_020 * MS, 0));
+}
+
+#[test]
+fn forged_packets_change_nothing() {
+    let mut watch = Observed::new();
+    for n in 0..20_000_u64 {
+        watch.push(START + n * MS, &rtp(1, n, n * 48));
+        if n > 5_000 && n % 100 < 4 {
+            // Two ahead and two behind, and two of another source.
+            let number = [30_000, 30_001, 40_000, 40_001][n as usize % 100];
+            watch.push(START + n * MS, &rtp(1, n + number, 7));
+            watch.push(START + n * MS, &rtp(1, n + number + 1, 7));
+            watch.push(START + n * MS, &rtp(2, number, 7));
+        }
+    }
+    let Watched { counts, .. } = &watch.stream;
+    assert_eq!((counts.packets, counts.others), (20_000, 150 * 12 - 3), "{:?}", watch.events);
+    assert_eq!((counts.order.lost(), counts.restarts, counts.late), (0, 0, 0));
+}
+
+#[test]
+fn a_stream_that_dies_is_told_once() {
+    let mut watch = Observed::new();
+    watch.look(START);
+    send(&mut watch, 1, 0, 0, 5_000);
+    (0..36_000).for_each(|second| watch.look(START + 5_000 * MS + second * 1_000 * MS));
+    let since_ns = START + 4_999 * MS;
+    let at_ns = since_ns + 1_001 * MS;
+    assert_eq!(watch.events, [Event::Silence { since_ns, at_ns }]);
+    let counts = &watch.stream.counts;
+    assert_eq!((counts.pauses, counts.longest_pause_ns), (1, 35_999_001 * MS));
+    // One packet of somebody else is not the stream.
+    watch.push(START + 40_000_000 * MS, &rtp(2, 1, 1));
+    send(&mut watch, 1, 50_000_000, 5_000, 10);
+    assert_eq!((watch.stream.counts.pauses, watch.events.len()), (1, 2), "{:?}", watch.events);
+    watch.look(START + 60_000_000 * MS);
+    assert_eq!((watch.stream.counts.pauses, watch.events.len()), (2, 3), "{:?}", watch.events);
+}
+
+#[test]
+fn a_schedule_that_was_learnt_from_disturbed_packets_is_learnt_again() {
+    // In the first two seconds, the delay falls from 2 ms to 0.
+    let mut watch = Observed::new();
+    for n in 0..80_000_u64 {
+        let delay = 2 * MS - (n * 1_000).min(2 * MS);
+        watch.push(START + n * MS + delay, &rtp(1, n, n * 48));
+    }
+    let late = watch.stream.counts.late;
+    for n in 80_000..100_000_u64 {
+        watch.push(START + n * MS, &rtp(1, n, n * 48));
+    }
+    assert_eq!(watch.stream.counts.late, late);
+    assert!(watch.stream.counts.before_socket.count() > 60_000);
+}
+
+#[test]
+fn speech_that_is_not_sent_in_silence_is_not_late_after_it() {
+    // G.711 in packets of 20 ms; after ten seconds, the speaker is silent for 0.4 s of each second.
+    let mut watch = Observed::new();
+    let mut sequence = 0;
+    for n in 0..10_000_u64 {
+        if n < 500 || n % 50 < 30 {
+            let mut packet = rtp(1, sequence, n * 160);
+            packet[1] = 0;
+            watch.push(START + n * 20 * MS, &packet);
+            sequence += 1;
+        }
+    }
+    let content = watch.stream.content().unwrap();
+    assert_eq!((content.kind, content.basis), (Kind::Rtp, Some(Basis::Rtp(8_000))));
+    assert_eq!((watch.stream.counts.late, watch.stream.counts.order.lost()), (0, 0));
+    assert!(watch.stream.counts.before_socket.count() > 5_000);
 }
 
 /// Whatever arrives, at whatever times.
@@ -227,6 +391,7 @@ fn no_packets_do_harm() {
                 bytes[rng.below(12) as usize] = rng.below(256) as u8;
             }
             watch.push(at.min(u64::MAX - 5_000), &bytes[..rng.below(61) as usize]);
+            watch.look(at);
         }
         watch.stream.finish(|_| ());
     }
