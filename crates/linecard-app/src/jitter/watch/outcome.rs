@@ -296,7 +296,7 @@ fn notes(state: &State) -> Vec<String> {
                     "{}: its socket has {} KiB instead of {}: set net.core.rmem_max to {ROOM}, or run as root.",
                     stream.name,
                     stream.room >> 10,
-                    2 * ROOM >> 10
+                    (2 * ROOM) >> 10
                 ));
             }
         }
