@@ -4,9 +4,10 @@
 //! Each lane has its own pipelines, buffers and flows, and shares nothing with the others. All of
 //! them run in turn on the calling thread, so the measured work is that of one core.
 
+use crate::port::Buffer;
 use crate::workload::{Application, Family, Verify, VerifyCounters, Workload};
 use linecard::offload::{coalesce, segment};
-use linecard::packet::{LinkType, Pool, PoolBuffer};
+use linecard::packet::{LinkType, Pool};
 use linecard::pipeline::{Meter, Part, Pipeline, Turn};
 use linecard::port::{Fault, FaultCounters, FaultRates, Lane, LaneCounters, Memory, link};
 use linecard::progress::Progress;
@@ -128,12 +129,12 @@ pub fn run_with_progress(spec: &RunSpec, progress: &Progress) -> RunOutcome {
     outcome
 }
 
-type Wire = Lane<Fault<PoolBuffer, Memory<PoolBuffer>>>;
+type Wire = Lane<Fault<Buffer, Memory<Buffer>>>;
 
 /// The path of one lane's data, from its applications to its verifier.
 struct Way {
-    send: Pipeline<PoolBuffer, Application, Segment, Wire>,
-    receive: Pipeline<PoolBuffer, Lane<Memory<PoolBuffer>>, Coalesce<PoolBuffer>, Verify>,
+    send: Pipeline<Buffer, Application, Segment<Buffer>, Wire>,
+    receive: Pipeline<Buffer, Lane<Memory<Buffer>>, Coalesce<Buffer>, Verify>,
     sent_all: bool,
     ended: bool,
 }

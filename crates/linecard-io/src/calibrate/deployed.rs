@@ -8,8 +8,9 @@ use super::clock::{Pauses, lower_priority};
 use super::measure::median;
 use super::offload::{self, Discard, Replay, Wire};
 use crate::engine::{Engine, Failure, Idle, Task, Thread};
+use crate::port::Buffer;
 use crate::workload::Application;
-use linecard::packet::{Batch, PoolBuffer};
+use linecard::packet::Batch;
 use linecard::pipeline::{Pipeline, Turn};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
@@ -291,7 +292,7 @@ struct Paced<S> {
     rate: f64,
     begun: Option<Instant>,
     given: f64,
-    one: Batch<PoolBuffer>,
+    one: Batch<Buffer>,
 }
 
 impl<S> Paced<S> {
@@ -300,8 +301,8 @@ impl<S> Paced<S> {
     }
 }
 
-impl<S: Port<PoolBuffer>> Port<PoolBuffer> for Paced<S> {
-    fn receive(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) -> PortState {
+impl<S: Port<Buffer>> Port<Buffer> for Paced<S> {
+    fn receive(&mut self, batch: &mut Batch<Buffer>, now: Instant) -> PortState {
         let begun = *self.begun.get_or_insert(now);
         let due = self.rate * now.ns_since(begun) as f64 / 1e9;
         while self.given < due && batch.room() > 0 {
@@ -313,13 +314,13 @@ impl<S: Port<PoolBuffer>> Port<PoolBuffer> for Paced<S> {
         PortState::Open
     }
 
-    fn transmit(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) {
+    fn transmit(&mut self, batch: &mut Batch<Buffer>, now: Instant) {
         self.source.transmit(batch, now);
     }
 }
 
 /// Packets from a source, at full speed or at a rate.
-fn source(source: impl Port<PoolBuffer> + 'static, rate: Option<f64>) -> Box<dyn Port<PoolBuffer>> {
+fn source(source: impl Port<Buffer> + 'static, rate: Option<f64>) -> Box<dyn Port<Buffer>> {
     match rate {
         Some(rate) => Box::new(Paced::new(source, rate)),
         None => Box::new(source),
@@ -327,7 +328,7 @@ fn source(source: impl Port<PoolBuffer> + 'static, rate: Option<f64>) -> Box<dyn
 }
 
 /// Large packets, at a rate given in the packets that they are segmented into.
-fn applications(deployment: &Deployment) -> Box<dyn Port<PoolBuffer>> {
+fn applications(deployment: &Deployment) -> Box<dyn Port<Buffer>> {
     let Deployment { packet, batch, offered, .. } = *deployment;
     let application: Application = offload::application(packet, batch);
     source(application, offered.map(|rate| rate / f64::from(offload::group(packet))))
@@ -373,9 +374,9 @@ fn spawn_replica(
 }
 
 /// Applications, and what cuts.
-type Sending<K> = Pipeline<PoolBuffer, Box<dyn Port<PoolBuffer>>, linecard::stages::Segment, K>;
+type Sending<K> = Pipeline<Buffer, Box<dyn Port<Buffer>>, linecard::stages::Segment<Buffer>, K>;
 
-fn sending<K: Port<PoolBuffer>>(deployment: &Deployment, sink: K) -> Sending<K> {
+fn sending<K: Port<Buffer>>(deployment: &Deployment, sink: K) -> Sending<K> {
     let Deployment { packet, batch, .. } = *deployment;
     let groups = offload::groups(packet, batch) as usize;
     let pipeline = Pipeline::new(applications(deployment), offload::segment(packet), sink);

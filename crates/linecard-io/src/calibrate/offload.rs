@@ -7,11 +7,11 @@
 
 use super::measure::{Bench, Entry};
 use crate::engine::ring::{Receiver, Sender, ring};
-use crate::port::{SharedBuffer, SharedPool};
+use crate::port::{Buffer, SharedBuffer, SharedPool};
 use crate::workload::{Application, Family, Verify, Workload};
 use linecard::offload::coalesce::Config;
 use linecard::packet::checksum::Sum;
-use linecard::packet::{Batch, LinkType, Meta, Packet, Pool, PoolBuffer};
+use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::stage::Stage;
 use linecard::stages::{Coalesce, Segment};
@@ -83,7 +83,7 @@ pub(super) fn application(packet: u32, batch: u32) -> Application {
 }
 
 /// A segmenter with buffers for one large packet's segments and a batch.
-pub(super) fn segment(packet: u32) -> Segment {
+pub(super) fn segment(packet: u32) -> Segment<Buffer> {
     let buffers = 2 * group(packet) as usize + 64;
     Segment::new(LinkType::Ethernet, Pool::new(buffers, frame(packet)))
 }
@@ -120,12 +120,12 @@ impl Wire {
     }
 }
 
-impl Port<PoolBuffer> for Wire {
-    fn receive(&mut self, _: &mut Batch<PoolBuffer>, _: Instant) -> PortState {
+impl Port<Buffer> for Wire {
+    fn receive(&mut self, _: &mut Batch<Buffer>, _: Instant) -> PortState {
         PortState::Ended
     }
 
-    fn transmit(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) {
+    fn transmit(&mut self, batch: &mut Batch<Buffer>, now: Instant) {
         while self.staged.room() > 0 && !batch.is_empty() {
             let Some(mut buffer) = self.pool.take() else { break };
             let Some(packet) = batch.pop() else { break };
@@ -170,8 +170,8 @@ fn frames(packet: u32) -> Vec<Vec<u8>> {
     frames
 }
 
-impl Port<PoolBuffer> for Replay {
-    fn receive(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) -> PortState {
+impl Port<Buffer> for Replay {
+    fn receive(&mut self, batch: &mut Batch<Buffer>, now: Instant) -> PortState {
         while batch.room() > 0 {
             let Some(mut buffer) = self.pool.take() else { break };
             let frame = &self.frames[self.next];
@@ -179,12 +179,12 @@ impl Port<PoolBuffer> for Replay {
             buffer.as_mut()[..frame.len()].copy_from_slice(frame);
             buffer.truncate(frame.len());
             let meta = Meta { timestamp: now, ..Meta::default() };
-            let _fits = batch.push(Packet::new(buffer, LinkType::Ethernet, meta));
+            let _fits = batch.push(Packet::new(buffer.into(), LinkType::Ethernet, meta));
         }
         PortState::Open
     }
 
-    fn transmit(&mut self, _: &mut Batch<PoolBuffer>, _: Instant) {}
+    fn transmit(&mut self, _: &mut Batch<Buffer>, _: Instant) {}
 }
 
 /// Accepts everything and frees the buffers.
@@ -212,9 +212,9 @@ trait Line {
 /// Large packets made, segmented and dropped.
 struct Cutting {
     application: Application,
-    large: Batch<PoolBuffer>,
-    segment: Segment,
-    cut: Batch<PoolBuffer>,
+    large: Batch<Buffer>,
+    segment: Segment<Buffer>,
+    cut: Batch<Buffer>,
 }
 
 const CUTTING: [(&str, Token); 3] =
@@ -257,9 +257,9 @@ impl Line for Cutting {
 /// Packets received, merged and dropped.
 struct Merging {
     replay: Replay,
-    taken: Batch<PoolBuffer>,
-    coalesce: Coalesce<PoolBuffer>,
-    merged: Batch<PoolBuffer>,
+    taken: Batch<Buffer>,
+    coalesce: Coalesce<Buffer>,
+    merged: Batch<Buffer>,
 }
 
 const MERGING: [(&str, Token); 3] =

@@ -131,7 +131,10 @@ impl Application {
     }
 
     /// The next packet of the flow whose turn it is.
-    fn next_packet(&mut self, now: Instant) -> Option<Packet<PoolBuffer>> {
+    fn next_packet<B: AsRef<[u8]> + From<PoolBuffer>>(
+        &mut self,
+        now: Instant,
+    ) -> Option<Packet<B>> {
         let mut buffer = self.pool.take()?;
         let flow = self.workload.first_flow + self.turn * self.workload.flow_step;
         let sender = &mut self.flows[self.turn];
@@ -156,12 +159,12 @@ impl Application {
         }
         let gso = Some(Gso { size: size as u16, segments, ..Gso::default() });
         let meta = Meta { timestamp: now, gso, ..Meta::default() };
-        Some(Packet::new(buffer, LinkType::Ethernet, meta))
+        Some(Packet::new(buffer.into(), LinkType::Ethernet, meta))
     }
 }
 
-impl Port<PoolBuffer> for Application {
-    fn receive(&mut self, batch: &mut Batch<PoolBuffer>, now: Instant) -> PortState {
+impl<B: AsRef<[u8]> + From<PoolBuffer>> Port<B> for Application {
+    fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
         while !self.stopped && batch.room() > 0 {
             let Some(packet) = self.next_packet(now) else { break };
             let _fits = batch.push(packet);
@@ -170,7 +173,7 @@ impl Port<PoolBuffer> for Application {
     }
 
     /// These applications only send; received packets are dropped.
-    fn transmit(&mut self, batch: &mut Batch<PoolBuffer>, _now: Instant) {
+    fn transmit(&mut self, batch: &mut Batch<B>, _now: Instant) {
         batch.drain().for_each(drop);
     }
 }

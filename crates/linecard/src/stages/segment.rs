@@ -9,16 +9,18 @@ use alloc::collections::VecDeque;
 
 /// Divides packets that carry a segment size into segments, each in its own buffer (LSO); see
 /// [`crate::offload::segment`]. Other packets pass unchanged.
+///
+/// `B` is the buffer of its packets, which one of a pool can become.
 #[derive(Debug)]
-pub struct Segment {
+pub struct Segment<B = PoolBuffer> {
     link: LinkType,
     pool: Pool,
     /// Segmented, but not yet output: at most the segments of one packet.
-    ready: VecDeque<Packet<PoolBuffer>>,
+    ready: VecDeque<Packet<B>>,
     counters: Counters,
 }
 
-impl Segment {
+impl<B: AsRef<[u8]> + From<PoolBuffer>> Segment<B> {
     /// Takes buffers for segments from `pool`. If too few are free, the packet waits; so the pool
     /// must have enough buffers for the segments of the largest packet.
     #[must_use]
@@ -33,7 +35,7 @@ impl Segment {
     }
 
     /// Segments one packet; false if it has to wait for buffers.
-    fn cut(&mut self, packet: &Packet<PoolBuffer>, gso: Gso) -> Result<bool, SegmentError> {
+    fn cut(&mut self, packet: &Packet<B>, gso: Gso) -> Result<bool, SegmentError> {
         let mut segments = segment(packet, gso)?;
         let (needed, room) = (segments.max_len(), self.pool.buffer_len());
         if needed > room {
@@ -48,23 +50,18 @@ impl Segment {
             self.counters.count(written);
             buffer.truncate(written.len);
             let meta = Meta { gso: None, ..packet.meta };
-            self.ready.push_back(Packet::new(buffer, self.link, meta));
+            self.ready.push_back(Packet::new(buffer.into(), self.link, meta));
         }
         Ok(true)
     }
 }
 
-impl Stage<PoolBuffer> for Segment {
+impl<B: AsRef<[u8]> + From<PoolBuffer>> Stage<B> for Segment<B> {
     fn name(&self) -> &'static str {
         "segment"
     }
 
-    fn process(
-        &mut self,
-        input: &mut Batch<PoolBuffer>,
-        _now: Instant,
-        output: &mut Batch<PoolBuffer>,
-    ) {
+    fn process(&mut self, input: &mut Batch<B>, _now: Instant, output: &mut Batch<B>) {
         loop {
             give(&mut self.ready, output);
             if output.room() == 0 {
