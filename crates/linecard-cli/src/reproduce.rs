@@ -11,6 +11,7 @@ use linecard_app::Context;
 use linecard_app::reproduce::live;
 use linecard_app::reproduce::{Reproduced, check, reproduce, reproduce_file};
 use linecard_app::{Error, Failure};
+use linecard_report::Chart;
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fs;
@@ -98,7 +99,7 @@ pub(crate) enum Reproduction {
     /// Receive offload on a network processor: throughput over connections (figure 13), starvation
     /// (section V.B), active acknowledgment (section V.C). First in a model of the processor, which
     /// takes seconds; then with real traffic between two network namespaces, which needs root, iperf3
-    /// and ethtool, takes four minutes, and is left out where those are missing.
+    /// and ethtool, takes six minutes, and is left out where those are missing.
     #[cfg(target_os = "linux")]
     LroNpu,
     /// Sources of jitter from the wire to the application (figures 5 to 11). First formulae and a model of
@@ -230,9 +231,10 @@ fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> 
     let Some(folder) = folder else { return Ok(()) };
     for one in all {
         let name = &one.name;
-        for figure in &one.outcome.figures {
+        for figure in one.outcome.figures.iter().cloned().map(Chart::from) {
             let key = figure.key().replace('_', "-");
-            fs::write(folder.join(format!("{name}-{key}.svg")), figure.svg())?;
+            let svg = figure.svg().unwrap_or_default();
+            fs::write(folder.join(format!("{name}-{key}.svg")), svg)?;
         }
     }
     Ok(())

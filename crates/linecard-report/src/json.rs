@@ -147,6 +147,12 @@ pub(crate) fn whole<S: Serializer>(page: &Page, serializer: S) -> Result<S::Ok, 
     map.end()
 }
 
+/// A chart with all its points.
+pub(crate) fn chart(chart: &Chart) -> String {
+    // All maps have string keys, so this cannot fail.
+    serde_json::to_string(&Whole { chart, share: 1.0 }).unwrap_or_default()
+}
+
 #[derive(Serialize)]
 struct Keyed<'k, R: Serialize> {
     key: &'k str,

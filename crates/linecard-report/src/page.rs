@@ -123,7 +123,8 @@ impl Page {
         Target::new(path)?.write(self)
     }
 
-    pub(crate) fn charts(&self) -> impl Iterator<Item = &Chart> {
+    /// Its charts, in order.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.blocks.iter().filter_map(|block| match block {
             Block::Chart(chart) => Some(chart),
             _ => None,

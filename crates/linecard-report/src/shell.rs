@@ -10,7 +10,9 @@ const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
 const SCRIPT: &str = include_str!("../assets/page.js");
 const SAVE: &str = include_str!("../assets/save.js");
-pub(crate) const STYLE: &str = include_str!("../assets/page.css");
+const STYLE: &str = include_str!("../assets/page.css");
+/// Colours of curves.
+pub(crate) const COLOURS: usize = 8;
 
 /// A complete page. `figures` is JSON for the script that draws, `saves` whether charts can be saved as pictures; a page
 /// with neither has no script.
@@ -36,6 +38,33 @@ pub(crate) fn page(title: &str, content: &Markup, figures: Option<&str>, saves: 
         }
     };
     markup.into_string()
+}
+
+/// The part of the style that pictures in files of their own need, with values in place of variables, which few programs
+/// but browsers know: light, and dark where that is preferred.
+pub(crate) fn picture_style() -> String {
+    let [light, dark] = [":root {", ":root:not(.light) {"].map(rules);
+    format!("{light}@media (prefers-color-scheme: dark) {{\n{dark}}}\n")
+}
+
+/// Rules of SVG elements, with the variables of this block.
+fn rules(block: &str) -> String {
+    let inside = STYLE.split_once(block).and_then(|(_, rest)| rest.split_once('}'));
+    let variables = inside.map_or("", |(inside, _)| inside).split([';', '\n']).filter_map(|one| {
+        let (name, value) = one.trim().strip_prefix("--")?.split_once(": ")?;
+        Some((format!("var(--{name})"), value))
+    });
+    let own = STYLE.lines().filter(|line| line.starts_with("svg ") || line.starts_with("svg:"));
+    let of_curves = |line: &str| match line.contains("var(--c)") {
+        false => format!("{line}\n"),
+        true => (0..COLOURS)
+            .map(|at| line.replacen("svg ", &format!("svg .s{at} "), 1) + "\n")
+            .enumerate()
+            .map(|(at, line)| line.replace("var(--c)", &format!("var(--s{at})")))
+            .collect(),
+    };
+    let rules: String = own.map(of_curves).collect();
+    variables.fold(rules, |rules, (name, value)| rules.replace(&name, value))
 }
 
 fn scripts(figures: &str) -> Markup {

@@ -99,6 +99,7 @@ mod tests {
     use super::*;
     use crate::reproduce::expression::Query;
     use linecard_config::Document;
+    use linecard_report::Chart;
 
     fn draw(text: &str) -> Result<Curves, String> {
         let document = Document::of_text("figure.toml", text).map_err(|error| error.to_string())?;
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn curves_follow_expressions() {
-        let svg = draw(FIGURE).expect("a figure").svg();
+        let svg = Chart::from(draw(FIGURE).expect("a figure")).svg().expect("a picture");
         assert!(svg.contains("A figure over 1 client") && svg.contains("difference"), "{svg}");
     }
 

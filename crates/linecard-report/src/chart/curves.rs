@@ -85,18 +85,6 @@ impl Curves {
         self
     }
 
-    /// Its key in JSON.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.heading.key
-    }
-
-    /// The chart as an SVG picture, with its style, for a file of its own.
-    #[must_use]
-    pub fn svg(&self) -> String {
-        crate::draw::picture(self)
-    }
-
     /// How far the model is from published points.
     pub(crate) fn residuals(&self, published: &Curve) -> Vec<Residual> {
         let answer = |name: &String| {

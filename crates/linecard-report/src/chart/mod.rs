@@ -55,6 +55,30 @@ impl Heading {
 }
 
 impl Chart {
+    /// Its key in JSON.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.heading().key
+    }
+
+    /// Its title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.heading().title
+    }
+
+    /// The chart as an SVG picture, with its style, for a file of its own; none of a chart that the script of a page draws.
+    #[must_use]
+    pub fn svg(&self) -> Option<String> {
+        crate::draw::picture(self)
+    }
+
+    /// Its values, as the JSON beside a page has them.
+    #[must_use]
+    pub fn json(&self) -> String {
+        crate::json::chart(self)
+    }
+
     pub(crate) fn heading(&self) -> &Heading {
         match self {
             Self::TimeSeries(chart) => &chart.heading,

@@ -3,6 +3,7 @@
 use super::svg::{WIDTH, px, width};
 use crate::axis::{Axis, Scale};
 use crate::chart::{Curve, Curves, Residual};
+use crate::shell::COLOURS;
 use crate::unit::Unit;
 use maud::{Markup, html};
 use std::fmt::Write;
@@ -21,8 +22,6 @@ const GAP: f64 = 8.0;
 /// Half of a published point, and the radius of a point of ours.
 const PUBLISHED: f64 = 5.0;
 const OURS: f64 = 2.5;
-/// Colours of the page.
-const COLOURS: usize = 8;
 
 /// The chart, with buttons that the script of the page serves.
 pub(super) fn figure(chart: &Curves) -> Markup {
@@ -33,15 +32,9 @@ pub(super) fn figure(chart: &Curves) -> Markup {
     }
 }
 
-/// The picture alone, as a file of its own.
-pub(crate) fn standalone(chart: &Curves, style: &str) -> String {
-    Drawing { style: Some(style), ..Drawing::new(chart) }.svg().into_string()
-}
-
 /// Positions of everything.
 struct Drawing<'d> {
     chart: &'d Curves,
-    style: Option<&'d str>,
     /// Of each curve.
     colours: Vec<usize>,
     /// Of published points, by curve.
@@ -69,18 +62,7 @@ impl<'d> Drawing<'d> {
         let x = chart.x.scale(points().map(|point| point.x), WIDTH - left - RIGHT);
         let legend = legend(chart).last().map_or(0.0, |(_, y)| y + LEGEND_ROW);
         let (colours, shapes) = (colours(chart), shapes(chart));
-        Self {
-            chart,
-            style: None,
-            colours,
-            shapes,
-            residuals,
-            x,
-            y,
-            strip,
-            left,
-            top: legend + GAP,
-        }
+        Self { chart, colours, shapes, residuals, x, y, strip, left, top: legend + GAP }
     }
 
     fn svg(&self) -> Markup {
@@ -90,7 +72,6 @@ impl<'d> Drawing<'d> {
             svg.curves xmlns="http://www.w3.org/2000/svg" role="img"
                 viewBox={ "0 0 " (WIDTH) " " (px(bottom + FOOT)) } {
                 title { (self.chart.heading.title) }
-                @if let Some(style) = self.style { style { (style) } }
                 @for (name, at) in legend(self.chart).iter().enumerate() { (self.named(name, *at)) }
                 (self.across(&self.y, self.top, &self.chart.y.name, 6))
                 (self.along(bottom))
@@ -262,6 +243,12 @@ fn colours(chart: &Curves) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::Chart;
+
+    /// As pictures are.
+    fn svg(chart: Curves) -> String {
+        Chart::from(chart).svg().expect("a picture")
+    }
 
     fn chart() -> Curves {
         let axes = [Axis::new("clients", Unit::Count), Axis::new("rate", Unit::BitRate)];
@@ -285,21 +272,26 @@ mod tests {
     /// A strip is drawn only where points are compared.
     #[test]
     fn differences_are_drawn_below() {
-        let with = chart().svg();
+        let with = svg(chart());
         assert!(with.contains("difference") && with.contains("class=\"interval\""), "{with}");
         let mut without =
             Curves::new("figure", "A", [Axis::new("x", Unit::Count), Axis::new("y", Unit::Count)]);
         without.model("ours", vec![(1.0, 1.0)]);
-        assert!(!without.svg().contains("difference"));
+        assert!(!svg(without).contains("difference"));
     }
 
     /// A file of its own is XML: everything that it says is escaped, and it has a name space.
     #[test]
     fn a_picture_is_a_file_of_its_own() {
-        let svg = chart().svg();
+        let svg = svg(chart());
         assert!(svg.starts_with("<svg class=\"curves\" xmlns=") && svg.ends_with("</svg>"));
         assert!(svg.contains("A &lt; B") && svg.contains("<style>"));
         assert_eq!(svg.matches("<polygon").count(), 5);
+        // Few programs but browsers know variables.
+        let light = svg.split_once("@media (prefers-color-scheme: dark)").expect("dark, too").0;
+        assert!(
+            !svg.contains("var(") && light.contains("svg .s1 .curve { fill: none; stroke: #c2410c")
+        );
     }
 
     #[test]
@@ -309,7 +301,7 @@ mod tests {
             "",
             [Axis::new("x", Unit::Count).log(), Axis::new("y", Unit::Count)],
         );
-        assert!(chart.svg().contains("</svg>"));
+        assert!(svg(chart).contains("</svg>"));
     }
 
     #[test]

@@ -7,8 +7,9 @@ mod ledger;
 mod spread;
 mod svg;
 
-use crate::chart::{Chart, Curves, Distribution, TimeSeries};
+use crate::chart::{Chart, Distribution, TimeSeries};
 use crate::report::Value;
+use crate::shell;
 use crate::thin::{MOST_POINTS, Thinned};
 use maud::{Markup, html};
 
@@ -19,22 +20,35 @@ pub(crate) fn figure(chart: &Chart, index: usize) -> Markup {
     html! {
         figure.chart id={ "chart-" (index) } data-key=(heading.key) {
             h3 { (heading.title) }
-            @match chart {
-                Chart::TimeSeries(_) | Chart::Histograms(_) => { (place(&heading.title, index)) }
-                Chart::Spread(chart) => { (spread::svg(chart)) }
-                Chart::Ledger(chart) => { (ledger::svg(chart)) }
-                Chart::Effects(chart) => { (effects::svg(chart)) }
-                Chart::Curves(chart) => { (curves::figure(chart)) }
-            }
+            (drawn(chart).unwrap_or_else(|| place(&heading.title, index)))
             @if !caption.is_empty() { figcaption { @for line in &caption { p { (line) } } } }
             details { summary { "The same in figures" } (chart.table().markup()) }
         }
     }
 }
 
-/// A chart of curves as a picture in a file of its own.
-pub(crate) fn picture(chart: &Curves) -> String {
-    curves::standalone(chart, crate::shell::STYLE)
+/// A chart as a picture in a file of its own; none of a chart that the script draws.
+pub(crate) fn picture(chart: &Chart) -> Option<String> {
+    let markup = drawn(chart)?.into_string();
+    let end = "</svg>";
+    let picture = markup.get(markup.find("<svg ")?..markup.find(end)? + end.len())?;
+    let style = html! { style { (shell::picture_style()) } }.into_string();
+    let (width, height) =
+        picture.split("viewBox=\"0 0 ").nth(1)?.split('"').next()?.split_once(' ')?;
+    let size = format!(" width=\"{width}\" height=\"{height}\" viewBox=");
+    let sized = picture.replacen(" viewBox=", &size, 1);
+    Some(sized.replacen("</title>", &format!("</title>{style}"), 1))
+}
+
+/// A chart with few elements, as SVG.
+fn drawn(chart: &Chart) -> Option<Markup> {
+    match chart {
+        Chart::TimeSeries(_) | Chart::Histograms(_) => None,
+        Chart::Spread(chart) => Some(spread::svg(chart)),
+        Chart::Ledger(chart) => Some(ledger::svg(chart)),
+        Chart::Effects(chart) => Some(effects::svg(chart)),
+        Chart::Curves(chart) => Some(curves::figure(chart)),
+    }
 }
 
 /// The area that the script draws in.

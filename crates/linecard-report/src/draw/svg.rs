@@ -57,7 +57,7 @@ impl<'r> Rows<'r> {
         let bottom = TOP + ROW * self.labels.len() as f64;
         html! {
             div.wide {
-            svg.rows role="img" viewBox={ "0 0 " (WIDTH) " " (px(bottom + FOOT)) } {
+            svg.rows xmlns="http://www.w3.org/2000/svg" role="img" viewBox={ "0 0 " (WIDTH) " " (px(bottom + FOOT)) } {
                 title { (title) }
                 (self.grid(bottom))
                 @for (index, (label, text)) in self.labels.iter().zip(&self.texts).enumerate() {
