@@ -58,6 +58,9 @@ carried = table["wire_bits_per_second"].reshape(3, -1) / 1e9
 for bits, row in zip((128, 256, 512), carried, strict=True):
     print(f"{bits} bits:", "  ".join(f"{rate:5.0f}" for rate in row), "Gbit/s")
 
+# %%
+table.figure("core.mhz", "wire_bits_per_second", by="bus.bits")
+
 # %% [markdown]
 # And what limits the design of 256 bits, and what would limit next?
 

@@ -1,10 +1,10 @@
 """Linecard: a line card in software, from Python.
 
 Captures (:class:`Capture`), the two offloads on bytes (:class:`Coalescer`, :func:`segment`) and on captures
-(:func:`coalesce_capture`), network interfaces in virtual time (:func:`model`, :func:`solve`), plans
-(:func:`plan`), bulk transfer over many lanes in virtual time (:func:`transfer`), jitter of streams
-(:func:`analyze`); sweeps of scenarios (:func:`sweep`) and studies of many captures (:func:`study`), on one machine or
-a cluster.
+(:func:`coalesce_capture`), network interfaces in virtual time (:func:`model`, :func:`solve`), plans (:func:`plan`),
+bulk transfer over many lanes in virtual time (:func:`transfer`), jitter of streams (:func:`analyze`), published
+values beside ours (:func:`reproduce`); sweeps of scenarios (:func:`sweep`) and studies of many captures
+(:func:`study`), on one machine or a cluster.
 
 Everything runs in the same core as the command ``linecard``. Long calls let other threads run and end at Ctrl-C.
 What is refused is a :class:`LinecardError` that says what the command says.
@@ -48,12 +48,14 @@ from .errors import (
     WithheldError,
     WrongError,
 )
+from .figure import Figure
 from .jobs import (
     analyze,
     bottlenecks,
     coalesce_capture,
     model,
     plan,
+    reproduce,
     run,
     segment_capture,
     solve,
@@ -79,6 +81,7 @@ __all__ = [
     "CaptureError",
     "ClusterError",
     "Coalescer",
+    "Figure",
     "FirmwareError",
     "Flow",
     "InfeasibleError",
@@ -99,6 +102,7 @@ __all__ = [
     "fragment",
     "model",
     "plan",
+    "reproduce",
     "run",
     "segment",
     "segment_capture",

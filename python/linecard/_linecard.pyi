@@ -8,6 +8,8 @@ from typing import Any, Literal, SupportsIndex, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
+from .figure import Figure
+
 __all__ = [
     "Capture",
     "Coalescer",
@@ -19,6 +21,7 @@ __all__ = [
     "Report",
     "Stop",
     "__version__",
+    "curves",
     "fragment",
     "job",
     "merging",
@@ -161,6 +164,8 @@ class Report(Mapping[str, Any]):
     def job(self) -> str: ...
     @property
     def notes(self) -> list[str]: ...
+    @property
+    def figures(self) -> dict[str, Figure]: ...
     def to_dict(self) -> dict[str, Any]: ...
     def to_json(self) -> str: ...
     def to_html(self) -> str: ...
@@ -186,6 +191,9 @@ class Stop:
     def set(self) -> None: ...
     def is_set(self) -> bool: ...
 
+def curves(
+    title: str, x: tuple[str, bool], y: tuple[str, bool], curves: list[tuple[str, list[tuple[float, float]]]]
+) -> Figure: ...
 def segment(
     data: bytes | bytearray | memoryview | NDArray[np.uint8],
     mss: SupportsIndex,

@@ -21,6 +21,7 @@ __all__ = [
     "coalesce_capture",
     "model",
     "plan",
+    "reproduce",
     "run",
     "segment_capture",
     "solve",
@@ -36,7 +37,7 @@ def solve(
     packets: int | None = None,
     mix: str | None = None,
     core: Amount | None = None,
-    core_kind: Literal["three-stage", "picorv32"] = "three-stage",
+    core_kind: Literal["three-stage", "picorv32", "ibex"] = "three-stage",
     dma: Amount | None = None,
     bus: int = 64,
     cores: int = 1,
@@ -66,7 +67,8 @@ def solve(
             "none"
         core_kind: core whose cycles instructions take: "three-stage" (an instruction in each cycle, and
             bubbles behind jumps and branches that are taken), "picorv32" (the open core `PicoRV32`, with a barrel
-            shifter: no pipeline, three to six cycles for an instruction)
+            shifter: no pipeline, three to six cycles for an instruction), "ibex" (the open core `Ibex`: two
+            stages, one to three cycles for an instruction)
         dma: the DMA's clock in MHz; if omitted, the smallest that suffices is computed, or, where the core's
             clock is computed, 2115 is used, as published, 0.001 to 100000, or "none"
         bus: width of the local bus in bits, a power of two, 32 to 1024
@@ -181,6 +183,31 @@ def bottlenecks(
         },
         scenario=scenario,
         set=set,
+    )
+
+
+def reproduce(
+    name: str,
+    *,
+    scenario: File | None = None,
+    progress: Progress = None,
+) -> Report:
+    """Compares published values with those of models (``linecard reproduce``): ``report.figures`` has the paper's
+    figures, its points over our curves.
+
+    ``scenario`` is a file as ``--scenario`` takes it, or one of your own that has a reproduction of this name.
+    Nothing is measured on this host.
+
+    Args:
+        name: the reproduction, as `linecard reproduce` names it, or as the file does
+    """
+    return call(
+        "reproduce",
+        {
+            "name": name,
+        },
+        scenario=scenario,
+        progress=progress,
     )
 
 

@@ -79,6 +79,46 @@ def test_a_report_in_a_notebook_is_as_high_as_its_page(tmp_path: Path) -> None:
     assert 100 < small < 1602 and small != short
 
 
+def test_figures_are_shown_saved_and_read(tmp_path: Path) -> None:
+    report = linecard.reproduce("gigabit-overhead")
+    figure = report.figures["figure_7"]
+    assert isinstance(figure, linecard.Figure) and figure.title.startswith("Figure 7")
+    assert figure._repr_svg_() == figure.svg and "<svg" in str(figure.svg) and figure.html is None
+    assert figure._repr_html_().startswith("<img src=")
+    points = figure.to_table().where(figure.to_table()["is_published"])
+    assert points.row(0) == {"name": "text: 1,460 of 1,538 bytes", "is_published": True,
+                             "answered_by": "from the sizes of headers",
+                             "x": 1518.0, "y": 94.9, "low": 94.9, "high": 94.9}  # fmt: skip
+    for ending in ("svg", "png", "html"):
+        figure.save(tmp_path / f"figure.{ending}")
+    assert (tmp_path / "figure.svg").read_text() == figure.svg
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(linecard.UsageError, match="ends in .svg, .png or .html"):
+        figure.save(tmp_path / "figure.pdf")
+    assert pickle.loads(pickle.dumps(report)).figures == report.figures
+
+
+def test_models_have_figures(tmp_path: Path) -> None:
+    solved = linecard.solve("100G").figures
+    assert solved and all(figure.svg and len(figure.to_table()) for figure in solved.values())
+    merged = linecard.coalesce_capture(TESTDATA / "captures" / "tcp4-bulk.pcap", tmp_path / "merged.pcapng").figures
+    drawn = next(figure for figure in merged.values() if figure.svg is None)
+    assert drawn._repr_html_().startswith("<iframe srcdoc=") and len(drawn.to_table())
+    with pytest.raises(linecard.UsageError, match="save it as .html"):
+        drawn.save(tmp_path / "figure.svg")
+    drawn.save(tmp_path / "figure.html")
+    assert (tmp_path / "figure.html").read_text() == drawn.html
+
+
+def test_own_published_values_are_reproduced() -> None:
+    report = linecard.reproduce("my-server", scenario=SCENARIOS / "paper.toml")
+    assert report.figures and report["verdicts"]["unexplained"] == 0
+    with pytest.raises(linecard.UsageError, match="no reproduction with the name"):
+        linecard.reproduce("none", scenario=SCENARIOS / "paper.toml")
+    with pytest.raises(linecard.UsageError, match="none: no such reproduction"):
+        linecard.reproduce("none")
+
+
 def test_reports_go_to_other_processes(tmp_path: Path) -> None:
     report = linecard.solve("100G", mtu=1500)
     copy = pickle.loads(pickle.dumps(report))

@@ -49,6 +49,15 @@ def test_a_sweep_is_what_the_command_sweeps(transmit: str, tmp_path: Path) -> No
             assert text == told or float(text) == value, name
 
 
+def test_a_sweep_is_drawn() -> None:
+    table = linecard.sweep(SCENARIOS / "model-lso.toml", {"load.mtu": [576, 1500], "core.mhz": [100, 200]})
+    figure = table.figure("core.mhz", "wire_bits_per_second", by="load.mtu")
+    drawn = figure.to_table()
+    assert drawn["name"].tolist() == ["load.mtu 576"] * 2 + ["load.mtu 1500"] * 2
+    assert drawn["y"].tolist() == table["wire_bits_per_second"].tolist()
+    assert "core.mhz" in str(figure.svg) and figure.title == "wire_bits_per_second over core.mhz"
+
+
 # Promise (Python): A sweep gives the same table, bit for bit, on one thread and on several.
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -9,6 +9,7 @@ use crate::offload::coalesce::Coalesce;
 use crate::offload::segment::Segment;
 #[cfg(target_os = "linux")]
 use crate::plan::{self, Planning};
+use crate::reproduce;
 use crate::run::MemoryRun;
 use crate::{Context, Error, Failure, Finished, Job, finish};
 use linecard::progress::Progress;
@@ -108,6 +109,19 @@ pub const FUNCTIONS: &[Function] = &[
             bottlenecks::finish(&options, &Context { progress, document: Some(&document) })
         },
         ..Function::with::<bottlenecks::Options>("bottlenecks")
+    },
+    Function {
+        doc: "Compares published values with those of models (``linecard reproduce``): ``report.figures`` has the paper's \
+              figures, its points over our curves.\n\n\
+              ``scenario`` is a file as ``--scenario`` takes it, or one of your own that has a reproduction of this name. \
+              Nothing is measured on this host.",
+        positional: &[("name", "name")],
+        scenario: Takes::May,
+        run: |call, progress| {
+            let config: reproduce::Config = call.set(Document::default())?.config()?;
+            reproduce::finish(&config.name, call.arguments.scenario.as_deref(), progress)
+        },
+        ..Function::with::<reproduce::Config>("reproduce")
     },
     #[cfg(target_os = "linux")]
     Function {

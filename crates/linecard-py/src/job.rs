@@ -2,6 +2,7 @@
 
 use crate::detached::{Stop, detached};
 use crate::failure::{refused, usage};
+use crate::figure::{Parts as FigureParts, figure_of, parts_of};
 use crate::values::{object_of, value_of};
 use linecard_app::{Arguments, Finished};
 use linecard_report::{Page, Target};
@@ -34,7 +35,7 @@ pub struct Report {
 /// A page, or the texts of one that has come from another process.
 enum Shown {
     Page(Page),
-    Texts { html: String, json: String },
+    Texts { html: String, json: String, figures: Vec<FigureParts> },
 }
 
 /// Runs a job by the name of its function; arguments have their values beside them, and ``set`` has values of the
@@ -87,8 +88,27 @@ pub fn job(
     Err(exception)
 }
 
-/// Parts of a report: job, notes, sections, text, values, and the page's HTML and JSON.
-type Parts<'py> = (String, Vec<String>, Vec<String>, String, Bound<'py, PyDict>, String, String);
+/// Parts of a report: job, notes, sections, text, values, and the page as another process has it.
+type Parts<'py> = (String, Vec<String>, Vec<String>, String, Bound<'py, PyDict>, PageParts);
+
+/// HTML, JSON and charts of a page.
+type PageParts = (String, String, Vec<FigureParts>);
+
+impl Shown {
+    fn json(&self) -> String {
+        match self {
+            Self::Page(page) => page.json(),
+            Self::Texts { json, .. } => json.clone(),
+        }
+    }
+
+    fn figures(&self) -> Vec<FigureParts> {
+        match self {
+            Self::Page(page) => page.charts().map(parts_of).collect(),
+            Self::Texts { figures, .. } => figures.clone(),
+        }
+    }
+}
 
 #[pymethods]
 impl Report {
@@ -101,11 +121,7 @@ impl Report {
             report.sections.clone(),
             report.text.clone(),
             report.to_dict(slf.py())?,
-            report.to_html(),
-            match &report.page {
-                Shown::Page(page) => page.json(),
-                Shown::Texts { json, .. } => json.clone(),
-            },
+            (report.to_html(), report.page.json(), report.page.figures()),
         );
         Ok((slf.get_type().getattr("_of")?, parts))
     }
@@ -117,10 +133,10 @@ impl Report {
         sections: Vec<String>,
         text: String,
         values: &Bound<'_, PyAny>,
-        page_html: String,
-        page_json: String,
+        page: PageParts,
     ) -> PyResult<Self> {
-        let page = Shown::Texts { html: page_html, json: page_json };
+        let (html, json, figures) = page;
+        let page = Shown::Texts { html, json, figures };
         Ok(Self { job, notes, sections, text, value: value_of(values, "values")?, page })
     }
 
@@ -146,6 +162,16 @@ impl Report {
         self.value.to_string()
     }
 
+    /// The charts of the page by their keys, each as :class:`Figure`.
+    #[getter]
+    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let figures = PyDict::new(py);
+        for parts in self.page.figures() {
+            figures.set_item(parts.0.clone(), figure_of(py, parts)?)?;
+        }
+        Ok(figures)
+    }
+
     /// A page for a browser, which needs no network.
     fn to_html(&self) -> String {
         match &self.page {
@@ -166,7 +192,7 @@ impl Report {
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let written = Target::new(&path).and_then(|target| match &self.page {
             Shown::Page(page) => target.write(page),
-            Shown::Texts { html, json } => target.write_texts(html, json),
+            Shown::Texts { html, json, .. } => target.write_texts(html, json),
         });
         written.map_err(|error| usage(py, &error.to_string()))
     }

@@ -6,6 +6,7 @@
 mod capture;
 mod detached;
 mod failure;
+mod figure;
 mod job;
 mod merging;
 mod offload;
@@ -22,6 +23,8 @@ mod _linecard {
     use crate::capture::{Capture, Packet};
     #[pymodule_export]
     use crate::detached::Stop;
+    #[pymodule_export]
+    use crate::figure::curves;
     #[pymodule_export]
     use crate::job::{Report, job};
     #[pymodule_export]

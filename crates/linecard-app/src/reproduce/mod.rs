@@ -18,17 +18,23 @@ mod outcome;
 mod paper;
 
 use crate::model::Scenario;
-use crate::{Context, Error, Failure};
+use crate::{Context, Error, Failure, Finished};
 pub use knob::{Turned, turn_knobs};
 pub use outcome::{Agreed, Agreement, ReproduceOutcome, Verdicts};
 
 use expression::{Query, fill};
+use garde::Validate;
 use jobs::Runs;
+use linecard::progress::Progress;
 use linecard_config::Document;
 use linecard_report::{Page, Report, Section, Table, Value, report_of};
 use paper::Paper;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use smart_default::SmartDefault;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A reproduction that was run.
 #[derive(Debug)]
@@ -143,20 +149,61 @@ pub fn reproduce(
 ///
 /// As [`reproduce`]; a file without a reproduction.
 pub fn reproduce_file(path: &Path, context: &Context<'_>) -> Result<Vec<Reproduced>, Error> {
+    reproduce_in(path, None, context)
+}
+
+/// The same, or only the reproduction of this name.
+fn reproduce_in(
+    path: &Path,
+    only: Option<&str>,
+    context: &Context<'_>,
+) -> Result<Vec<Reproduced>, Error> {
     let document = Document::read(path)?;
     let paper: Paper = document.read_as()?;
     let files = [document];
-    let found = paper.names().map(|name| {
+    let names = paper.names().filter(|name| only.is_none_or(|only| only == *name));
+    let found = names.map(|name| {
         let mut found = compare(&paper, (&files, None), (name, "reproduce"), context)?;
         found.report.add_config(&json!({ "file": path, "reproduction": name }));
         Ok(found)
     });
     let found = found.collect::<Result<Vec<_>, Error>>()?;
     if found.is_empty() {
-        let what = format!("{}: no reproduction: give a [[reproduction]]", path.display());
+        let named = only.map_or(String::new(), |name| format!(" with the name {name:?}"));
+        let path = path.display();
+        let what = format!("{path}: no reproduction{named}: give a [[reproduction]]");
         return Err(Failure::Usage.with(what));
     }
     Ok(found)
+}
+
+/// Arguments of a program that asks for a reproduction.
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
+#[serde(default, deny_unknown_fields)]
+#[garde(allow_unvalidated)]
+pub struct Config {
+    /// the reproduction, as `linecard reproduce` names it, or as the file does
+    #[schemars(extend("x-flag" = "name", "x-value" = "NAME", "x-required" = true))]
+    pub name: String,
+}
+
+/// Runs a reproduction for a program, with models only: one that comes with the project, as [`reproduce`], or one of the
+/// file `own`.
+///
+/// # Errors
+///
+/// As those. Values that differ without a reason are in what is returned.
+pub fn finish(name: &str, own: Option<&Path>, progress: &Arc<Progress>) -> Result<Finished, Error> {
+    let context = Context::new(progress);
+    let found = match own {
+        Some(path) if Paper::built_in(name).is_err() => reproduce_in(path, Some(name), &context)?,
+        _ => vec![reproduce(name, own, &context)?],
+    };
+    let page = page(format!("{name}, reproduced"), &found);
+    let failure = check(&found).err();
+    let report = found.into_iter().next().map(|one| one.report);
+    let report = report.unwrap_or_else(|| Report::new("reproduce"));
+    Ok(Finished { page, failure, ..Finished::of_report(name, report) })
 }
 
 /// Runs the jobs of a reproduction, and compares.

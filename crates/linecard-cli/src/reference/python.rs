@@ -43,12 +43,12 @@ fn function(function: &Function) -> String {
     let (positional, named) = arguments.split_at(function.positional.len());
     let mut text = format!("\n\ndef {}(\n", function.name);
     match function.scenario {
-        Takes::No => {}
-        Takes::May => text += "    scenario: File | None = None,\n",
+        Takes::May if positional.is_empty() => text += "    scenario: File | None = None,\n",
         Takes::WithValues => text += "    scenario: File,\n",
+        Takes::No | Takes::May => {}
     }
     // A value that is not given leaves that of the scenario.
-    let is_optional = function.scenario != Takes::No;
+    let is_optional = function.scenario != Takes::No && positional.is_empty();
     let parameter = |(name, parameter): &(String, &'static Parameter)| {
         let excludes = |one: &Parameter, other: &Parameter| {
             other.flag.as_ref().is_some_and(|flag| one.conflicts.contains(flag))
@@ -67,8 +67,10 @@ fn function(function: &Function) -> String {
     };
     text.extend(positional.iter().map(parameter));
     text += "    *,\n";
-    if function.scenario == Takes::WithValues {
-        text += "    set: Values | None = None,\n";
+    match function.scenario {
+        Takes::WithValues => text += "    set: Values | None = None,\n",
+        Takes::May if !positional.is_empty() => text += "    scenario: File | None = None,\n",
+        Takes::No | Takes::May => {}
     }
     text.extend(named.iter().map(parameter));
     if function.has_progress {
@@ -138,10 +140,13 @@ fn wrapped(text: &str, indent: usize, used: usize) -> String {
     lines.trim_end().to_owned()
 }
 
-/// Whether a value is the name of a file: texts that need no name are.
+/// Whether a value is the name of a file: texts that need no name are, unless their value has one.
 fn is_file(function: &Function, parameter: &Parameter) -> bool {
     let is_positional = function.positional.iter().any(|(_, name)| *name == parameter.name);
-    is_positional && parameter.is_text || parameter.value_name.as_deref() == Some("FILE")
+    match parameter.value_name.as_deref() {
+        Some(name) => name == "FILE",
+        None => is_positional && parameter.is_text,
+    }
 }
 
 /// The type of values.
