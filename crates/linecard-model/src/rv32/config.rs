@@ -18,6 +18,8 @@ pub enum CoreKind {
     /// the open core `PicoRV32`, with a barrel shifter: no pipeline, three to six cycles for an instruction
     #[serde(rename = "picorv32")]
     PicoRv32,
+    /// the open core `Ibex`: two stages, one to three cycles for an instruction
+    Ibex,
 }
 
 impl CoreKind {
@@ -27,6 +29,7 @@ impl CoreKind {
         match self {
             Self::ThreeStage => Timing::pipelined(bubbles),
             Self::PicoRv32 => Timing::PICORV32,
+            Self::Ibex => Timing::IBEX,
         }
     }
 }
@@ -82,6 +85,12 @@ impl Timing {
     /// compares cycles with the core itself, simulated by Verilator.
     pub const PICORV32: Self =
         Self { alu: 3, shift: 3, load: 5, store: 5, branch: 3, taken: 5, jal: 3, jalr: 6 };
+
+    /// Ibex, an open core of two stages, with its defaults: neither a branch target adder nor a write-back stage. It
+    /// waits for each access to data, at memories that answer in the next cycle. A test compares cycles with the core
+    /// itself.
+    pub const IBEX: Self =
+        Self { alu: 1, shift: 1, load: 2, store: 2, branch: 1, taken: 3, jal: 2, jalr: 2 };
 
     /// A pipeline that ends an instruction in each cycle, but loses `bubbles` cycles by a taken branch and by every
     /// jump, 0 … 254: 2 at most with three stages.
