@@ -167,13 +167,10 @@ impl Busy {
         };
         let frames = outcome.frames.len() as u64;
         let bytes = outcome.payload_bytes + frames * (HEADERS as u64 + WIRE_BYTES);
-        let firmware = &config.firmware;
-        let messages = config.load.messages as u64;
-        let cycles = messages * firmware.message_cycles + frames * firmware.header_cycles;
         let wire = share(bytes, config.adapter.wire);
         let host_bus = share(outcome.host_bus_bytes, config.host.bus);
         let embedded = share(outcome.embedded_bytes, config.adapter.embedded);
-        let core = ratio(cycles as f64 / firmware.mhz.hz() as f64, seconds);
+        let core = ratio(outcome.core_cycles as f64 / config.firmware.mhz.hz() as f64, seconds);
         Self {
             wire_busy: Share(wire),
             host_bus_busy: Share(host_bus),

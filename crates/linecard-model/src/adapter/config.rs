@@ -13,8 +13,6 @@ use smart_default::SmartDefault;
 
 /// The fastest bus, memory and Ethernet.
 const MAX_RATE: Rate = Rate::tera(100);
-/// The most cycles of the firmware for a message or a header.
-const MAX_CYCLES: u64 = 1_000_000;
 
 /// An adapter, its host, and the messages that it sends.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
@@ -26,7 +24,7 @@ pub struct Config {
     /// The host.
     #[garde(dive)]
     pub host: Host,
-    /// The firmware's core, and what its work costs.
+    /// The firmware's core.
     #[garde(dive)]
     pub firmware: Firmware,
     /// The messages.
@@ -88,7 +86,7 @@ pub struct Host {
     pub window: u64,
 }
 
-/// The firmware's core, and what its work costs.
+/// The firmware's core. Its cycles are those of the firmware.
 #[derive(
     Debug, Clone, Copy, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate,
 )]
@@ -98,14 +96,6 @@ pub struct Firmware {
     #[default(Frequency::from_mhz(100))]
     #[garde(range(min = Frequency::from_mhz(1), max = Frequency::from_hz(Clock::MAX_HZ)))]
     pub mhz: Frequency,
-    /// cycles to take up a message
-    #[default(300)]
-    #[garde(range(min = 0, max = MAX_CYCLES))]
-    pub message_cycles: u64,
-    /// cycles to build a header
-    #[default(200)]
-    #[garde(range(min = 0, max = MAX_CYCLES))]
-    pub header_cycles: u64,
 }
 
 /// The messages.
@@ -126,4 +116,18 @@ pub struct Load {
     #[default(32)]
     #[garde(range(min = 1, max = 1_000))]
     pub messages: usize,
+    /// which way they go
+    #[garde(skip)]
+    pub path: Path,
+}
+
+/// The way of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Path {
+    /// from host memory to the wire
+    #[default]
+    Send,
+    /// in packets, from the wire to host memory
+    Receive,
 }

@@ -1,41 +1,69 @@
-//! The firmware's work: headers, and their part of the checksum.
+//! The firmware (`firmware/adapter.c`) on its core: headers of packets, and what becomes of received frames.
 
+use crate::rv32::{self, Bus, Core, Image, Reply, Stop, Wake, Width};
+use alloc::vec;
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
-use linecard::packet::header::{self, Ipv4, Tcp, tcp_flags};
-use linecard::packet::{Form, LayerKind, Layout, LinkType};
+use linecard::packet::{Form, LayerKind, Layout, LinkType, MAX_HEADER_LEN};
 
-/// A message being sent: its header, and the division of its payload.
+const IMAGE: &[u8] = include_bytes!("../../../../firmware/images/adapter.bin");
+/// Bytes before a header, so that the IP header is aligned.
+const BEFORE: usize = 2;
+
+/// Where the firmware has the IP header.
+const IP_AT: usize = 16;
+
+/// A message being sent: its headers, and the division of its payload.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
-    header: Vec<u8>,
-    layout: Layout,
+    /// Each with the cycles that it took.
+    headers: Vec<(Vec<u8>, u64)>,
+    checksum_at: usize,
     /// Bytes of payload in total, and per packet.
     payload: usize,
     size: usize,
 }
 
+/// A received frame that was accepted, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Received {
+    /// Sequence number of its payload, if its checksums are right.
+    pub(super) sequence: Option<u32>,
+    pub(super) cycles: u64,
+}
+
+/// The layout of a frame, if it is plain TCP over IPv4.
+pub(super) fn plain(bytes: &[u8]) -> Option<Layout> {
+    let layout = Layout::parse(LinkType::Ethernet, bytes);
+    let kinds = layout.layers().map(|layer| layer.kind);
+    let is_plain = layout.form() == Form::Datagram && kinds.eq([LayerKind::Ipv4, LayerKind::Tcp]);
+    is_plain.then_some(layout)
+}
+
 impl Message {
-    /// Reads the header of a message, if it is plain TCP over IPv4.
+    /// Has the firmware build the headers of a message, if it is plain TCP over IPv4.
     pub(super) fn take(bytes: &[u8], mtu: usize) -> Option<Self> {
-        let layout = Layout::parse(LinkType::Ethernet, bytes);
-        let kinds = layout.layers().map(|layer| layer.kind);
-        if layout.form() != Form::Datagram || !kinds.eq([LayerKind::Ipv4, LayerKind::Tcp]) {
-            return None;
-        }
-        let (network, payload) = (layout.network()?, layout.payload());
-        let size = mtu.checked_sub(layout.header_len() - network.at()).filter(|&size| size > 0)?;
-        let header = bytes[..layout.header_len()].to_vec();
-        Some(Self { header, layout, payload: payload.len(), size })
+        let layout = plain(bytes)?;
+        let (header_len, payload) = (layout.header_len(), layout.payload().len());
+        let network = layout.network().filter(|network| network.at() + BEFORE == IP_AT)?;
+        let size = mtu.checked_sub(header_len - network.at()).filter(|&size| size > 0)?;
+        let work = [1, (header_len + BEFORE) as u32, payload as u32, size as u32, 0];
+        let unit = Unit::run(&bytes[..header_len], work)?;
+        Some(Self {
+            headers: unit.headers,
+            checksum_at: layout.checksum_offset().unwrap_or_default(),
+            payload,
+            size,
+        })
     }
 
     pub(super) fn header_len(&self) -> usize {
-        self.header.len()
+        self.headers.first().map_or(0, |(header, _)| header.len())
     }
 
     /// Number of packets: one if the data fits.
     pub(super) fn packets(&self) -> usize {
-        self.payload.div_ceil(self.size).max(1)
+        self.headers.len()
     }
 
     /// Offset of a packet's payload in the message, and its length.
@@ -46,43 +74,104 @@ impl Message {
 
     /// Offset of the checksum that the device has to complete.
     pub(super) fn checksum_at(&self) -> usize {
-        self.layout.checksum_offset().unwrap_or_default()
+        self.checksum_at
     }
 
-    /// The header of a packet. Its checksum field holds the sum of pseudo header and header, to
-    /// which the device adds the payload.
-    pub(super) fn header(&self, index: usize) -> Vec<u8> {
-        let mut area = self.header.clone();
-        let (Some(network), Some(transport)) = (self.layout.network(), self.layout.transport())
-        else {
-            return area;
+    /// The header of a packet, and the cycles that it took. Its checksum field holds the sum of pseudo header and header,
+    /// to which the device adds the payload.
+    pub(super) fn header(&self, index: usize) -> (&[u8], u64) {
+        self.headers.get(index).map_or((&[], 0), |(header, cycles)| (header, *cycles))
+    }
+}
+
+/// Has the firmware look at the header of a received frame, beside the device's sum of its payload.
+pub(super) fn receive(header: &[u8], payload: &[u8]) -> Option<Received> {
+    let sum = Sum::of(payload).fold();
+    let work = [2, (header.len() + BEFORE) as u32, payload.len() as u32, 0, sum.into()];
+    Unit::run(header, work)?.received
+}
+
+/// The surroundings of the core: registers, the header that came, and the slot for the next one.
+struct Unit {
+    header: Vec<u8>,
+    slot: Vec<u8>,
+    /// Kind, end of the header, payload, most of a packet, sum of the payload.
+    work: [u32; 5],
+    is_new: bool,
+    since: u64,
+    headers: Vec<(Vec<u8>, u64)>,
+    received: Option<Received>,
+}
+
+impl Unit {
+    fn run(header: &[u8], work: [u32; 5]) -> Option<Self> {
+        let mut words = vec![0; BEFORE];
+        words.extend_from_slice(header);
+        let mut unit = Self {
+            header: words,
+            slot: vec![0; BEFORE + MAX_HEADER_LEN],
+            work,
+            is_new: true,
+            since: 0,
+            headers: Vec::new(),
+            received: None,
         };
-        let (start, len) = self.part(index);
-        let (is_first, is_last) = (index == 0, index + 1 == self.packets());
-        let ip_len = self.header_len() - network.at() + len;
-        let mut ip = header::at::<Ipv4>(&area, network.at());
-        ip.total_len = ip_len as u16;
-        ip.id = ip.id.wrapping_add(index as u16);
-        ip.checksum = 0;
-        header::put(&mut area, network.at(), &ip);
-        let sum = Sum::of(&area[network.at()..transport.at()]);
-        header::set_be16(&mut area, network.at() + Ipv4::CHECKSUM, sum.checksum());
-
-        let mut tcp = header::at::<Tcp>(&area, transport.at());
-        tcp.sequence = tcp.sequence.wrapping_add(start as u32);
-        let mut flags = tcp.offset_flags;
-        if !is_last {
-            flags &= !(tcp_flags::FIN | tcp_flags::PSH);
-        }
-        if !is_first {
-            flags &= !tcp_flags::CWR;
-        }
-        tcp.offset_flags = flags;
-        tcp.checksum = 0;
-        header::put(&mut area, transport.at(), &tcp);
-        let pseudo = self.layout.pseudo_sum(&area, len).unwrap_or(Sum::ZERO);
-        let sum = pseudo.plus(Sum::of(&area[transport.at()..]));
-        header::set_be16(&mut area, transport.at() + Tcp::CHECKSUM, sum.fold());
-        area
+        let mut core = Core::new(&Image::flat(IMAGE), rv32::Config::default()).ok()?;
+        let ended = core.run(&mut unit, u64::MAX);
+        (ended == Ok(Stop::Blocked)).then_some(unit)
     }
+
+    fn cycles(&mut self, now: u64) -> u64 {
+        now - core::mem::replace(&mut self.since, now)
+    }
+}
+
+impl Bus for Unit {
+    fn load(&mut self, _: u64, address: u32, width: Width) -> Reply {
+        let at = (address & 0xffff) as usize;
+        let value = match address {
+            0x1000_0000..0x1001_0000 => number(&self.header, at, width),
+            0x2000_0000..0x2001_0000 => number(&self.slot, at, width),
+            0x3000_0000..0x3000_0014 => self.work.get(at / 4).copied(),
+            _ => None,
+        };
+        value.map_or(Reply::Refused, |value| Reply::Done { value, stall: 0 })
+    }
+
+    fn store(&mut self, now: u64, address: u32, width: Width, value: u32) -> Reply {
+        let at = (address & 0xffff) as usize;
+        match address {
+            0x2000_0000..0x2001_0000 => {
+                let bytes = width.bytes() as usize;
+                let Some(slot) = self.slot.get_mut(at..at + bytes) else { return Reply::Refused };
+                slot.copy_from_slice(&value.to_be_bytes()[4 - bytes..]);
+            }
+            0x3000_0014 => {
+                let cycles = self.cycles(now);
+                self.headers.push((self.slot[BEFORE..self.header.len()].to_vec(), cycles));
+            }
+            0x3000_0018 | 0x3000_001c => {
+                let sequence = (address == 0x3000_0018).then_some(value);
+                self.received = Some(Received { sequence, cycles: self.cycles(now) });
+            }
+            _ => return Reply::Refused,
+        }
+        Reply::Done { value: 0, stall: 0 }
+    }
+
+    fn wait(&mut self, cycle: u64) -> Wake {
+        match core::mem::take(&mut self.is_new) {
+            true => {
+                self.since = cycle + 1;
+                Wake::At { cycle: self.since, vector: None }
+            }
+            false => Wake::Blocked,
+        }
+    }
+}
+
+/// A number of a header, in the network's byte order.
+fn number(header: &[u8], at: usize, width: Width) -> Option<u32> {
+    let bytes = header.get(at..at + width.bytes() as usize)?;
+    Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
 }

@@ -2,9 +2,9 @@
 //! and forwards it (US application 10/082,893, Cheng, 2002).
 //!
 //! Each read of the device is decoded by its address: one window leads to host memory, another to
-//! the adapter's embedded memory. Firmware builds headers in embedded memory and sums them with the
-//! pseudo header; the device fetches payload from host memory and adds its sum. Data that fits in
-//! one packet is sent as one. The other adapter first copies whole messages to embedded memory, and
+//! the adapter's embedded memory. Firmware (`firmware/adapter.c`, on the RV32I core) builds headers in embedded memory and
+//! sums them with the pseudo header; the device fetches payload from host memory and adds its sum. Data that fits in
+//! one packet is sent as one. On the way in, the firmware has the header and the device's sum. The other adapter first copies whole messages to embedded memory, and
 //! is otherwise equal. Both process real bytes; the source contains no measurements, so all results
 //! here are our own.
 //!
@@ -16,11 +16,12 @@ mod device;
 mod firmware;
 mod load;
 mod memory;
+mod receive;
 mod simulation;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Adapter, Config, Firmware, Host, Kind, Load};
+pub use config::{Adapter, Config, Firmware, Host, Kind, Load, Path};
 pub use device::Fragment;
 pub use load::{HEADERS, message, segments};
 pub use memory::{AddressMap, Fault, Side, Window};
@@ -41,7 +42,8 @@ pub const MAX_MESSAGE: usize = 65_536 + 64;
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AdapterResults {
-    /// The frames on the wire, in their order, without CRC.
+    /// The frames on the wire, in their order, without CRC; on the way in those that were accepted, with the payload that
+    /// is in host memory.
     pub frames: Vec<Vec<u8>>,
     /// Bytes of payload in them.
     pub payload_bytes: u64,
@@ -51,11 +53,13 @@ pub struct AdapterResults {
     pub embedded_bytes: u64,
     /// Payload among them.
     pub embedded_payload_bytes: u64,
-    /// Messages that fit in one packet.
+    /// Cycles of the firmware's core.
+    pub core_cycles: u64,
+    /// Messages that fit in one packet; of received frames all.
     pub single_packets: u64,
     /// Accesses outside both windows.
     pub faults: u64,
-    /// Frames and whole messages not sent because of faults.
+    /// Frames and whole messages not sent because of faults; frames that were refused.
     pub dropped: u64,
     /// When the first frame had been sent.
     pub first: Ps,

@@ -3,8 +3,10 @@
 use super::device::{Descriptor, Fragment, fetch};
 use super::firmware::Message;
 use super::memory::Memories;
+use super::receive::receive;
 use super::{
-    AdapterError, AdapterResults, Config, HEADER_SLOTS, Kind, MAX_MESSAGE, PAYLOAD_BUFFERS,
+    AdapterError, AdapterResults, Config, HEADER_SLOTS, Kind, MAX_MESSAGE, PAYLOAD_BUFFERS, Path,
+    segments,
 };
 use crate::{Clock, Events, Ps};
 use alloc::collections::VecDeque;
@@ -14,7 +16,7 @@ use linecard::packet::MAX_HEADER_LEN;
 use linecard_config::{ConfigError, Rate};
 
 /// Bytes on the wire beside the frame: preamble 8, CRC 4, gap 12.
-const WIRE_OVERHEAD: u64 = 24;
+pub(super) const WIRE_OVERHEAD: u64 = 24;
 /// Where payload begins in embedded memory.
 const PAYLOAD_BASE: usize = HEADER_SLOTS * MAX_HEADER_LEN;
 
@@ -34,6 +36,10 @@ const PAYLOAD_BASE: usize = HEADER_SLOTS * MAX_HEADER_LEN;
 /// A parameter out of its range, a message that is not TCP over IPv4 or is too long.
 pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<AdapterResults, AdapterError> {
     linecard_config::check(config)?;
+    if config.load.path == Path::Receive {
+        let frames = segments(messages, config.adapter.mtu);
+        return receive(config, &frames.map_err(|_| AdapterError::Message(0))?);
+    }
     let mut parsed = Vec::with_capacity(messages.len());
     let mut host = Vec::new();
     for (index, bytes) in messages.iter().enumerate() {
@@ -57,19 +63,29 @@ pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<AdapterResults,
 
 /// A resource with one user at a time, in the order of requests.
 #[derive(Debug, Default)]
-struct Resource {
+pub(super) struct Resource {
     free: Ps,
     bits_per_second: u64,
 }
 
 impl Resource {
+    pub(super) const fn new(rate: Rate) -> Self {
+        Self { free: Ps::ZERO, bits_per_second: rate.bits_per_second() }
+    }
+
     /// Moves bytes from `now` on; returns when they have been moved.
-    fn take(&mut self, now: Ps, bytes: u64) -> Ps {
+    pub(super) fn take(&mut self, now: Ps, bytes: u64) -> Ps {
         if bytes > 0 {
             self.free = self.free.max(now) + Ps::of_bits(bytes * 8, self.bits_per_second);
         }
         self.free.max(now)
     }
+}
+
+/// The firmware's.
+pub(super) fn clock(config: &Config) -> Result<Clock, ConfigError> {
+    Clock::new(config.firmware.mhz.hz(), Ps::ZERO)
+        .map_err(|error| ConfigError::of_parameter("firmware.mhz", error.to_string()))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,10 +138,7 @@ struct Simulation<'c> {
 
 impl<'c> Simulation<'c> {
     fn new(config: &'c Config, messages: Vec<Job>, host: Vec<u8>) -> Result<Self, AdapterError> {
-        let resource =
-            |rate: Rate| Resource { free: Ps::ZERO, bits_per_second: rate.bits_per_second() };
-        let clock = Clock::new(config.firmware.mhz.hz(), Ps::ZERO)
-            .map_err(|error| ConfigError::of_parameter("firmware.mhz", error.to_string()))?;
+        let clock = clock(config)?;
         let staged = config.adapter.kind == Kind::StoreAndForward;
         let ready = if staged { 0..0 } else { 0..messages.len() };
         Ok(Self {
@@ -138,9 +151,9 @@ impl<'c> Simulation<'c> {
                 config.host.window,
                 PAYLOAD_BASE + PAYLOAD_BUFFERS * MAX_MESSAGE,
             ),
-            host_bus: resource(config.host.bus),
-            embedded: resource(config.adapter.embedded),
-            wire: resource(config.adapter.wire),
+            host_bus: Resource::new(config.host.bus),
+            embedded: Resource::new(config.adapter.embedded),
+            wire: Resource::new(config.adapter.wire),
             next_staged: 0,
             is_staging: false,
             buffers: (0..PAYLOAD_BUFFERS).collect(),
@@ -231,21 +244,19 @@ impl<'c> Simulation<'c> {
         };
         let index = self.next_packet;
         let Job { address, message: ref what, .. } = self.messages[message];
-        let mut cycles = self.config.firmware.header_cycles;
+        let cycles = what.header(index).1;
         let mut begin = self.now;
-        if index == 0 {
-            cycles += self.config.firmware.message_cycles;
-            if self.config.adapter.kind == Kind::ZeroCopy {
-                let len = what.header_len();
-                if self.memories.read(address, len).is_err() {
-                    self.outcome.dropped += 1;
-                    self.ready.pop_front();
-                    self.events.add(self.now, Event::Dropped { buffer: None });
-                    return;
-                }
-                begin = self.host_bus.take(self.now + self.config.host.latency.into(), len as u64);
+        if index == 0 && self.config.adapter.kind == Kind::ZeroCopy {
+            let len = what.header_len();
+            if self.memories.read(address, len).is_err() {
+                self.outcome.dropped += 1;
+                self.ready.pop_front();
+                self.events.add(self.now, Event::Dropped { buffer: None });
+                return;
             }
+            begin = self.host_bus.take(self.now + self.config.host.latency.into(), len as u64);
         }
+        self.outcome.core_cycles += cycles;
         self.slots -= 1;
         self.firmware_busy = true;
         if index + 1 < what.packets() {
@@ -260,11 +271,11 @@ impl<'c> Simulation<'c> {
     /// Stores the header in embedded memory and describes the frame to the device.
     fn describe(&mut self, message: usize, index: usize) {
         let Job { address, message: ref what, buffer } = self.messages[message];
-        let header = what.header(index);
+        let header = what.header(index).0;
         let offset = self.next_slot * MAX_HEADER_LEN;
         self.next_slot = (self.next_slot + 1) % HEADER_SLOTS;
         self.embedded.take(self.now, header.len() as u64);
-        self.memories.write_embedded(offset, &header);
+        self.memories.write_embedded(offset, header);
         let (start, len) = what.part(index);
         let embedded = self.memories.map.embedded.base;
         let is_last = index + 1 == what.packets();

@@ -1,6 +1,9 @@
 //! Both adapters beside each other, and beside the crate's own segmentation.
 
-use super::{Adapter, AdapterError, AdapterResults, Config, Host, Kind, segments, simulate};
+use super::receive::receive;
+use super::{
+    Adapter, AdapterError, AdapterResults, Config, Host, Kind, Load, Path, segments, simulate,
+};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use linecard::rng::Rng;
@@ -76,6 +79,30 @@ fn data_no_larger_than_the_mtu_go_as_one_packet() {
     let messages = [0, 1, 1_460, 1_461].map(|payload| message(&mut rng, payload));
     let outcome = run(Kind::ZeroCopy, &messages);
     assert_eq!((outcome.single_packets, outcome.frames.len()), (3, 5));
+}
+
+/// Payload goes to host memory, and what is wrong does not.
+#[test]
+fn received_frames_are_checked_by_firmware() {
+    let mut rng = Rng::new(7);
+    let messages: Vec<_> = (0..3).map(|_| message(&mut rng, 20_000)).collect();
+    let frames = segments(&messages, 1_500).expect("it can be cut");
+    for (kind, times) in [(Kind::ZeroCopy, 0), (Kind::StoreAndForward, 2)] {
+        let config = config(kind, 1_500);
+        let load = Load { path: Path::Receive, ..config.load.clone() };
+        let all = simulate(&Config { load, ..config.clone() }, &messages).expect("a run");
+        assert!(all.frames == frames && all.dropped == 0, "{kind:?}");
+        assert_eq!(all.embedded_payload_bytes, times * all.payload_bytes, "{kind:?}");
+        assert_eq!(all.host_bus_bytes, 60_000, "{kind:?}");
+        // A bit of payload, of the TCP header, and of the IP header.
+        for at in [700, 40, 22] {
+            let mut wrong = frames.clone();
+            wrong[5][at] ^= 4;
+            let outcome = receive(&config, &wrong).expect("a run");
+            wrong.remove(5);
+            assert!(outcome.frames == wrong && outcome.dropped == 1, "{kind:?}, byte {at}");
+        }
+    }
 }
 
 #[test]
