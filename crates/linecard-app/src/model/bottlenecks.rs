@@ -10,7 +10,7 @@ use linecard_model::solve::{
     SolveInput, Traffic, measure,
 };
 use linecard_model::transmit::{Design, Kind, TransmitError};
-use linecard_report::{BitRate, Item, Outcome, report_of};
+use linecard_report::{Axis, BitRate, Item, Ledger, Outcome, Page, Unit, report_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -105,6 +105,20 @@ impl Outcome for BottlenecksOutcome {
     }
 }
 
+impl BottlenecksOutcome {
+    /// The rate of each step, named after its limit.
+    fn draw(&self, page: &mut Page) {
+        let mut rates =
+            Ledger::new("carried", "Carried, and what limits it", Axis::new("rate", Unit::BitRate));
+        let most = self.steps.iter().map(|step| step.value.carried.0).fold(0.0, f64::max);
+        rates.whole(most);
+        for Item { label, value } in &self.steps {
+            rates.cause(format!("{label}: {}", value.limit), value.carried.0, None);
+        }
+        page.chart(rates);
+    }
+}
+
 /// Makes the resource that limits a quarter faster, step by step; what each gives is computed, and confirmed by a run.
 ///
 /// # Errors
@@ -152,7 +166,8 @@ pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Erro
     let config = context.config()?;
     let outcome = run(&config, options, context).map_err(|error| context.placed(error))?;
     let report = report_of("model bottlenecks", &outcome);
-    let finished = Finished::of_report("Bottlenecks, in order", report);
+    let mut finished = Finished::of_report("Bottlenecks, in order", report);
+    outcome.draw(&mut finished.page);
     Ok(finished.of_config(&config, context.document).of_config(options, None))
 }
 

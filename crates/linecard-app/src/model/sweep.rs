@@ -1,6 +1,7 @@
 //! A scenario at many points: values of parameters from a grid or a list, each point run or computed, several at a time.
 
 mod axis;
+mod figure;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod predicted;
@@ -14,9 +15,11 @@ use super::transmit::firmware::IMAGE;
 use crate::erased::AtPoints;
 use crate::{Error, Failure, Job};
 use axis::{Axis, Grid};
+use figure::Drawn;
 use linecard::progress::Progress;
 use linecard_config::Document;
 use linecard_io::capture::{CaptureError, OutputFile};
+use linecard_report::Page;
 use rows::{Csv, Json, Rows};
 use serde_json::Value;
 use std::fmt;
@@ -141,12 +144,13 @@ pub struct Sweep<'o> {
 }
 
 /// How points came out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tally {
     points: u64,
     failed: u64,
     wrong: u64,
     first: Option<String>,
+    drawn: Drawn,
 }
 
 impl<'o> Sweep<'o> {
@@ -188,7 +192,8 @@ impl<'o> Sweep<'o> {
         progress.expect(points as usize);
         // Messages of points are not counted beside the points.
         let point_progress = Arc::new(Progress::new());
-        let mut tally = Tally { points, ..Tally::default() };
+        let drawn = Drawn::new(&self.grid, self.job.names());
+        let mut tally = Tally { points, failed: 0, wrong: 0, first: None, drawn };
         for from in (0..points).step_by(CHUNK as usize) {
             if progress.is_stopped() {
                 return Err(Error::cancelled());
@@ -200,8 +205,9 @@ impl<'o> Sweep<'o> {
                 result
             });
             for (point, result) in chunk.iter().zip(&results) {
-                tally.take(result);
-                let row = rows::row(self.grid.values(*point), result, self.job.names().len());
+                let values = self.grid.values(*point);
+                tally.take(&values, result);
+                let row = rows::row(values, result, self.job.names().len());
                 rows.add(row).map_err(write)?;
             }
         }
@@ -233,14 +239,23 @@ impl fmt::Debug for Sweep<'_> {
 }
 
 impl Tally {
-    fn take(&mut self, result: &Result<rows::PointResult, String>) {
+    fn take(&mut self, point: &[Value], result: &Result<rows::PointResult, String>) {
         match result {
-            Ok(found) => self.wrong += u64::from(!found.is_right),
+            Ok(found) => {
+                self.wrong += u64::from(!found.is_right);
+                self.drawn.add(point, &found.values);
+            }
             Err(why) => {
                 self.failed += 1;
                 self.first.get_or_insert_with(|| why.clone());
             }
         }
+    }
+
+    /// Its page: rates over a key.
+    #[must_use]
+    pub fn page(&self) -> Page {
+        self.drawn.page(self.points)
     }
 
     /// A sentence about points that could not be run, if there are any.
@@ -249,7 +264,7 @@ impl Tally {
     ///
     /// Firmware that was wrong at a point; no point that could be run.
     pub fn warning(&self) -> Result<Option<String>, Error> {
-        let Self { points, failed, wrong, first } = self;
+        let Self { points, failed, wrong, first, .. } = self;
         if *wrong > 0 {
             return Err(
                 Failure::Wrong.with(format!("the firmware is wrong at {wrong} of {points} points"))

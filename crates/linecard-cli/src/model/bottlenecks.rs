@@ -4,7 +4,7 @@ use super::ScenarioArguments;
 use crate::account;
 use crate::codes::all_exit_codes;
 use crate::flags::Flags;
-use crate::page::PageFile;
+use crate::page::PageArguments;
 use clap::Args;
 use linecard_app::Context;
 use linecard_app::Error;
@@ -19,6 +19,8 @@ pub(crate) struct BottlenecksArguments {
     from: ScenarioArguments,
     #[command(flatten)]
     options: Flags<Options>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print the statistics as JSON.
     #[arg(long)]
     json: bool,
@@ -26,13 +28,9 @@ pub(crate) struct BottlenecksArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &BottlenecksArguments) -> Result<(), Error> {
+    let page = arguments.page.check(&[&arguments.from.scenario])?;
     let options = arguments.options.document()?.config()?;
     let document = arguments.from.read()?.only::<TransmitModel>()?;
     let context = Context { progress: &Arc::default(), document: Some(&document) };
-    account::show(
-        bottlenecks::finish(&options, &context)?,
-        arguments.json,
-        None,
-        &PageFile::default(),
-    )
+    account::show(bottlenecks::finish(&options, &context)?, arguments.json, None, &page)
 }

@@ -1,6 +1,7 @@
 //! `linecard model sweep`.
 
 use super::{ScenarioArguments, help};
+use crate::page::PageArguments;
 use crate::progress;
 use crate::say;
 use crate::units;
@@ -40,6 +41,8 @@ pub(crate) struct SweepArguments {
     /// Threads that run points, 1 to 256 [default: one for each core of this machine].
     #[arg(long, value_name = "N", value_parser = units::count)]
     threads: Option<u64>,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 /// Runs the command.
@@ -54,12 +57,11 @@ pub(crate) fn command(arguments: &SweepArguments) -> Result<(), Error> {
     };
     let sweep = Sweep::new(&document, &options)?;
     check_ending(&options.output, options.format)?;
+    let page = arguments.page.check(&[&arguments.scenario.scenario, &options.output])?;
     let watch = Arc::default();
     let tally = progress::shown(progress::POINTS, &watch, || sweep.run(&watch))?;
-    if let Some(warning) = tally.warning()? {
-        say(&warning);
-    }
-    Ok(())
+    let ending = tally.warning().map(|warning| warning.iter().for_each(|warning| say(warning)));
+    page.write(|| tally.page(), ending)
 }
 
 impl SweepArguments {

@@ -1,6 +1,6 @@
 //! Pages that commands write.
 
-use crate::browser::{self, DESK};
+use crate::browser::{self, DESK, View};
 use crate::support::linecard;
 use serde_json::Value;
 use std::fs;
@@ -74,6 +74,34 @@ fn of_models() {
     let beside = written(&["model", "run", &transmit, "--phases", "1"], Some([0, 4]));
     assert_eq!(beside["charts"][0]["key"], "core_time");
     written(&["model", "solve", "--rate", "10G"], None);
+    let steps =
+        written(&["model", "bottlenecks", &transmit, "--rate", "400G", "--steps", "2"], None);
+    assert_eq!(steps["charts"][0]["causes"].as_array().map(Vec::len), Some(2));
+}
+
+/// A curve for each value of the key that has fewer, also where the window is small and dark.
+#[test]
+fn of_a_sweep() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("found.html");
+    let axes = ["--vary", "load.mtu=512,1500", "--vary", "core.mhz=100..200:50", "--predict"];
+    let transmit = of_workspace("scenarios/model-lso.toml");
+    let arguments = [&["model", "sweep", &transmit][..], &axes].concat();
+    let output = linecard().args(arguments).arg("--report").arg(&page).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let beside = fs::read(page.with_extension("json")).unwrap();
+    let beside: Value = serde_json::from_slice(&beside).unwrap();
+    let curves = beside["charts"][0]["curves"].as_array().unwrap();
+    let names: Vec<_> = curves.iter().map(|curve| curve["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["load.mtu=512", "load.mtu=1500"]);
+    assert!(curves.iter().all(|curve| curve["points"].as_array().unwrap().len() == 3));
+    assert!(
+        beside["headline"].as_str().unwrap().contains("first with load.mtu=1500, core.mhz=150"),
+        "{beside}"
+    );
+    if browser::is_installed() {
+        browser::probe(&page, View { width: 420, is_dark: true }).expect_good();
+    }
 }
 
 #[test]
