@@ -1,7 +1,9 @@
 use super::{Costs, Edge, Firmware, Flow, Phase, Resource, SolveInput, Traffic, measure, relieve};
 use crate::rv32::{Image, Timing};
-use crate::transmit::{BusPolicy, Design, HeaderPath, Kind, firmware};
+use crate::transmit::{BusPolicy, Design, HeaderPath, Kind, Message, Sent, Transmit, firmware};
 use crate::{Clock, Ps};
+use alloc::vec::Vec;
+use linecard::offload::segment::Class;
 use linecard::rng::Rng;
 
 fn mhz(mhz: u64) -> Clock {
@@ -52,6 +54,42 @@ fn the_best_firmware_needs_less_than_half_of_what_is_published() {
         let packets = 1e11 / (8.0 * (f64::from(mtu) + 20.0));
         assert!((best.smallest_hz as f64 - 7.0 * packets).abs() < 2e3, "{mtu}: {best:?}");
         assert!(from < 0.65 * published_mhz, "{mtu}: {from}");
+    }
+}
+
+/// Promise (Hardware model): No loop of RV32I that decides after each packet takes fewer cycles than that of the best
+/// firmware, and no program fewer before the transfer: what they need is counted in the packets that leave.
+///
+/// A header word that differs from the packet before is stored, on a bus that the DMA holds during its transfer: before
+/// START. START and SPP are stored, too, and each value that progresses takes an instruction: the words, and the end of
+/// payload, which is the next packet's begin. The decision is a branch that is taken, and its bubble.
+#[test]
+fn no_shorter_loop_sends_these_packets() {
+    for (udp, may_fragment) in [(false, false), (false, true), (true, true)] {
+        let mut message = firmware::example_message(udp, 20_000);
+        if may_fragment {
+            message[6] &= !0x40;
+        }
+        let message = Message::new(message, Ps::ZERO).expect("a message");
+        let mut between = Vec::new();
+        let design = Design { mtu: 1_500, ..Design::published(mhz(100), mhz(100)) };
+        let sink = |sent: &Sent| {
+            if sent.cell.class == Class::Com {
+                // Without checksums, which the line interface writes.
+                let mut header = sent.bytes[..if udp { 20 } else { 40 }].to_vec();
+                for at in [10, 36] {
+                    header.iter_mut().skip(at).take(2).for_each(|byte| *byte = 0);
+                }
+                between.push((header, sent.cell.before, sent.cell.beside));
+            }
+        };
+        let mut transmit = Transmit::new(&design, &firmware::best()).expect("a design");
+        assert_eq!(transmit.run([message], sink).expect("a run").wrong, 0);
+        let [(one, before, beside), (next, ..), ..] = &between[..] else { panic!("{between:?}") };
+        let words = one.chunks(4).zip(next.chunks(4)).filter(|(one, next)| one != next).count();
+        let (stores, updates, branch) = (words as u64 + 2, words as u64 + 1, 2);
+        assert_eq!(*before, words as u64 + 1, "udp {udp}, may be fragmented {may_fragment}");
+        assert_eq!(before + beside, stores + updates + branch, "udp {udp}, {may_fragment}");
     }
 }
 
