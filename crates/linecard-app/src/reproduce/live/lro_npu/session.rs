@@ -31,8 +31,7 @@ impl Session {
         old_sender: bool,
         change: impl FnOnce(&mut Settings) + Send,
     ) -> Result<Self, Error> {
-        let cable = Cable { mtu: scenario.cable.mtu, old_sender, ..Cable::default() };
-        let lab = Lab::new(cable).map_err(failed)?;
+        let lab = lab(scenario, old_sender)?;
         let near = match scenario.cable.port.name() {
             "packet" => PortKind::Packet(CABLE.into()),
             _ => PortKind::Xdp(CABLE.into()),
@@ -60,8 +59,7 @@ impl Session {
 
     /// TCP from the peer to the host by `iperf3`, in bits per second received.
     pub(super) fn iperf(&self, connections: u32, seconds: u64) -> Result<f64, Error> {
-        let ends = (Host::Peer, Host::Own);
-        Test::begin(&self.lab, ends, Host::Own.address(), (connections, seconds))?.finish()
+        iperf(&self.lab, connections, seconds)
     }
 
     /// Segments that a host has sent again.
@@ -82,6 +80,24 @@ impl Session {
         let text = self.lab.enter(host, || fs::read_to_string(path).map_err(LabError::Enter));
         text.and_then(|text| text).map_err(failed)
     }
+}
+
+fn lab(scenario: &Scenario, old_sender: bool) -> Result<Lab, Error> {
+    let cable = Cable { mtu: scenario.cable.mtu, old_sender, ..Cable::default() };
+    Lab::new(cable).map_err(failed)
+}
+
+fn iperf(lab: &Lab, connections: u32, seconds: u64) -> Result<f64, Error> {
+    let ends = (Host::Peer, Host::Own);
+    Test::begin(lab, ends, Host::Own.address(), (connections, seconds))?.finish()
+}
+
+/// TCP over the same cable where linecard is not, and Linux merges what it receives (GRO), in bits per second received.
+pub(super) fn by_linux(scenario: &Scenario, connections: u32) -> Result<f64, Error> {
+    let lab = lab(scenario, false)?;
+    lab.features(Host::Own, CABLE, &["gro", "on"]).map_err(failed)?;
+    lab.add_address(Host::Own, CABLE).map_err(failed)?;
+    iperf(&lab, connections, scenario.throughput.seconds)
 }
 
 /// The middle one of some values; 0 of none.
