@@ -13,6 +13,11 @@ const REMOVAL: &str = "removal";
 const UNREMOVED: &str =
     "all files are in their places, and not all that was to be removed at the receiver is";
 
+/// A file's byte is copied between the kernel and a chunk, and hashed.
+const BY_FILES: f64 = 2.0 + 1.0;
+/// A packet's byte is copied between its chunk and its packet, encrypted or decrypted in place, and copied by the kernel.
+const BY_PACKETS: f64 = 2.0 + 2.0 + 2.0;
+
 /// Files that were not transferred and are listed one by one; others are only counted.
 pub const MAX_LISTED: usize = 10;
 
@@ -153,6 +158,13 @@ pub(super) fn bits_per_second(bytes: u64, elapsed: Duration) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
+/// How often each byte that was transferred was read from or written to memory at this end; `in_packets` bytes went in
+/// packets, those that were sent again and repair included.
+pub(super) fn memory_crossings(moved: u64, in_packets: u64) -> Option<f64> {
+    let share = in_packets as f64 / moved as f64;
+    (moved > 0).then_some(BY_FILES + BY_PACKETS * share)
+}
+
 pub(super) fn nanoseconds(time: Duration) -> Nanoseconds {
     Nanoseconds(time.as_nanos() as f64)
 }
@@ -160,6 +172,13 @@ pub(super) fn nanoseconds(time: Duration) -> Nanoseconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_sent_again_cross_memory_again() {
+        assert_eq!(memory_crossings(0, 0), None);
+        assert_eq!(memory_crossings(1_000, 1_000), Some(9.0));
+        assert_eq!(memory_crossings(1_000, 1_500), Some(12.0));
+    }
 
     /// Of those that one message asks to remove, only the first has a text: the others were not counted.
     #[test]

@@ -3,10 +3,13 @@
 use super::Config;
 use super::dry::{DryRun, Step};
 use crate::Error;
-use crate::transfer::outcome::{Transferred, bits_per_second, failures, listed, nanoseconds};
+use crate::transfer::outcome::{
+    Transferred, bits_per_second, failures, listed, memory_crossings, nanoseconds,
+};
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Share, Value};
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::wire::OVERHEAD_BYTES;
+use linecard_transfer_net::end::SocketCounters;
 use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -52,6 +55,8 @@ pub struct Transfer {
     pub payload_bytes: Option<ByteCount>,
     /// processor time of this end
     pub cpu_ns: Option<Nanoseconds>,
+    /// reads and writes of memory for each byte
+    pub memory_crossings: Option<f64>,
     /// packets sent again
     pub resent: u64,
     /// sent twice to be sooner
@@ -132,6 +137,10 @@ impl SendOutcome {
                 left_out: (sent.left_out > 0).then_some(sent.left_out),
                 payload_bytes: Some(ByteCount(sent.payload_bytes.into())),
                 cpu_ns: Some(nanoseconds(sent.processor)),
+                memory_crossings: memory_crossings(
+                    sent.bytes.saturating_sub(sent.had_bytes),
+                    sent.lanes.iter().map(|lane| in_packets(&lane.socket)).sum(),
+                ),
                 resent: sent.counters.resent,
                 duplicates: Some(sent.counters.duplicates),
             }),
@@ -161,6 +170,7 @@ impl SendOutcome {
                 left_out: None,
                 payload_bytes: None,
                 cpu_ns: None,
+                memory_crossings: None,
                 resent: progress.counters.resent,
                 duplicates: None,
             }),
@@ -264,6 +274,11 @@ impl Bound {
     }
 }
 
+/// Bytes that datagrams carried, without their headers.
+fn in_packets(socket: &SocketCounters) -> u64 {
+    socket.sent_bytes.saturating_sub(socket.sent * OVERHEAD_BYTES as u64)
+}
+
 fn lane(lane: &LaneView) -> Lane {
     let value = LaneOutcome {
         state: state(lane.state),
@@ -311,7 +326,6 @@ const fn state(state: LaneState) -> &'static str {
 mod tests {
     use super::*;
     use linecard_transfer::lane::LaneCounters;
-    use linecard_transfer_net::end::SocketCounters;
 
     fn view(state: LaneState, deaths: u64, silent_ms: u64) -> LaneView {
         LaneView {
