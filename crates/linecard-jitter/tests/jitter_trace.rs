@@ -140,5 +140,5 @@ fn an_instance_of_a_killed_process_is_removed_by_the_next_trace() {
     assert_eq!(instances_of(process), Some(vec![]));
     assert_eq!(tracer.kind(), "tracefs");
     let trace = tracer.stop();
-    assert!(!trace.events.iter().any(|event| matches!(event.what, EventKind::Ready)));
+    assert!(!trace.events.iter().any(|event| matches!(event.what, EventKind::Ready { .. })));
 }

@@ -3,25 +3,31 @@
 //! One thread receives all streams and gives each packet to its [`Watched`]; scrapers of metrics and signals look at
 //! them in between. Memory does not depend on the time that this runs.
 
+mod causes;
 mod lines;
 pub mod metrics;
 mod outcome;
 
 pub use outcome::{
-    Answer, Came, Delays, Judged, Paths, StreamAnswer, StreamCame, StreamDelays, StreamPaths,
-    WatchOutcome, Worst, WorstDelay,
+    Answer, Came, CauseTotal, Delays, Judged, Paths, StreamAnswer, StreamCame, StreamCause,
+    StreamDelays, StreamPaths, WatchOutcome, Worst, WorstDelay,
 };
 
 use super::placement::{Placement, refused};
 use crate::attach::{self, Metrics, Observer};
 use crate::{Context, Error, Failure, Finished, Job, Level};
+use causes::{Causes, Conclusion, LateEpisode};
 use garde::Validate;
-use linecard_config::{ConfigError, Duration, Parsed};
+use linecard_config::{ConfigError, Duration, Parsed, Switch};
+use linecard_jitter::ledger::LatePacket;
 use linecard_jitter::linux::clock::{monotonic_ns, realtime_ns};
+use linecard_jitter::linux::find::{FoundStream, find};
+use linecard_jitter::linux::trace::{Examiner, FlightRecorder, Identity, TraceTarget, this_thread};
 use linecard_jitter::linux::watch::{Buffers, Receiver, Target, TargetError, WatchError};
 use linecard_jitter::media::live::{Arrival, Event, Pair, Watched};
 use linecard_jitter::media::rtp;
-use linecard_report::report_of;
+use linecard_jitter::trace::PinnedThread;
+use linecard_report::{Value, report_of};
 use lines::Lines;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +41,8 @@ use std::time::Instant;
 
 /// Streams at once.
 const MAX_STREAMS: usize = 64;
+/// Streams that are followed of those found.
+const MAX_FOUND: usize = 16;
 /// Longest wait for packets, so that a stop and signals are noticed.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Calls that take packets of one stream before the next one's turn.
@@ -52,11 +60,16 @@ pub struct WatchStreams;
 pub struct Config {
     /// where streams arrive: an address of this host, or a multicast group, which is joined; SOURCE@GROUP:PORT takes
     /// only packets of that source; GROUP:PORT%INTERFACE is joined on that interface; FIRST+SECOND are two copies of one
-    /// stream (ST 2022-7), which are compared
+    /// stream (ST 2022-7), which are compared; without any, streams that arrive at the interface are found
     #[schemars(extend("x-argument" = "ADDRESS:PORT"))]
-    pub addresses: Vec<Parsed<Streams>>,
-    /// interface on which groups are joined that are given without one; without, the one that routes choose
+    pub addresses: Option<Vec<Parsed<Streams>>>,
+    /// the only interface of streams that are given without one; without, groups are joined on the one that routes choose,
+    /// and addresses of this host receive on all
     pub interface: Option<String>,
+    /// how long streams are looked for where none is named; needs root or `CAP_NET_RAW`
+    #[default(Duration::from_secs(2))]
+    #[garde(range(min = Duration::from_ms(1), max = Duration::from_secs(3_600)))]
+    pub find: Duration,
     /// the only source of groups that are given without one
     #[schemars(extend("x-value" = "ADDRESS"))]
     pub source: Option<Parsed<IpAddr>>,
@@ -64,6 +77,9 @@ pub struct Config {
     #[default(Duration::from_ms(1))]
     #[garde(range(min = Duration::from_ns(1), max = Duration::from_secs(10)))]
     pub late: Duration,
+    /// trace the kernel by BPF meanwhile, and name the cause of late packets: interrupt, softirq, wait for the core, the
+    /// program that ran instead; needs root, or `CAP_BPF` and `CAP_PERFMON`
+    pub trace: Switch,
     /// how many of the worst delays are listed for each stream
     #[default(10)]
     #[garde(range(min = 1, max = 1_000))]
@@ -112,7 +128,8 @@ impl Job for WatchStreams {
     type Outcome = WatchOutcome;
 
     fn title(config: &Config) -> String {
-        let streams: Vec<String> = config.addresses.iter().map(|one| one.0.to_string()).collect();
+        let streams = config.addresses.iter().flatten().map(|one| one.0.to_string());
+        let streams: Vec<String> = streams.chain(config.interface.clone()).collect();
         format!("Live at {}", streams.join(", "))
     }
 
@@ -155,6 +172,11 @@ struct Stream {
     dropped: u64,
     /// Its room in bytes.
     room: usize,
+    causes: Causes,
+    /// The lower half of its socket's cookie.
+    cookie: u32,
+    /// Delays beyond this are among the worst.
+    floor_ns: u64,
 }
 
 /// Everything that is watched.
@@ -167,6 +189,9 @@ struct State {
     now_ns: u64,
     /// Time of day minus monotonic time.
     day_offset_ns: i64,
+    /// Finds causes.
+    examiner: Option<Examiner<LateEpisode, Conclusion>>,
+    is_traced: bool,
 }
 
 /// A state that a scraper looks at now and then.
@@ -185,14 +210,21 @@ fn watch(
     context: &Context<'_>,
     observer: &mut dyn Observer,
 ) -> Result<WatchOutcome, Error> {
-    let targets = config.targets()?;
-    let open = |target: &Target| Receiver::open(target.clone()).map_err(failed);
-    let receivers: Vec<Receiver> = targets.iter().map(open).collect::<Result<_, _>>()?;
-    let shared = Shared(Arc::new(Mutex::new(State::new(config))));
+    let receivers: Vec<Receiver> = match &config.addresses {
+        Some(addresses) => {
+            let targets = config.targets(addresses)?.into_iter();
+            targets.map(Receiver::open).collect::<Result<_, _>>().map_err(failed)?
+        }
+        None => config.found(context, observer)?,
+    };
+    let shared = Shared(Arc::new(Mutex::new(State::new(config, &receivers))));
     if let Some(address) = config.metrics.0.0 {
         let (listener, seen) = (attach::listen(address, observer)?, shared.clone());
         let served = listener.serve(move || metrics::of(&seen));
         served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
+    }
+    if config.trace.0 {
+        shared.lock().trace(config, &receivers, observer)?;
     }
     let _placed = config.placement.placement().enter(false).map_err(refused)?;
     receive(config, context, (receivers.as_slice(), &shared), observer)?;
@@ -228,7 +260,7 @@ fn receive(
                 }
             }
         }
-        shared.lock().look(receivers);
+        shared.lock().look(receivers, observer);
         if observer.wants_statistics() {
             let outcome = WatchOutcome::new(&shared.lock());
             observer.statistics(&report_of(WatchStreams::COMMAND, &outcome));
@@ -239,9 +271,9 @@ fn receive(
 
 impl Config {
     /// Each address to receive at; the two of a pair follow each other.
-    fn targets(&self) -> Result<Vec<Target>, ConfigError> {
+    fn targets(&self, addresses: &[Parsed<Streams>]) -> Result<Vec<Target>, ConfigError> {
         let both = |one: &Parsed<Streams>| [Some(one.0.first.clone()), one.0.second.clone()];
-        let mut targets: Vec<Target> = self.addresses.iter().flat_map(both).flatten().collect();
+        let mut targets: Vec<Target> = addresses.iter().flat_map(both).flatten().collect();
         let source = self.source.map(|Parsed(source)| source);
         let is_group = |target: &Target| target.address.ip().is_multicast();
         if source.is_some() && !targets.iter().any(is_group) {
@@ -265,10 +297,53 @@ impl Config {
             None => Ok(targets),
         }
     }
+
+    /// A copy of each stream that is found at the interface.
+    fn found(
+        &self,
+        context: &Context<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Receiver>, Error> {
+        let Some(interface) = &self.interface else {
+            let what = "none: name where the stream arrives, as 239.0.0.1:5004, or an interface at which streams are \
+                        looked for (--interface)";
+            return Err(ConfigError::of_parameter("addresses", what).into());
+        };
+        if self.source.is_some() {
+            let what = "only a multicast group is received from one source, and none is given";
+            return Err(ConfigError::of_parameter("source", what).into());
+        }
+        let is_stopped = || context.progress.is_stopped();
+        let found = find(interface, self.find.into(), &is_stopped).map_err(failed)?;
+        if found.is_empty() {
+            return Err(Failure::Withheld.with(format!(
+                "no stream was found at {interface} in {}; a group that no program of this host has joined cannot be \
+                 seen: name it, as 239.0.0.1:5004",
+                self.find
+            )));
+        }
+        for (at, one) in found.iter().enumerate() {
+            let FoundStream { target, source, kind, payload_type, .. } = one;
+            let kind = kind.name();
+            let payload_type =
+                payload_type.map_or(String::new(), |n| format!(", payload type {n}"));
+            let rate = Value::BitRate(one.bits_per_second);
+            let rest = if at < MAX_FOUND { "" } else { "; it is not followed" };
+            observer.say(
+                Level::Notice,
+                &format!(
+                    "found {target} from {source}: {kind}{payload_type}, {:.0} packets/s, {rate}{rest}",
+                    one.rate
+                ),
+            );
+        }
+        let followed = found.iter().take(MAX_FOUND);
+        followed.map(|one| Receiver::beside(interface, one.target).map_err(failed)).collect()
+    }
 }
 
 impl State {
-    fn new(config: &Config) -> Self {
+    fn new(config: &Config, receivers: &[Receiver]) -> Self {
         let late_ns = config.late.as_ps() / 1_000;
         let mut state = Self {
             streams: Vec::new(),
@@ -277,35 +352,85 @@ impl State {
             clock_steps: 0,
             now_ns: 0,
             day_offset_ns: realtime_ns() as i64 - monotonic_ns() as i64,
+            examiner: None,
+            is_traced: config.trace.0,
         };
-        for Parsed(streams) in &config.addresses {
-            let pair = streams.second.as_ref().map(|_| state.pairs.len());
+        let mut names = receivers.iter().map(|receiver| receiver.target().to_string()).peekable();
+        let mut pairs = config.addresses.iter().flatten().map(|one| one.0.second.is_some());
+        while names.peek().is_some() {
+            let pair = pairs.next().unwrap_or(false).then_some(state.pairs.len());
+            let paths: Vec<String> =
+                names.by_ref().take(if pair.is_some() { 2 } else { 1 }).collect();
             if pair.is_some() {
-                state.pairs.push((streams.to_string(), Pair::default()));
+                state.pairs.push((paths.join("+"), Pair::default()));
             }
-            let paths = std::iter::once(&streams.first).chain(&streams.second);
-            state.streams.extend(paths.enumerate().map(|(path, target)| Stream {
-                name: target.to_string(),
+            state.streams.extend(paths.into_iter().enumerate().map(|(path, name)| Stream {
+                name,
                 watched: Watched::new(late_ns, config.worst),
                 pair: pair.map(|pair| (pair, path)),
                 lines: Lines::default(),
                 dropped: 0,
                 room: usize::MAX,
+                causes: Causes::default(),
+                cookie: 0,
+                floor_ns: 0,
             }));
         }
         state
     }
 
+    /// Traces the kernel from now on, for the calling thread.
+    fn trace(
+        &mut self,
+        config: &Config,
+        receivers: &[Receiver],
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let untraced = |error: &dyn fmt::Display| Failure::Attach.with(format!("--trace: {error}"));
+        let mut target = TraceTarget { identity: Identity::Start, ..TraceTarget::default() };
+        for (receiver, stream) in receivers.iter().zip(&mut self.streams) {
+            let address = receiver.target().address;
+            let ports = &mut target.ports[usize::from(address.is_ipv6())];
+            if !ports.contains(&address.port()) {
+                ports.push(address.port());
+            }
+            stream.cookie = receiver.cookie().map_err(|error| untraced(&error))?;
+            target.sockets.push(stream.cookie);
+        }
+        let core = config.placement.core.and_then(|core| u16::try_from(core).ok());
+        let reader = PinnedThread { thread: this_thread(), core: core.unwrap_or(u16::MAX) };
+        let recorder = FlightRecorder::start(&target, reader).map_err(|error| untraced(&error))?;
+        if !recorder.absent().is_empty() {
+            let absent = recorder.absent().join(", ");
+            observer.say(Level::Notice, &format!("this kernel has no tracepoints {absent}"));
+        }
+        let examiner = Examiner::start(recorder, Conclusion::of);
+        self.examiner = Some(examiner.map_err(|error| untraced(&error))?);
+        Ok(())
+    }
+
+    /// A stream, and what tells of its events.
+    fn teller<'s>(
+        &'s mut self,
+        at: usize,
+        observer: &'s mut dyn Observer,
+    ) -> Option<(&'s mut Watched, Teller<'s>)> {
+        let Stream { watched, lines, name, causes, cookie, floor_ns, .. } =
+            self.streams.get_mut(at)?;
+        let place = (name.as_str(), self.day_offset_ns);
+        let (examiner, socket) = (self.examiner.as_mut(), *cookie);
+        let floor_ns = *floor_ns;
+        Some((watched, Teller { at, observer, lines, place, causes, examiner, socket, floor_ns }))
+    }
+
     fn push(&mut self, at: usize, arrival: &Arrival<'_>, observer: &mut dyn Observer) {
-        let Some(stream) = self.streams.get_mut(at) else { return };
-        let Stream { watched, lines, name, pair, .. } = stream;
-        let offset_ns = self.day_offset_ns;
+        let Some((watched, mut teller)) = self.teller(at, observer) else { return };
         let restarts = watched.counts.restarts;
-        let has_number =
-            watched.push(arrival, |event| say(observer, lines, (name.as_str(), offset_ns), &event));
-        let Some((pair, path)) = *pair else { return };
+        let has_number = watched.push(arrival, |event| teller.tell(&event));
+        let is_new = watched.counts.restarts > restarts;
+        let Some((pair, path)) = self.streams[at].pair else { return };
         let (_, pair) = &mut self.pairs[pair];
-        if watched.counts.restarts > restarts {
+        if is_new {
             pair.restart();
         }
         if has_number && let Some(header) = rtp::Header::read(arrival.payload, arrival.len) {
@@ -315,35 +440,77 @@ impl State {
 
     /// Looks at a stream of which no packet waits.
     fn look_at(&mut self, at: usize, observer: &mut dyn Observer) {
-        let Some(Stream { watched, lines, name, .. }) = self.streams.get_mut(at) else { return };
-        let offset_ns = self.day_offset_ns;
-        watched.look(monotonic_ns(), |event| {
-            say(observer, lines, (name.as_str(), offset_ns), &event);
-        });
+        let Some((watched, mut teller)) = self.teller(at, observer) else { return };
+        watched.look(monotonic_ns(), |event| teller.tell(&event));
     }
 
-    /// Looks at sockets and clocks.
-    fn look(&mut self, receivers: &[Receiver]) {
+    /// Looks at sockets, clocks and causes.
+    fn look(&mut self, receivers: &[Receiver], observer: &mut dyn Observer) {
+        let found = self.examiner.iter().flat_map(Examiner::concluded).collect();
+        self.conclude(found, observer);
         self.now_ns = monotonic_ns();
         self.day_offset_ns = realtime_ns() as i64 - self.now_ns as i64;
         for (stream, receiver) in self.streams.iter_mut().zip(receivers) {
             stream.dropped = receiver.dropped(stream.dropped).unwrap_or(stream.dropped);
             stream.room = receiver.room_bytes().unwrap_or(stream.room);
+            stream.floor_ns = stream.watched.floor_ns();
+            stream.causes.keep(stream.watched.worst());
+        }
+    }
+
+    /// Takes causes that were found.
+    fn conclude(&mut self, found: Vec<Conclusion>, observer: &mut dyn Observer) {
+        for mut one in found {
+            if let Some(line) = one.told.line.take() {
+                observer.say(Level::Warning, &format!("{line}: {}", one.text));
+            }
+            self.streams[one.told.stream].causes.add(one);
         }
     }
 
     fn finish(&mut self, observer: &mut dyn Observer) {
-        let offset_ns = self.day_offset_ns;
-        for Stream { watched, lines, name, .. } in &mut self.streams {
-            watched.finish(|event| say(observer, lines, (name.as_str(), offset_ns), &event));
+        for at in 0..self.streams.len() {
+            let Some((watched, mut teller)) = self.teller(at, observer) else { continue };
+            watched.finish(|event| teller.tell(&event));
+        }
+        let found = self.examiner.take().map(Examiner::finish);
+        self.conclude(found.into_iter().flatten().collect(), observer);
+        for Stream { lines, name, .. } in &mut self.streams {
             lines.finish(name).iter().for_each(|line| observer.say(Level::Notice, line));
         }
     }
 }
 
-fn say(observer: &mut dyn Observer, lines: &mut Lines, stream: (&str, i64), event: &Event) {
-    if let Some(line) = lines.of(stream, event) {
-        observer.say(Level::Warning, &line);
+/// Tells of what happens to a stream, and has late packets examined.
+struct Teller<'s> {
+    at: usize,
+    observer: &'s mut dyn Observer,
+    lines: &'s mut Lines,
+    /// Its name, and time of day minus monotonic time.
+    place: (&'s str, i64),
+    causes: &'s mut Causes,
+    examiner: Option<&'s mut Examiner<LateEpisode, Conclusion>>,
+    socket: u32,
+    floor_ns: u64,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, event: &Event) {
+        let mut line = self.lines.of(self.place, event);
+        if let (Event::Late(episode), Some(examiner)) = (event, &mut self.examiner) {
+            let told = LateEpisode { stream: self.at, episode: *episode, line };
+            let matters = episode.late_ns() > self.floor_ns;
+            let Err(told) =
+                examiner.ask(told, LatePacket::new(&episode.worst, self.socket), matters)
+            else {
+                return;
+            };
+            self.causes.unexamined += episode.packets;
+            line = told.line;
+        }
+        if let Some(line) = line {
+            self.observer.say(Level::Warning, &line);
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,12 +53,17 @@ impl Watch {
         String::from_utf8(self.folder.read("err")).unwrap()
     }
 
-    /// The value of a metric of a stream.
-    fn metric(&self, name: &str, stream: &str) -> u64 {
+    fn metrics(&self) -> String {
         let mut scraper = TcpStream::connect(&self.metrics).unwrap();
         scraper.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let mut text = String::new();
         scraper.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    /// The value of a metric of a stream.
+    fn metric(&self, name: &str, stream: &str) -> u64 {
+        let text = self.metrics();
         let start = format!("linecard_{name}{{stream=\"{stream}\"}} ");
         let value = text.lines().find_map(|line| line.strip_prefix(&start));
         value.unwrap_or_else(|| panic!("no {start}: {text}")).parse().unwrap()
@@ -180,6 +186,97 @@ fn two_copies_are_compared() {
     assert_eq!(figures["packets"][1]["label"], second);
 }
 
+/// Sends a packet each millisecond until it is dropped.
+struct Stream(Arc<AtomicBool>);
+
+impl Stream {
+    fn begin(address: &str) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (address, ended) = (address.to_owned(), over.clone());
+        std::thread::spawn(move || {
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for n in 0.. {
+                // Refused while nobody receives.
+                let _sent = sender.send_to(&voice(n), &address);
+                std::thread::sleep(Duration::from_millis(1));
+                if ended.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        Self(over)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Promise (Jitter): `jitter watch --interface` finds streams that other programs receive, and follows copies of them.
+#[test]
+fn streams_are_found_at_an_interface() {
+    let (folder, address) = (Folder::new(), free_address());
+    let probe =
+        folder.run(&["jitter", "watch", "--interface", "lo", "--find", "1ms", "--time", "1ms"]);
+    if probe.code == Some(6) {
+        return linecard_testkit::skip("streams at an interface", probe.stderr);
+    }
+    let receiver = UdpSocket::bind(&address).unwrap();
+    let _stream = Stream::begin(&address);
+    let watch = Watch::begin(&["--interface", "lo", "--find", "2s"]);
+    let name = format!("{address}%lo");
+    watch.has(&name, 100);
+    let said = watch.stderr();
+    let found =
+        said.lines().find(|line| line.contains(&format!("found {address} from 127.0.0.1:")));
+    let found = found.unwrap_or_else(|| panic!("{said}"));
+    assert!(found.contains("RTP, payload type 0"), "{found}");
+    let (figures, _folder) = watch.end();
+    let packets = figures["packets"].as_array().unwrap();
+    let came = packets.iter().find(|one| one["label"] == *name).unwrap();
+    assert!(came["value"]["packets"].as_u64() >= Some(100), "{came}");
+    // It still has them itself.
+    receiver.set_nonblocking(true).unwrap();
+    assert_eq!(receiver.recv(&mut [0; 200]).unwrap(), 172);
+}
+
+/// Promise (Jitter): `jitter watch --trace` names causes of late packets, in lines, figures and metrics.
+#[test]
+fn causes_of_late_packets_are_named() {
+    let (folder, address) = (Folder::new(), free_address());
+    let probe = folder.run(&["jitter", "watch", &address, "--trace", "--time", "1ms"]);
+    if probe.code == Some(6) {
+        return linecard_testkit::skip("a traced watch", probe.stderr);
+    }
+    // Nearly all packets are later than a nanosecond.
+    let watch = Watch::begin(&[&address, "--trace", "--late", "1ns", "--worst", "3"]);
+    let _stream = Stream::begin(&address);
+    let begun = Instant::now();
+    while watch.metric("watch_late_packets_total", &address) < 100
+        || !watch.stderr().contains(" late (")
+    {
+        assert!(begun.elapsed() < PATIENCE, "{}", watch.stderr());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(watch.metrics().contains("linecard_watch_late_packets_by_cause_total{stream="));
+    let (figures, folder) = watch.end();
+    let late = figures["streams"][0]["value"]["late"].as_u64().unwrap();
+    let causes = figures["causes"].as_array().unwrap();
+    let named: u64 = causes.iter().map(|one| one["value"]["packets"].as_u64().unwrap()).sum();
+    assert!((1..=late).contains(&named), "{figures}");
+    for worst in figures["worst"].as_array().unwrap() {
+        assert!(
+            worst["value"]["causes"].as_str().is_some_and(|text| text.contains(' ')),
+            "{worst}"
+        );
+    }
+    let said = String::from_utf8(folder.read("err")).unwrap();
+    let line = said.lines().find(|line| line.contains(" late (")).unwrap();
+    assert!(line.split(" in it): ").nth(1).is_some_and(|cause| !cause.is_empty()), "{line}");
+}
+
 #[test]
 fn a_watch_of_nothing_says_what_to_check() {
     let (folder, address) = (Folder::new(), free_address());
@@ -214,7 +311,13 @@ fn wrong_watches_are_refused() {
     let watch = |code, arguments: &[&str], parts: &[&str]| {
         folder.refuses(code, &[&["jitter", "watch"], arguments].concat(), parts);
     };
-    watch(2, &[], &["ADDRESS:PORT"]);
+    watch(2, &[], &["239.0.0.1:5004", "--interface"]);
+    watch(
+        2,
+        &["--interface", "lo", "--source", "192.0.2.1"],
+        &["--source", "only a multicast group"],
+    );
+    watch(6, &["--interface", "no-such"], &["interface no-such", "ip link"]);
     watch(2, &["127.0.0.1"], &["127.0.0.1", "SOURCE@"]);
     watch(2, &["127.0.0.1:5004+"], &["an address and a port"]);
     watch(2, &["127.0.0.1:5004", "127.0.0.1:5004"], &["given twice"]);

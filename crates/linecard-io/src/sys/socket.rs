@@ -136,6 +136,8 @@ pub unsafe trait Plain: Copy {}
 unsafe impl Plain for i32 {}
 // SAFETY: an integer.
 unsafe impl Plain for u32 {}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
 // SAFETY: integers.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 // SAFETY: integers without padding between them: 4, 2, 2 and 8 bytes.

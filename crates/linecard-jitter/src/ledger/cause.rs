@@ -35,6 +35,8 @@ pub enum Cause {
     /// The right thread ran, or the core was idle, and the kernel saw no event: a hypervisor, a
     /// System Management Interrupt, or a thread that was slower than usual.
     Silent,
+    /// The packet had not reached this host: its sender, the network, or the interface.
+    Outside,
     /// Not known: outside the trace.
     Untraced,
 }
@@ -56,6 +58,7 @@ impl Cause {
             Self::Signal => "signal",
             Self::Path => "path",
             Self::Silent => "no_kernel_event",
+            Self::Outside => "outside",
             Self::Untraced => "untraced",
         }
     }
@@ -88,7 +91,17 @@ impl Cause {
             Self::Signal => "interrupt between cores on its way".to_string(),
             Self::Path => "the packet's own way, as usual".to_string(),
             Self::Silent => "no kernel event: hypervisor or SMI, or slower than usual".to_string(),
+            Self::Outside => "before this host: sender or network".to_string(),
             Self::Untraced => "not traced".to_string(),
+        }
+    }
+
+    /// The same without the number of a thread: the causes of one program have one text.
+    #[must_use]
+    pub fn group(self, names: &Names) -> String {
+        match self {
+            Self::Thread(n) if let Some(name) = names.threads.get(&n) => format!("thread {name}"),
+            _ => self.describe(names),
         }
     }
 }

@@ -12,6 +12,7 @@ mod cause;
 
 pub use cause::Cause;
 
+use crate::media::live::Late;
 use crate::stream::{Arrival, Measured};
 use crate::trace::{
     Joined, NET_RX, Occupant, PacketTimes, PinnedThread, Span, Stage, Timeline, Trace,
@@ -48,15 +49,73 @@ pub struct Charge {
     pub ns: u64,
 }
 
-impl Spike {
-    /// The cause that most of the excess is charged to.
+/// A late packet of a stream whose sender is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatePacket {
+    /// Octets of it that the trace recorded.
+    pub identity: u64,
+    /// The lower half of its socket's cookie.
+    pub socket: u32,
+    /// When the kernel would have received it in time.
+    pub due_ns: u64,
+    /// When the kernel received it, by its time stamp.
+    pub stamp_ns: u64,
+    /// When the application had it.
+    pub read_ns: u64,
+}
+
+impl LatePacket {
+    /// A packet that was late, and the lower half of its socket's cookie.
     #[must_use]
-    pub fn cause(&self) -> Cause {
+    pub fn new(late: &Late, socket: u32) -> Self {
+        let Late { identity, at_ns, delay, .. } = *late;
+        let due_ns = at_ns.saturating_sub(delay.before_ns);
+        let read_ns = at_ns.saturating_add(delay.waited_ns);
+        Self { identity, socket, due_ns, stamp_ns: at_ns, read_ns }
+    }
+}
+
+impl Spike {
+    /// The delay of a late packet, by the events around it: those of [`Joined::by_identity`], sorted by time. Of packets
+    /// with equal identity, the one received nearest to its time stamp counts.
+    #[must_use]
+    pub fn of_late(mut trace: Trace, late: &LatePacket) -> Self {
+        let (joined, identities) = Joined::by_identity(&mut trace);
+        let is_it = |(passage, identity): &(&PacketTimes, &u64)| {
+            passage.socket == late.socket
+                && **identity == late.identity
+                && (1..=late.read_ns).contains(&passage.begin_ns(Stage::Wakeup))
+        };
+        let found = joined.passages.iter().zip(&identities).filter(is_it);
+        let distance =
+            |passage: &PacketTimes| passage.begin_ns(Stage::Protocols).abs_diff(late.stamp_ns);
+        let passage = found.map(|(passage, _)| *passage).min_by_key(distance);
+        let passage = passage.map(|passage| passage.of_foreign(late.due_ns, late.read_ns));
+        let timeline = Timeline::of(&trace);
+        let usual_ns = [0; Stage::ALL.len()];
+        let charger = Charger { trace: &trace, joined: &joined, timeline: &timeline, usual_ns };
+        let excess_ns = late.read_ns.saturating_sub(late.due_ns);
+        let charges = charger.charges(passage.as_ref(), late.due_ns, excess_ns);
+        let (sequence, arrived_ns) = (late.identity, late.read_ns);
+        Self { sequence, arrived_ns, gap_ns: 0, excess_ns, charges }
+    }
+
+    /// The time charged to each cause, the largest first.
+    #[must_use]
+    pub fn by_cause(&self) -> Vec<(Cause, u64)> {
         let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
         for charge in &self.charges {
             add(sums.entry(charge.cause).or_default(), charge.ns);
         }
-        sums.into_iter().max_by_key(|(_, ns)| *ns).map_or(Cause::Untraced, |(cause, _)| cause)
+        let mut causes: Vec<_> = sums.into_iter().collect();
+        causes.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
+        causes
+    }
+
+    /// The cause that most of the excess is charged to.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.by_cause().first().map_or(Cause::Untraced, |(cause, _)| *cause)
     }
 
     /// The expected time of arrival.
@@ -190,10 +249,23 @@ struct Part {
 impl Charger<'_> {
     fn spike(&self, before: Arrival, arrival: Arrival, expected_ns: u64) -> Spike {
         let excess_ns = arrival.at_ns - expected_ns;
-        let mut sums: BTreeMap<(Stage, Cause), u64> = BTreeMap::new();
         let passage = usize::try_from(arrival.sequence).ok();
         let passage = passage.and_then(|at| self.joined.passages.get(at));
-        match passage.filter(|passage| passage.is_whole() && passage.arrived_ns == arrival.at_ns) {
+        let passage = passage.filter(|passage| passage.arrived_ns == arrival.at_ns);
+        let charges = self.charges(passage, expected_ns, excess_ns);
+        let gap_ns = arrival.at_ns.saturating_sub(before.at_ns);
+        Spike { sequence: arrival.sequence, arrived_ns: arrival.at_ns, gap_ns, excess_ns, charges }
+    }
+
+    /// The charges of an excess from this time on, the largest first.
+    fn charges(
+        &self,
+        passage: Option<&PacketTimes>,
+        expected_ns: u64,
+        excess_ns: u64,
+    ) -> Vec<Charge> {
+        let mut sums: BTreeMap<(Stage, Cause), u64> = BTreeMap::new();
+        match passage.filter(|passage| passage.is_whole()) {
             Some(passage) => self.charge(passage, expected_ns, &mut sums),
             None => drop(sums.insert((Stage::Generator, Cause::Untraced), excess_ns)),
         }
@@ -205,8 +277,7 @@ impl Charger<'_> {
             charges.truncate(MAX_CHARGES);
             charges[MAX_CHARGES - 1].ns += rest;
         }
-        let gap_ns = arrival.at_ns.saturating_sub(before.at_ns);
-        Spike { sequence: arrival.sequence, arrived_ns: arrival.at_ns, gap_ns, excess_ns, charges }
+        charges
     }
 
     fn charge(
@@ -240,7 +311,9 @@ impl Charger<'_> {
             Stage::Notify | Stage::Softirq | Stage::Batch | Stage::Protocols => {
                 Some(passage.received_on)
             }
-            Stage::Wakeup | Stage::Application => self.trace.sink.map(|pinned| pinned.core),
+            Stage::Wakeup | Stage::Application => {
+                passage.read_on.or(self.trace.sink.map(|pinned| pinned.core))
+            }
         }
     }
 
@@ -251,7 +324,8 @@ impl Charger<'_> {
         sums: &mut BTreeMap<(Stage, Cause), u64>,
     ) {
         let Some(core) = part.core else {
-            *sums.entry((part.stage, Cause::Untraced)).or_default() += part.to_ns - part.from_ns;
+            let cause = if passage.is_foreign { Cause::Outside } else { Cause::Untraced };
+            *sums.entry((part.stage, cause)).or_default() += part.to_ns - part.from_ns;
             return;
         };
         // Usual time of this stage that has passed already: only the rest is charged as usual.
@@ -274,6 +348,8 @@ impl Charger<'_> {
     /// the occupant is the one that should process it.
     fn cause(&self, passage: &PacketTimes, stage: Stage, span: &Span) -> Cause {
         match (stage, span.occupant) {
+            // Whichever thread it is, it has no part in that.
+            (Stage::Notify, Occupant::Unknown) if passage.is_deferred => Cause::Deferral,
             (_, Occupant::Unknown) => Cause::Untraced,
             (_, Occupant::Throttled(thread)) => Cause::Throttled(thread),
             (_, Occupant::Interrupt(number)) => Cause::Interrupt(number),

@@ -12,6 +12,7 @@ pub mod audit;
 pub mod clock;
 pub mod dummy;
 pub mod experiment;
+pub mod find;
 pub mod generator;
 pub mod journal;
 pub mod preset;

@@ -2,9 +2,10 @@
 
 use super::clock::{monotonic_ns, realtime_ns};
 use super::sink::{dropped, is_nothing, room, set_room};
+use super::sys::packet::{self, datagram};
 use super::sys::receive::{Batch, MESSAGES};
 use crate::media::live::Arrival;
-use linecard_io::sys::socket::set_option;
+use linecard_io::sys::socket::{option, set_option};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -12,7 +13,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 
 /// Bytes that may wait in a socket: at 1 Gbit/s, a stop of 60 ms.
@@ -24,8 +25,8 @@ const ATTEMPTS: u32 = 5;
 /// The clocks differ by more than they did at the last packet: one was set. NTP slews by at most 500 ppm.
 const STEP_NS: u64 = 1_000_000;
 
-/// Where a stream is received: an address of this host or a multicast group, and for a group the only source, and the
-/// interface on which it is joined.
+/// Where a stream is received: an address of this host or a multicast group, for a group the only source, and the only
+/// interface, on which a group is joined.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The address and the port.
@@ -94,6 +95,14 @@ pub enum WatchError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The interface cannot be listened at.
+    #[error("cannot listen at {name}: {source}; this needs root or CAP_NET_RAW")]
+    Packet {
+        /// Its name.
+        name: String,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// The group cannot be joined.
     #[error("cannot join {target}: {source}; name an interface that has an address by --interface")]
     Join {
@@ -131,6 +140,8 @@ pub enum WatchError {
 pub struct Receiver {
     target: Target,
     socket: UdpSocket,
+    /// It is a packet socket: what it receives begins with headers.
+    is_packet: bool,
     /// How often a clock had been set when no packet waited.
     settled: Cell<u64>,
 }
@@ -159,7 +170,9 @@ impl Receiver {
             }
             index = address.scope_id();
         }
-        let socket = match socket(address) {
+        // Packets to an address of this host may arrive on any interface.
+        let device = if ip.is_multicast() { 0 } else { index };
+        let socket = match socket(address, device) {
             Ok(socket) => socket,
             Err(source) => return Err(WatchError::Bind { target, source }),
         };
@@ -168,16 +181,45 @@ impl Receiver {
         {
             return Err(WatchError::Join { target, source });
         }
-        Ok(Self { target, socket, settled: Cell::new(0) })
+        let mut target = target;
+        match socket.local_addr() {
+            Ok(local) => target.address.set_port(local.port()),
+            Err(source) => return Err(WatchError::Bind { target, source }),
+        }
+        Ok(Self { target, socket, is_packet: false, settled: Cell::new(0) })
+    }
+
+    /// Opens a socket that receives a copy of what arrives for an address at an interface, as long as another program
+    /// receives it or has joined the group; needs root or `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    ///
+    /// See [`WatchError`].
+    pub fn beside(interface: &str, address: SocketAddr) -> Result<Self, WatchError> {
+        let name = Some(interface.to_owned());
+        let target = Target { address, source: None, interface: name };
+        let socket = packet::open(index(interface)?, Some(address)).and_then(prepare);
+        match socket {
+            Ok(socket) => Ok(Self { target, socket, is_packet: true, settled: Cell::new(0) }),
+            Err(source) => Err(WatchError::Packet { name: interface.to_owned(), source }),
+        }
     }
 
     /// Where it receives; with the port that it has, where 0 was given.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The lower half of the number by which the kernel knows the socket (`SO_COOKIE`).
     ///
     /// # Errors
     ///
     /// The system's error.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+    pub fn cookie(&self) -> io::Result<u32> {
+        let mut cookie = 0_u64;
+        option(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
+        Ok(cookie as u32)
     }
 
     /// Takes waiting packets, at most 64; their number.
@@ -203,7 +245,11 @@ impl Receiver {
         let clocks = buffers.clocks.read();
         // Stamps of packets that waited while a clock was set are of either time.
         let is_settled = self.settled.get() == buffers.clocks.steps;
-        for (payload, len, stamp) in buffers.batch.stamped_datagrams(came) {
+        for (mut payload, mut len, stamp) in buffers.batch.stamped_datagrams(came) {
+            if self.is_packet {
+                let Some(datagram) = datagram(payload) else { continue };
+                (payload, len) = (datagram.payload, datagram.len);
+            }
             let at_ns = clocks.monotonic_ns(stamp.filter(|_| is_settled));
             take(&Arrival { at_ns, read_ns: clocks.read_ns, payload, len });
         }
@@ -314,13 +360,20 @@ impl Reading {
 }
 
 /// Other programs may receive the same group. An address of this host is only shared by taking its packets away.
-fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
+fn socket(address: SocketAddr, device: u32) -> io::Result<UdpSocket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     if address.ip().is_multicast() {
         set_socket_reuseaddr(&socket, true)?;
     }
+    if device > 0 {
+        set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &device)?;
+    }
     rustix::net::bind(&socket, &address)?;
+    prepare(socket)
+}
+
+pub(super) fn prepare(socket: OwnedFd) -> io::Result<UdpSocket> {
     let socket = socket.into();
     set_room(&socket, ROOM)?;
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
@@ -328,7 +381,7 @@ fn socket(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-fn index(name: &str) -> Result<u32, WatchError> {
+pub(super) fn index(name: &str) -> Result<u32, WatchError> {
     let failed = |source: io::Error| WatchError::Interface { name: name.to_owned(), source };
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
     name_to_index(&socket, name).map_err(|error| failed(error.into()))
@@ -425,7 +478,7 @@ mod tests {
         let receiver = Receiver::open("127.0.0.1:0".parse().unwrap()).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         for n in 0..100 {
-            sender.send_to(&[n; 20], receiver.address().unwrap()).unwrap();
+            sender.send_to(&[n; 20], receiver.target().address).unwrap();
         }
         let sent_ns = monotonic_ns();
         thread::sleep(Duration::from_millis(20));
@@ -457,7 +510,7 @@ mod tests {
                 }
                 Err(error) => panic!("{error}"),
             };
-            let group = receiver.address().unwrap();
+            let group = receiver.target().address;
             let send = |from: &str| {
                 let sender = UdpSocket::bind(from).unwrap();
                 let chosen = if group.is_ipv4() {
@@ -486,7 +539,7 @@ mod tests {
         let receiver = Receiver::open("239.77.1.3:0%lo".parse().unwrap()).unwrap();
         let mut all = 1_i32;
         let (level, name) = (libc::IPPROTO_IP, libc::IP_MULTICAST_ALL);
-        linecard_io::sys::socket::option(receiver.as_fd(), level, name, &mut all).unwrap();
+        option(receiver.as_fd(), level, name, &mut all).unwrap();
         assert_eq!(all, 0);
     }
 
@@ -513,7 +566,7 @@ mod tests {
     fn datagrams_count_as_long_as_they_are() {
         let receiver = Receiver::open("127.0.0.1:0".parse().unwrap()).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-        sender.send_to(&[7; 20_000], receiver.address().unwrap()).unwrap();
+        sender.send_to(&[7; 20_000], receiver.target().address).unwrap();
         let (mut buffers, mut lengths) = (Buffers::default(), Vec::new());
         for _ in 0..MOST_WAITING {
             let take = |arrival: &Arrival<'_>| lengths.push((arrival.payload.len(), arrival.len));
@@ -533,7 +586,7 @@ mod tests {
         buffers.clocks.read();
         for is_set in [true, false] {
             (0..100).for_each(|_| {
-                sender.send_to(b"one", receiver.address().unwrap()).unwrap();
+                sender.send_to(b"one", receiver.target().address).unwrap();
             });
             thread::sleep(Duration::from_millis(20));
             // A socket that is read before this one may find it.

@@ -7,6 +7,7 @@
 use super::{Event, EventKind, NET_RX, Trace};
 use crate::stream::Measured;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Maximum packets that a core can have between driver and socket: sixteen polls of 64.
@@ -74,8 +75,16 @@ pub struct PacketTimes {
     pub sent_on: u16,
     /// The core that received it.
     pub received_on: u16,
+    /// The core that the reader ran on; `None` if unknown.
+    pub read_on: Option<u16>,
+    /// The socket that it reached.
+    pub socket: u32,
     /// Whether a timer requested the poll that received it.
     pub is_deferred: bool,
+    /// Time since which that core did not poll when this was requested.
+    unpolled_ns: u64,
+    /// Whether its sender's thread is not known.
+    pub is_foreign: bool,
     /// Whether the socket had no room for it.
     pub is_refused: bool,
 }
@@ -101,6 +110,26 @@ impl PacketTimes {
 
     fn set(&mut self, stage: Stage, at_ns: u64) {
         self.begins_ns[stage as usize] = at_ns;
+    }
+
+    /// The path of a packet whose sender is not known, which was due at a time and arrived at another. If it was
+    /// transmitted on this host, its path begins with that. Otherwise the first event is the request of a poll; if a
+    /// timer made this, the packet may have waited since the poll before.
+    pub(crate) fn of_foreign(mut self, due_ns: u64, arrived_ns: u64) -> Self {
+        let [transmit_ns, raise_ns, receive_ns] =
+            [Stage::Notify, Stage::Softirq, Stage::Protocols].map(|stage| self.begin_ns(stage));
+        let known_ns = match (transmit_ns, raise_ns, self.is_deferred) {
+            (0, 0, _) => receive_ns,
+            (0, _, true) => self.unpolled_ns.max(due_ns).min(receive_ns),
+            (0, _, false) => raise_ns.min(receive_ns),
+            _ => transmit_ns,
+        };
+        (self.arrived_ns, self.is_foreign) = (arrived_ns, true);
+        self.set(Stage::Generator, due_ns.min(known_ns));
+        self.set(Stage::Send, known_ns);
+        self.set(Stage::Notify, known_ns);
+        self.settle();
+        self
     }
 
     /// Fills in times that follow from others: for a packet that arrived during a poll, the poll
@@ -177,11 +206,29 @@ impl Joined {
     /// a send time are left out: only those in `measured.sent_ns` are known.
     #[must_use]
     pub fn of(trace: &Trace, measured: &Measured) -> Self {
-        let mut join = Join::new(trace, measured);
+        let passages = (0..).zip(&measured.sent_ns).map(|(sequence, sent_ns)| {
+            let mut passage = PacketTimes::default();
+            passage.set(Stage::Generator, measured.schedule.due_ns(sequence));
+            passage.set(Stage::Send, *sent_ns);
+            passage
+        });
+        let mut join = Join::new(trace, passages.collect());
         for event in &trace.events {
             join.follow(event);
         }
         join.end(measured)
+    }
+
+    /// Joins a trace whose packets have an identity for a number, which need not be unique: each packet that was
+    /// received gets a passage, in that order, and its number in the trace. The identities are returned beside them.
+    #[must_use]
+    pub fn by_identity(trace: &mut Trace) -> (Self, Vec<u64>) {
+        let identities = number(&mut trace.events);
+        let mut join = Join::new(trace, vec![PacketTimes::default(); identities.len()]);
+        for event in &trace.events {
+            join.follow(event);
+        }
+        (Self { passages: join.passages, counts: join.counts }, identities)
     }
 
     /// Time spent in a stage, of the packets whose path is known.
@@ -198,6 +245,8 @@ struct Core {
     poll_ns: u64,
     /// Time of the last poll request, and whether a timer made it.
     raise_ns: u64,
+    /// End of the last poll before it.
+    unpolled_ns: u64,
     is_raised_by_timer: bool,
     /// The timer function that is running.
     timer: Option<u64>,
@@ -231,19 +280,14 @@ struct Join {
     deferring: Deferring,
     sink: u32,
     is_sink_running: bool,
+    /// The core that it was last seen on.
+    sink_core: Option<u16>,
     /// Packets in the socket while the reader is not running.
     waiting: Vec<u64>,
 }
 
 impl Join {
-    fn new(trace: &Trace, measured: &Measured) -> Self {
-        let mut passages = Vec::with_capacity(measured.sent_ns.len());
-        for (sequence, sent_ns) in (0..).zip(&measured.sent_ns) {
-            let mut passage = PacketTimes::default();
-            passage.set(Stage::Generator, measured.schedule.due_ns(sequence));
-            passage.set(Stage::Send, *sent_ns);
-            passages.push(passage);
-        }
+    fn new(trace: &Trace, passages: Vec<PacketTimes>) -> Self {
         Self {
             passages,
             cores: trace.cores.iter().map(|core| (*core, Core::default())).collect(),
@@ -251,6 +295,7 @@ impl Join {
             deferring: Deferring::of(trace),
             sink: trace.sink.map_or(0, |pinned| pinned.thread),
             is_sink_running: false,
+            sink_core: None,
             waiting: Vec::new(),
         }
     }
@@ -268,7 +313,7 @@ impl Join {
             EventKind::TimerEntry { function } => core.timer = Some(function),
             EventKind::TimerExit => core.timer = None,
             EventKind::Raise => {
-                core.raise_ns = at_ns;
+                (core.raise_ns, core.unpolled_ns) = (at_ns, core.poll_ns);
                 core.is_raised_by_timer = core.timer.is_some_and(|timer| self.deferring.is(timer));
             }
             EventKind::SoftirqEntry { number: NET_RX } => {
@@ -280,7 +325,7 @@ impl Join {
                 self.counts.polls += u64::from(core::mem::take(&mut core.has_received));
             }
             EventKind::Receive { sequence } => self.receive(event, sequence),
-            EventKind::Ready => self.ready(event),
+            EventKind::Ready { socket } => self.ready(event, socket),
             EventKind::Refused => {
                 if let Some(sequence) = core.under_way.pop_front() {
                     self.counts.refused += 1;
@@ -301,7 +346,7 @@ impl Join {
                 if !is_displaced {
                     self.counts.unmatched += abandon(core);
                 }
-                self.switch(at_ns, from, to);
+                self.switch(event, from, to);
             }
             _ => {}
         }
@@ -319,29 +364,35 @@ impl Join {
         passage.set(Stage::Batch, core.poll_ns);
         passage.set(Stage::Protocols, event.at_ns);
         passage.received_on = event.core;
+        passage.unpolled_ns = core.unpolled_ns;
         passage.is_deferred = core.is_raised_by_timer;
     }
 
-    fn ready(&mut self, event: &Event) {
+    fn ready(&mut self, event: &Event, socket: u32) {
         let under_way = self.cores.get_mut(&event.core).map(|core| &mut core.under_way);
         let Some(sequence) = under_way.and_then(VecDeque::pop_front) else { return };
         let Some(passage) = passage(&mut self.passages, sequence) else { return };
         passage.set(Stage::Wakeup, event.at_ns);
         passage.set(Stage::Application, event.at_ns);
+        (passage.socket, passage.read_on) = (socket, self.sink_core);
         if !self.is_sink_running && self.sink != 0 && self.waiting.len() < MAX_UNDER_WAY {
             self.waiting.push(sequence);
         }
     }
 
-    fn switch(&mut self, at_ns: u64, from: u32, to: u32) {
+    fn switch(&mut self, event: &Event, from: u32, to: u32) {
+        if self.sink == 0 {
+            return;
+        }
         if from == self.sink {
-            self.is_sink_running = false;
+            (self.is_sink_running, self.sink_core) = (false, Some(event.core));
         }
         if to == self.sink {
-            self.is_sink_running = true;
+            (self.is_sink_running, self.sink_core) = (true, Some(event.core));
             for sequence in self.waiting.drain(..) {
                 if let Some(passage) = passage(&mut self.passages, sequence) {
-                    passage.set(Stage::Application, at_ns);
+                    passage.set(Stage::Application, event.at_ns);
+                    passage.read_on = Some(event.core);
                 }
             }
         }
@@ -369,6 +420,44 @@ impl Join {
 
 fn passage(passages: &mut [PacketTimes], sequence: u64) -> Option<&mut PacketTimes> {
     passages.get_mut(usize::try_from(sequence).ok()?)
+}
+
+/// Numbers packets in the order in which they are received, also where they were transmitted before. What a packet does
+/// before it reaches a socket is only its first event: a bridge or a virtual interface passes it on as received again.
+fn number(events: &mut Vec<Event>) -> Vec<u64> {
+    let (mut identities, mut sent, mut open) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+    let mut kept = 0;
+    for at in 0..events.len() {
+        let mut event = events[at];
+        match &mut event.what {
+            EventKind::Transmit { sequence } | EventKind::Receive { sequence }
+                if open.get(&event.core).is_some_and(|open| *open == *sequence) =>
+            {
+                continue;
+            }
+            EventKind::Transmit { sequence } => {
+                sent.insert(core::mem::replace(sequence, u64::MAX), kept);
+            }
+            EventKind::Receive { sequence } => {
+                let number = identities.len() as u64;
+                let identity = core::mem::replace(sequence, number);
+                open.insert(event.core, identity);
+                identities.push(identity);
+                let before = sent.remove(&identity).and_then(|at: usize| events.get_mut(at));
+                if let Some(Event { what: EventKind::Transmit { sequence }, .. }) = before {
+                    *sequence = number;
+                }
+            }
+            EventKind::Ready { .. } | EventKind::Refused | EventKind::SoftirqExit => {
+                open.remove(&event.core);
+            }
+            _ => {}
+        }
+        events[kept] = event;
+        kept += 1;
+    }
+    events.truncate(kept);
+    identities
 }
 
 /// Packets that have not reached a socket when their core leaves the protocol stack never will.

@@ -46,7 +46,10 @@ pub enum EventKind {
         sequence: u64,
     },
     /// A packet is in the socket, and its reader is notified (`sk_data_ready`).
-    Ready,
+    Ready {
+        /// The lower half of the socket's cookie; 0 where only one socket is traced.
+        socket: u32,
+    },
     /// The socket had no room for a packet (`udp_fail_queue_rcv_skb`).
     Refused,
     /// The softirq that receives packets was requested (`softirq_raise`).

@@ -142,7 +142,7 @@ fn what(rng: &mut Rng) -> EventKind {
     match rng.below(26) {
         0..4 => EventKind::Transmit { sequence: number(rng) },
         4..8 => EventKind::Receive { sequence: number(rng) },
-        8..12 => EventKind::Ready,
+        8..12 => EventKind::Ready { socket: 0 },
         12 => EventKind::Refused,
         13 => EventKind::Raise,
         14 => EventKind::Poll { work: rng.below(9) as u32 },

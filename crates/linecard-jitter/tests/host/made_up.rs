@@ -172,5 +172,5 @@ fn show_packet(sequence: u64, way: &[u64; 8], events: &mut Vec<Event>) {
     push(1, way[3], EventKind::Raise);
     push(1, way[4], EventKind::Poll { work: 1 });
     push(1, way[5], EventKind::Receive { sequence });
-    push(1, way[6], EventKind::Ready);
+    push(1, way[6], EventKind::Ready { socket: 0 });
 }

@@ -6,19 +6,19 @@ use linecard_io::placement::Placement;
 use linecard_jitter::ledger::{Cause, Ledger, Spike};
 use linecard_jitter::linux::clock::{Wait, monotonic_ns};
 use linecard_jitter::linux::session::{Conditions, CoreAssignment, SessionOutcome, TestNetwork};
-use linecard_jitter::trace::{Names, SOFTIRQS, Stage};
+use linecard_jitter::linux::trace::this_thread;
+use linecard_jitter::trace::{NET_RX, Names, Stage};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Share that has to be right.
-const ENOUGH: f64 = 0.95;
+pub(crate) const ENOUGH: f64 = 0.95;
 /// From one injection to the next.
 const EVERY_NS: u64 = 10_000_000;
 /// Injections, from so long after the call on.
@@ -31,15 +31,15 @@ const ABOVE: u8 = 90;
 
 /// How well a cause was found.
 #[derive(Debug)]
-struct Score {
+pub(crate) struct Score {
     /// Of the spikes in times of injections, those whose main cause is it.
-    recall: f64,
+    pub(crate) recall: f64,
     /// Of the spikes whose main cause it is, those in times of injections.
-    precision: f64,
+    pub(crate) precision: f64,
 }
 
 /// Times during which something was done on purpose.
-type Windows = Vec<(u64, u64)>;
+pub(crate) type Windows = Vec<(u64, u64)>;
 
 fn score(
     outcome: &SessionOutcome,
@@ -48,14 +48,22 @@ fn score(
 ) -> Option<Score> {
     let trace = outcome.trace.as_ref().ok()?;
     let ledger = Ledger::of(trace, &outcome.measured);
+    score_of(ledger.spikes.iter().map(|spike| (spike, &trace.names)), windows, is_it)
+}
+
+pub(crate) fn score_of<'a>(
+    spikes: impl Iterator<Item = (&'a Spike, &'a Names)>,
+    windows: &Windows,
+    is_it: impl Fn(Cause, &Names) -> bool,
+) -> Option<Score> {
     let (mut inside, mut found, mut named) = (0_usize, 0_usize, 0_usize);
     // Packets that were late at the sender are not attributed to the sink's core.
-    let of_receiver = |spike: &&Spike| spike.charges[0].stage > Stage::Send;
-    for spike in ledger.spikes.iter().filter(of_receiver) {
+    let of_receiver = |(spike, _): &(&Spike, &Names)| spike.charges[0].stage > Stage::Send;
+    for (spike, names) in spikes.filter(of_receiver) {
         let overlaps =
             |window: &(u64, u64)| spike.expected_ns() < window.1 && window.0 < spike.arrived_ns;
         let is_inside = windows.iter().any(overlaps);
-        let is_named = is_it(spike.cause(), &trace.names);
+        let is_named = is_it(spike.cause(), names);
         inside += usize::from(is_inside);
         named += usize::from(is_named);
         found += usize::from(is_inside && is_named);
@@ -69,7 +77,7 @@ fn score(
                         "{} {} {}",
                         charge.ns,
                         charge.stage.name(),
-                        charge.cause.describe(&trace.names)
+                        charge.cause.describe(names)
                     )
                 })
                 .collect();
@@ -119,14 +127,13 @@ fn sink_core() -> usize {
     CoreAssignment::of_this_host().sink.into()
 }
 
-fn above() -> Placement {
+pub(crate) fn above() -> Placement {
     Placement { core: Some(sink_core()), fifo: Some(ABOVE), ..Placement::default() }
 }
 
-/// Calls `work` again and again on the sink's core; gives when that was.
-fn again_and_again(over: &AtomicBool, mut work: impl FnMut()) -> Windows {
+/// Calls `work` again and again on the sink's core, from a time on; gives when that was.
+fn again_and_again(begin_ns: u64, over: &AtomicBool, mut work: impl FnMut()) -> Windows {
     let _placed = above().enter(false).expect("root may");
-    let begin_ns = monotonic_ns() + BEGIN_NS;
     let mut windows = Windows::new();
     for n in 0..INJECTIONS {
         // Sleeping as far as that goes: the sink's core is not this test's.
@@ -149,44 +156,60 @@ fn again_and_again(over: &AtomicBool, mut work: impl FnMut()) -> Windows {
 /// A thread that is pinned to the sink's core and goes before it.
 #[test]
 fn a_pinned_thread_is_found() {
-    let thread = Mutex::new(0);
-    let inject = |_: &TestNetwork, over: &AtomicBool| {
-        *thread.lock().unwrap() = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-        again_and_again(over, || {
-            let _done = Wait::Spin.until(monotonic_ns() + 150_000, &AtomicBool::new(false));
-        })
-    };
-    let is_it = |cause: Cause, _: &Names| cause == Cause::Thread(*thread.lock().unwrap());
+    let thread = AtomicU32::new(0);
+    let inject =
+        |_: &TestNetwork, over: &AtomicBool| pinned_thread(soon_ns(), over, (&thread, 150_000));
+    let is_it = |cause: Cause, _: &Names| cause == Cause::Thread(thread.load(Ordering::Relaxed));
     find("a_pinned_thread_is_found", &calm(), inject, is_it);
+}
+
+fn soon_ns() -> u64 {
+    monotonic_ns() + BEGIN_NS
+}
+
+/// A thread that takes the core for so many nanoseconds.
+pub(crate) fn pinned_thread(
+    begin_ns: u64,
+    over: &AtomicBool,
+    (thread, ns): (&AtomicU32, u64),
+) -> Windows {
+    thread.store(this_thread(), Ordering::Relaxed);
+    again_and_again(begin_ns, over, || {
+        let _done = Wait::Spin.until(monotonic_ns() + ns, &AtomicBool::new(false));
+    })
 }
 
 /// Hundreds of timers that fire at the same time on the sink's core.
 #[test]
 fn a_timer_storm_is_found() {
-    const STORM: usize = 120;
+    let inject = |_: &TestNetwork, over: &AtomicBool| timer_storm(soon_ns(), over, 120);
+    find("a_timer_storm_is_found", &calm(), inject, is_timer);
+}
+
+/// So many timers at once.
+pub(crate) fn timer_storm(begin_ns: u64, over: &AtomicBool, timers: usize) -> Windows {
     // They take about a microsecond each. Later packets are not affected by them.
-    const STORM_NS: u64 = 100_000;
-    let inject = |_: &TestNetwork, over: &AtomicBool| {
-        let storms = (files() / STORM).min(INJECTIONS as usize) as u64;
-        let placed = above().enter(false).expect("root may");
-        let begin_ns = monotonic_ns() + BEGIN_NS;
-        let times = (0..storms).map(|n| begin_ns + n * EVERY_NS);
-        let _timers: Vec<OwnedFd> =
-            times.clone().flat_map(|at_ns| (0..STORM).map(move |_| timer(at_ns))).collect();
-        drop(placed);
-        while !over.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let now_ns = monotonic_ns();
-        times.filter(|at_ns| *at_ns < now_ns).map(|at_ns| (at_ns, at_ns + STORM_NS)).collect()
-    };
-    let is_it = |cause: Cause, names: &Names| match cause {
+    let storm_ns = timers as u64 * 830;
+    let storms = (files() / timers).min(INJECTIONS as usize) as u64;
+    let placed = above().enter(false).expect("root may");
+    let times = (0..storms).map(|n| begin_ns + n * EVERY_NS);
+    let _timers: Vec<OwnedFd> =
+        times.clone().flat_map(|at_ns| (0..timers).map(move |_| timer(at_ns))).collect();
+    drop(placed);
+    while !over.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let now_ns = monotonic_ns();
+    times.filter(|at_ns| *at_ns < now_ns).map(|at_ns| (at_ns, at_ns + storm_ns)).collect()
+}
+
+pub(crate) fn is_timer(cause: Cause, names: &Names) -> bool {
+    match cause {
         Cause::Timer(function) => {
             names.functions.get(&function).is_none_or(|name| name.starts_with("timerfd_"))
         }
         _ => false,
-    };
-    find("a_timer_storm_is_found", &calm(), inject, is_it);
+    }
 }
 
 fn timer(at_ns: u64) -> OwnedFd {
@@ -210,25 +233,30 @@ fn files() -> usize {
 /// Other traffic in the softirq that receives, on the sink's core.
 #[test]
 fn softirq_load_is_found() {
-    let inject = |_: &TestNetwork, over: &AtomicBool| {
-        let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
-        source.connect(sink.local_addr().unwrap()).unwrap();
-        sink.set_nonblocking(true).unwrap();
-        // Many short segments: nearly all of the work is in the softirq that divides them, and little in the call, which
-        // copies, and for which a virtual machine may have to find memory first.
-        set_segment(&source, 60);
-        let payload = vec![0_u8; 60 * 60];
-        again_and_again(over, || {
-            // Longer than what a hypervisor takes now and then, which is charged to whatever it interrupts.
-            for _ in 0..24 {
-                let _sent = source.send(&payload);
-            }
-        })
-    };
-    let net_rx = SOFTIRQS.iter().position(|name| *name == "NET_RX").unwrap() as u8;
-    let is_it = |cause: Cause, _: &Names| cause == Cause::Softirq(net_rx);
-    find("softirq_load_is_found", &calm(), inject, is_it);
+    let inject = |_: &TestNetwork, over: &AtomicBool| softirq_load(soon_ns(), over, 24);
+    find("softirq_load_is_found", &calm(), inject, is_net_rx);
+}
+
+/// So many large datagrams, each of 60 segments.
+pub(crate) fn softirq_load(begin_ns: u64, over: &AtomicBool, datagrams: u32) -> Windows {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+    source.connect(sink.local_addr().unwrap()).unwrap();
+    sink.set_nonblocking(true).unwrap();
+    // Many short segments: nearly all of the work is in the softirq that divides them, and little in the call, which
+    // copies, and for which a virtual machine may have to find memory first.
+    set_segment(&source, 60);
+    let payload = vec![0_u8; 60 * 60];
+    again_and_again(begin_ns, over, || {
+        // Longer than what a hypervisor takes now and then, which is charged to whatever it interrupts.
+        for _ in 0..datagrams {
+            let _sent = source.send(&payload);
+        }
+    })
+}
+
+pub(crate) fn is_net_rx(cause: Cause, _: &Names) -> bool {
+    cause == Cause::Softirq(NET_RX)
 }
 
 /// Polls that are put off on purpose.

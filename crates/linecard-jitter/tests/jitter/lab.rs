@@ -12,9 +12,13 @@ static ONE: Mutex<()> = Mutex::new(());
 /// Tries of a test: other programs have the cores, too.
 pub(crate) const TRIES: usize = 6;
 
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// Alone with a cable; or nothing, with the reason on stderr.
 pub(crate) fn cable(test: &str) -> Option<(MutexGuard<'static, ()>, TestNetwork)> {
-    let alone = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let alone = alone();
     if !CoreAssignment::of_this_host().are_apart() {
         linecard_testkit::skip(test, "two cores are needed");
         return None;

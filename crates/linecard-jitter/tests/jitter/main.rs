@@ -4,8 +4,11 @@
 //! was skipped, and why. Tests assert the cause, never the duration.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first surprise")]
 
 mod injected;
+mod interfaces;
 mod lab;
 mod session;
 mod sys;
+mod watched;

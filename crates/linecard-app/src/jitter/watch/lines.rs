@@ -62,13 +62,14 @@ pub(super) fn time(at_ns: u64, offset_ns: i64) -> String {
 }
 
 fn late(episode: &Episode) -> String {
-    let Episode { packets, lasted_ns, number, .. } = episode;
+    let Episode { packets, lasted_ns, worst, .. } = episode;
+    let number = worst.number;
     let ns = |ns: u64| Value::Ns(ns as f64);
     let delay = format!(
         "{} late ({} before the socket, {} in it)",
-        ns(episode.delay.whole_ns()),
-        ns(episode.delay.before_ns),
-        ns(episode.delay.waited_ns)
+        ns(episode.late_ns()),
+        ns(worst.delay.before_ns),
+        ns(worst.delay.waited_ns)
     );
     match packets {
         1 => format!("packet {number} was {delay}"),
@@ -81,14 +82,15 @@ fn late(episode: &Episode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard_jitter::media::live::Delay;
+    use linecard_jitter::media::live::{Delay, Late};
 
     #[test]
     fn lines_are_at_most_one_per_second_and_say_what_they_leave_out() {
         let mut lines = Lines::default();
         let mut line = |at_ns| {
             let delay = Delay { before_ns: 2_000_000, waited_ns: 500_000 };
-            let episode = Episode { at_ns, lasted_ns: 0, packets: 1, number: 7, delay };
+            let worst = Late { number: 7, identity: 0, at_ns, delay };
+            let episode = Episode { at_ns, lasted_ns: 0, packets: 1, worst };
             lines.of(("239.0.0.1:5004", 1_700_000_000_000_000_000), &Event::Late(episode))
         };
         let first = line(123_000_000).expect("the first one");

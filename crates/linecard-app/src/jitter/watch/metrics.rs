@@ -1,5 +1,6 @@
 //! Figures of watched streams as `OpenMetrics` text, for scrapers.
 
+use super::causes::Total;
 use super::{Shared, State};
 use crate::attach::metrics::{Counted, Labels, Metric, counted, counters, histogram, text_of};
 use linecard::stats::Histogram;
@@ -9,6 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Bounds of the buckets of delays, in nanoseconds; a value may count in the one above its own where it is within 12.5 %
@@ -68,6 +70,8 @@ const PAIRS: [Counted<PairFigures>; 4] = [
 struct Seen {
     name: String,
     counts: Counts,
+    causes: BTreeMap<&'static str, Total>,
+    unexamined: Option<u64>,
     dropped: u64,
     jitter_ns: Option<f64>,
     age_ns: Option<f64>,
@@ -92,6 +96,8 @@ pub fn sample() -> String {
     let stream = Seen {
         name: "239.0.0.1:5004".to_owned(),
         counts: Counts::default(),
+        causes: BTreeMap::from([("thread", Total::default())]),
+        unexamined: Some(0),
         dropped: 0,
         jitter_ns: Some(0.0),
         age_ns: Some(0.0),
@@ -106,6 +112,8 @@ impl Figures {
         let seen = |stream: &super::Stream| Seen {
             name: stream.name.clone(),
             counts: stream.watched.counts.clone(),
+            causes: stream.causes.kinds(),
+            unexamined: state.is_traced.then_some(stream.causes.unexamined),
             dropped: stream.dropped,
             jitter_ns: stream.watched.jitter().map(|jitter| jitter.last_ns),
             age_ns: stream.watched.last_ns().map(|last| now_ns.saturating_sub(last) as f64),
@@ -144,6 +152,7 @@ impl Collector for Figures {
         let metric = Metric { name: "watch_dropped_packets", help, unit: None };
         let values = self.streams.iter().map(|seen| (stream(&seen.name), seen.dropped));
         counters(&mut encoder, &metric, values)?;
+        self.causes(&mut encoder)?;
         let help = "Packets that did not arrive so far; fewer when one arrives after a later one";
         let metric = Metric { name: "watch_lost_packets", help, unit: None };
         self.gauge(&mut encoder, &metric, |seen| Some(seen.counts.order.lost() as f64))?;
@@ -162,6 +171,29 @@ impl Collector for Figures {
 }
 
 impl Figures {
+    fn causes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let each = || {
+            let label =
+                |kind: &str, name: &str| [stream(name), vec![("cause", kind.to_owned())]].concat();
+            let of = move |seen: &Seen| {
+                let causes = seen.causes.iter();
+                let causes = causes.map(|(kind, total)| (label(kind, &seen.name), *total));
+                causes.collect::<Vec<_>>()
+            };
+            self.streams.iter().flat_map(of)
+        };
+        let help = "Late packets by the main cause, with --trace";
+        let metric = Metric { name: "watch_late_packets_by_cause", help, unit: None };
+        counters(encoder, &metric, each().map(|(labels, total)| (labels, total.packets)))?;
+        let help = "Delay of examined late packets by cause, with --trace";
+        let metric = Metric { name: "watch_late_time_nanoseconds", help, unit: None };
+        counters(encoder, &metric, each().map(|(labels, total)| (labels, total.ns)))?;
+        let help = "Late packets whose cause was not looked for, with --trace";
+        let metric = Metric { name: "watch_unexamined_late_packets", help, unit: None };
+        let traced = self.streams.iter().filter_map(|seen| Some((seen, seen.unexamined?)));
+        counters(encoder, &metric, traced.map(|(seen, count)| (stream(&seen.name), count)))
+    }
+
     fn histograms(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let unit = Some(Unit::Seconds);
         let help = "Lateness of packets before and in the socket, and at the application";
@@ -198,6 +230,7 @@ mod tests {
         for line in [
             "linecard_watch_packets_total{stream=\"239.0.0.1:5004\"} 0",
             "linecard_watch_late_packets_total{stream=\"239.0.0.1:5004\"} 0",
+            "linecard_watch_late_packets_by_cause_total{stream=\"239.0.0.1:5004\",cause=\"thread\"} 0",
             "linecard_watch_lost_packets{stream=\"239.0.0.1:5004\"} 0.0",
             "linecard_watch_last_packet_age_seconds{stream=\"239.0.0.1:5004\"} 0.0",
             "linecard_watch_delay_seconds_count{stream=\"239.0.0.1:5004\",place=\"in_socket\"} 0",

@@ -1,6 +1,7 @@
 //! The figures of watched streams.
 
 use super::State;
+use super::causes::Total;
 use super::lines::time;
 use crate::{Error, Failure};
 use linecard::stats::Histogram;
@@ -28,6 +29,8 @@ pub struct WatchOutcome {
     pub at_application: Vec<StreamDelays>,
     /// Two paths (ST 2022-7)
     pub paths: Vec<StreamPaths>,
+    /// Causes of late packets
+    pub causes: Vec<StreamCause>,
     /// Worst delays
     pub worst: Vec<Worst>,
     #[serde(skip)]
@@ -44,6 +47,8 @@ pub type StreamCame = Item<Came>;
 pub type StreamDelays = Item<Delays>;
 /// Two copies of a stream.
 pub type StreamPaths = Item<Paths>;
+/// A cause, by stream.
+pub type StreamCause = Item<CauseTotal>;
 /// Late packets that follow each other, by stream.
 pub type Worst = Item<WorstDelay>;
 
@@ -167,6 +172,21 @@ pub struct Paths {
     pub buffer_ns: Nanoseconds,
 }
 
+/// Late packets of one cause.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct CauseTotal {
+    /// Kind of cause.
+    pub kind: &'static str,
+    /// The cause.
+    pub cause: String,
+    /// Packets whose delay is mainly of this cause, with those that were late together with one.
+    pub packets: u64,
+    /// Examined delays of which it is the main cause.
+    pub delays: u64,
+    /// Time of all examined delays that is charged to it.
+    pub time_ns: Nanoseconds,
+}
+
 /// Late packets that follow each other.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct WorstDelay {
@@ -184,6 +204,9 @@ pub struct WorstDelay {
     pub before_socket_ns: Nanoseconds,
     /// From there to the application.
     pub in_socket_ns: Nanoseconds,
+    /// The main causes of its delay, with `--trace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub causes: Option<String>,
 }
 
 /// Distributions of one stream.
@@ -210,7 +233,7 @@ impl WatchOutcome {
             some.map(|(name, delays)| item(name, Delays::of(delays))).collect()
         };
         let worst = each().flat_map(|stream| {
-            let delay = |one: &Episode| WorstDelay::of(&stream.name, one, state.day_offset_ns);
+            let delay = |one: &Episode| WorstDelay::of(stream, one, state.day_offset_ns);
             stream.watched.worst().iter().map(delay)
         });
         let mut worst: Vec<WorstDelay> = worst.collect();
@@ -233,6 +256,7 @@ impl WatchOutcome {
             in_socket: delays(|stream| &stream.counts.in_socket),
             at_application: delays(|stream| &stream.counts.at_application),
             paths: paths.collect(),
+            causes: each().flat_map(CauseTotal::of).collect(),
             worst: worst.iter().map(|one| item(&label(one), one.clone())).collect(),
             notes: notes(state),
             charts: each().map(chart).collect(),
@@ -313,6 +337,12 @@ fn notes(state: &State) -> Vec<String> {
             let name = &stream.name;
             notes.push(format!("{name}: its schedule changed {changes} times without a pause."));
         }
+    }
+    let unexamined: u64 = state.streams.iter().map(|stream| stream.causes.unexamined).sum();
+    if unexamined > 0 {
+        notes.push(format!(
+            "The cause of {unexamined} late packets was not looked for: about 250 delays per second are examined."
+        ));
     }
     let suppressed: u64 = state.streams.iter().map(|stream| stream.lines.suppressed_all).sum();
     if suppressed > 0 {
@@ -487,16 +517,36 @@ impl Paths {
     }
 }
 
+impl CauseTotal {
+    fn of(stream: &super::Stream) -> Vec<StreamCause> {
+        let mut totals: Vec<_> = stream.causes.totals.iter().collect();
+        totals.sort_by_key(|(_, total)| std::cmp::Reverse((total.packets, total.ns)));
+        let total = |((kind, cause), total): (&(&'static str, String), &Total)| {
+            let (packets, delays) = (total.packets, total.episodes);
+            let (cause, time_ns) = (cause.clone(), Nanoseconds(total.ns as f64));
+            item(&stream.name, Self { kind: *kind, cause, packets, delays, time_ns })
+        };
+        totals.into_iter().map(total).collect()
+    }
+
+    fn text(&self) -> String {
+        let [packets, delays] = [self.packets, self.delays].map(Value::Count);
+        let time = Value::Ns(self.time_ns.0);
+        format!("{}: main cause of {delays} delays ({packets} packets), {time} in all", self.cause)
+    }
+}
+
 impl WorstDelay {
-    fn of(stream: &str, episode: &Episode, day_offset_ns: i64) -> Self {
+    fn of(stream: &super::Stream, episode: &Episode, day_offset_ns: i64) -> Self {
         Self {
-            stream: stream.to_owned(),
+            causes: stream.causes.text(episode).cloned(),
+            stream: stream.name.clone(),
             unix_ns: episode.at_ns.saturating_add_signed(day_offset_ns),
             packets: episode.packets,
             lasted_ns: Nanoseconds(episode.lasted_ns as f64),
-            number: episode.number,
-            before_socket_ns: Nanoseconds(episode.delay.before_ns as f64),
-            in_socket_ns: Nanoseconds(episode.delay.waited_ns as f64),
+            number: episode.worst.number,
+            before_socket_ns: Nanoseconds(episode.worst.delay.before_ns as f64),
+            in_socket_ns: Nanoseconds(episode.worst.delay.waited_ns as f64),
         }
     }
 
@@ -512,7 +562,9 @@ impl WorstDelay {
             1 => "1 packet".to_owned(),
             more => format!("{} packets in {lasted}", Value::Count(more)),
         };
-        format!("{whole} ({before} before the socket, {inside} in it), {packets}, {}", self.stream)
+        let causes = self.causes.as_ref().map_or(String::new(), |causes| format!("; {causes}"));
+        let stream = &self.stream;
+        format!("{whole} ({before} before the socket, {inside} in it), {packets}, {stream}{causes}")
     }
 }
 
@@ -525,6 +577,7 @@ impl linecard_report::Outcome for WatchOutcome {
             "before_socket" => delays(&self.before_socket),
             "in_socket" => delays(&self.in_socket),
             "at_application" => delays(&self.at_application),
+            "causes" => self.causes.get(index).map(|one| one.value.text()),
             "paths" => self.paths.get(index).map(|one| one.value.text()),
             _ => self.worst.get(index).map(|one| one.value.text()),
         }

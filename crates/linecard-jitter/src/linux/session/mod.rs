@@ -16,7 +16,9 @@ use crate::linux::generator::{Departures, Generator, GeneratorConfig, GeneratorE
 use crate::linux::sink::{Received, Sink, SinkConfig, SinkError};
 use crate::linux::toggle::NoSleep;
 use crate::linux::trace::cost::quick;
-use crate::linux::trace::{PacketCounters, TraceBackend, TraceError, TraceTarget, Tracer};
+use crate::linux::trace::{
+    PacketCounters, TraceBackend, TraceError, TraceTarget, Tracer, this_thread,
+};
 use crate::stream::Measured;
 use crate::trace::{Event, EventKind, Joined, Trace};
 use linecard_io::lab::LabError;
@@ -331,11 +333,11 @@ impl Tracing {
 fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
     let means = conditions.traced.ok_or(NotTraced::NotWanted)?;
     let target = TraceTarget {
-        port,
-        is_ipv6: false,
+        ports: [vec![port], Vec::new()],
         payload_len: conditions.payload_len,
         sender: Some(stage.generator.load(Ordering::Acquire)),
         threads: vec![stage.sink.load(Ordering::Acquire)],
+        ..TraceTarget::default()
     };
     let packets = usize::try_from(conditions.count).unwrap_or(usize::MAX);
     let seconds = conditions.duration().as_secs() as usize + 1;
@@ -390,8 +392,4 @@ fn spin(core: u16, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         std::hint::spin_loop();
     }
-}
-
-fn this_thread() -> u32 {
-    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }

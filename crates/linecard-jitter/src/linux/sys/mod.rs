@@ -3,6 +3,7 @@
 //!
 //! Every call is checked and returns an [`io::Error`]; the caller interprets it.
 
+pub(crate) mod packet;
 pub(crate) mod perf;
 pub(crate) mod receive;
 pub(crate) mod uring;

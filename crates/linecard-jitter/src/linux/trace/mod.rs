@@ -16,6 +16,7 @@ mod bpf;
 mod btf;
 pub mod cost;
 mod counters;
+mod examine;
 mod names;
 mod probes;
 mod program;
@@ -24,7 +25,8 @@ mod tracefs;
 pub use bpf::BpfError;
 pub use btf::BtfError;
 pub use counters::{CounterError, PacketCounters};
-pub use probes::TraceTarget;
+pub use examine::{Examiner, FlightRecorder};
+pub use probes::{Identity, TraceTarget};
 pub use tracefs::TracefsError;
 
 use crate::trace::Trace;
@@ -82,7 +84,8 @@ pub enum TraceError {
 ///
 /// ```no_run
 /// use linecard_jitter::linux::trace::{TraceBackend, Tracer, TraceTarget};
-/// let target = TraceTarget { port: 20_000, payload_len: 1_396, ..TraceTarget::default() };
+/// let ports = [vec![20_000], Vec::new()];
+/// let target = TraceTarget { ports, payload_len: 1_396, ..TraceTarget::default() };
 /// let tracer = Tracer::start(TraceBackend::Auto, &target, &[0, 1], 1_000_000)?;
 /// println!("traced by {}", tracer.kind());
 /// // … packets come …
@@ -156,9 +159,15 @@ impl Tracer {
             Inner::Tracefs(recorder) => recorder.stop(),
         };
         trace.sort();
-        names::collect(&mut trace);
+        names::collect(&mut trace, &mut names::Functions::default());
         trace
     }
+}
+
+/// The number of the calling thread.
+#[must_use]
+pub fn this_thread() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 fn within(what: &'static str, count: usize, limit: usize) -> Result<(), TraceError> {

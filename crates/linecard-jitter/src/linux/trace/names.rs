@@ -5,8 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 
+/// Functions whose names are remembered; a kernel has some hundreds.
+const MAX_FUNCTIONS: usize = 4_096;
+
+/// Names of functions, of which a search takes tens of milliseconds.
+#[derive(Debug, Default)]
+pub(super) struct Functions {
+    names: BTreeMap<u64, String>,
+    /// Those without a name.
+    unknown: BTreeSet<u64>,
+}
+
+impl Functions {
+    fn find(&mut self, functions: &BTreeSet<u64>) -> BTreeMap<u64, String> {
+        let is_new =
+            |address: &&u64| !self.names.contains_key(address) && !self.unknown.contains(address);
+        let new: BTreeSet<u64> = functions.iter().filter(is_new).copied().collect();
+        if !new.is_empty() {
+            if self.names.len() + self.unknown.len() + new.len() > MAX_FUNCTIONS {
+                *self = Self::default();
+            }
+            self.names.extend(symbols(&new));
+            self.unknown.extend(new.iter().filter(|address| !self.names.contains_key(address)));
+        }
+        let known = functions.iter().filter_map(|address| self.names.get_key_value(address));
+        known.map(|(address, name)| (*address, name.clone())).collect()
+    }
+}
+
 /// Looks up names for all numbers in the trace.
-pub(super) fn collect(trace: &mut Trace) {
+pub(super) fn collect(trace: &mut Trace, known: &mut Functions) {
     let mut functions = BTreeSet::new();
     let mut has_interrupts = false;
     for event in &trace.events {
@@ -28,7 +56,7 @@ pub(super) fn collect(trace: &mut Trace) {
     if has_interrupts {
         trace.names.interrupts = interrupts();
     }
-    trace.names.functions = symbols(&functions);
+    trace.names.functions = known.find(&functions);
 }
 
 fn text(name: &[u8]) -> String {

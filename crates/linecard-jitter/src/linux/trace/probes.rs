@@ -8,6 +8,8 @@ use std::ffi::CStr;
 
 /// Bytes of an Ethernet header, which outgoing packets begin with.
 const ETHERNET: i32 = 14;
+/// UDP's number in the header of IP.
+const IPPROTO_UDP: u32 = 17;
 /// Bytes of a UDP header.
 const UDP: i16 = 8;
 /// Stack offset for small values.
@@ -18,10 +20,12 @@ const AWAKE: u32 = u32::MAX;
 /// The events to trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TraceTarget {
-    /// Destination UDP port of the stream.
-    pub port: u16,
-    /// Whether the stream is IPv6.
-    pub is_ipv6: bool,
+    /// Destination UDP ports of the streams, over IPv4 and over IPv6: at most 64 of each.
+    pub ports: [Vec<u16>; 2],
+    /// The lower halves of their sockets' cookies, at most 64; without, all sockets at those ports count as one.
+    pub sockets: Vec<u32>,
+    /// The number of a packet in the trace.
+    pub identity: Identity,
     /// UDP payload bytes of a packet: tracefs recognises the stream's packets by them.
     pub payload_len: usize,
     /// The sending thread, if it is on this host: tracefs ignores packets of that length from other
@@ -29,6 +33,16 @@ pub struct TraceTarget {
     pub sender: Option<u32>,
     /// The threads whose wakeups are traced: at most eight.
     pub threads: Vec<u32>,
+}
+
+/// The number of a packet in a trace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Identity {
+    /// That of its probe; other packets are ignored.
+    #[default]
+    Probe,
+    /// The first eight octets of its UDP payload, as they are in memory: for RTP, sequence number and time stamp.
+    Start,
 }
 
 /// Kinds of records. The numbers are internal.
@@ -61,6 +75,7 @@ pub(super) enum Kind {
 pub(super) struct Offsets {
     skb_data: u32,
     socket_port: u32,
+    socket_cookie: u32,
     task_pid: u32,
     task_name: u32,
     hrtimer_function: u32,
@@ -73,6 +88,7 @@ impl Offsets {
         Ok(Self {
             skb_data: btf.offset("sk_buff", "data")?,
             socket_port: btf.offset("sock_common", "skc_num")?,
+            socket_cookie: btf.offset("sock_common", "skc_cookie")?,
             task_pid: btf.offset("task_struct", "pid")?,
             task_name: btf.offset("task_struct", "comm")?,
             hrtimer_function: btf.offset("hrtimer", "function")?,
@@ -137,17 +153,31 @@ impl Probe {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// The BPF instructions for this tracepoint.
-    pub(super) fn program(
+    /// The BPF programs for this tracepoint: for packets, one for each version of IP.
+    pub(super) fn programs(
         &self,
         target: &TraceTarget,
         offsets: &Offsets,
         log: Log<'_>,
-    ) -> Vec<[u8; 8]> {
+    ) -> Vec<Vec<[u8; 8]>> {
+        let link = match self.kind {
+            Kind::Transmit => ETHERNET,
+            Kind::Receive => 0,
+            Kind::Wakeup if target.threads.is_empty() => return Vec::new(),
+            _ => return vec![self.program(target, offsets, log)],
+        };
+        let versions = (0..2).filter(|version| !target.ports[*version].is_empty());
+        let program = |version| {
+            let mut program = Program::new();
+            packet(&mut program, target, offsets, (link, version));
+            program.record(self.kind as u8, log)
+        };
+        versions.map(program).collect()
+    }
+
+    fn program(&self, target: &TraceTarget, offsets: &Offsets, log: Log<'_>) -> Vec<[u8; 8]> {
         let mut program = Program::new();
         match self.kind {
-            Kind::Transmit => packet(&mut program, target, offsets, ETHERNET),
-            Kind::Receive => packet(&mut program, target, offsets, 0),
             Kind::Ready => socket(&mut program, target, offsets, 0),
             Kind::Refused => socket(&mut program, target, offsets, 1),
             Kind::Raise => {
@@ -184,12 +214,21 @@ fn follow(program: &mut Program, n: i16, field: u32, len: i32) {
     program.read_kernel(WORD_AT, len);
 }
 
-/// Continues only for a packet of the stream, whose sequence number becomes the second value. The
-/// IP header starts after `link` bytes.
-fn packet(program: &mut Program, target: &TraceTarget, offsets: &Offsets, link: i32) {
-    let ip: i16 = if target.is_ipv6 { 40 } else { 20 };
+/// Continues only for a packet of a stream, whose number becomes the second value. The IP header starts after `link`
+/// bytes; its version is 4 or 6.
+fn packet(
+    program: &mut Program,
+    target: &TraceTarget,
+    offsets: &Offsets,
+    (link, version): (i32, usize),
+) {
+    let (ip, protocol_at, first): (i16, i16, u32) = [(20, 9, 0x45), (40, 6, 0x60)][version];
     let payload = ip + UDP;
-    let len = payload + probe::DUE_AT as i16;
+    let number = match target.identity {
+        Identity::Probe => payload + probe::SEQUENCE_AT as i16,
+        Identity::Start => payload,
+    };
+    let len = number + 8;
     // The stack is read in aligned words only: the last 8 bytes are the number.
     let top = (len + 7) / 8 * 8 + WORD_AT;
     let packet = top + (len - top).rem_euclid(8);
@@ -198,19 +237,37 @@ fn packet(program: &mut Program, target: &TraceTarget, offsets: &Offsets, link: 
     program.load(Size::Double, R3, WORD_AT);
     program.add(R3, link);
     program.read_kernel(packet, len.into());
+    // An IPv4 header without options.
+    program.load(Size::Byte, R1, at(0));
+    program.and(R1, if version == 0 { 0xFF } else { 0xF0 });
+    program.only_if(R1, first);
+    program.load(Size::Byte, R1, at(protocol_at));
+    program.only_if(R1, IPPROTO_UDP);
     program.load(Size::Half, R1, at(ip + 2));
-    program.only_if(R1, u16::from_ne_bytes(target.port.to_be_bytes()).into());
-    program.load(Size::Word, R1, at(payload + probe::MAGIC_AT as i16));
-    program.only_if(R1, u32::from_ne_bytes(probe::MAGIC.to_be_bytes()));
-    program.load(Size::Double, SECOND, at(payload + probe::SEQUENCE_AT as i16));
-    program.big_endian(SECOND);
+    let ports = target.ports[version].iter();
+    let ports = ports.map(|port| u16::from_ne_bytes(port.to_be_bytes()).into());
+    program.only_if_any(R1, &ports.collect::<Vec<_>>());
+    if target.identity == Identity::Probe {
+        program.load(Size::Word, R1, at(payload + probe::MAGIC_AT as i16));
+        program.only_if(R1, u32::from_ne_bytes(probe::MAGIC.to_be_bytes()));
+    }
+    program.load(Size::Double, SECOND, at(number));
+    if target.identity == Identity::Probe {
+        program.big_endian(SECOND);
+    }
 }
 
-/// Continues only for the stream's socket, argument `n`.
+/// Continues only for the socket of a stream, argument `n`, whose cookie becomes the first value where there are several.
 fn socket(program: &mut Program, target: &TraceTarget, offsets: &Offsets, n: i16) {
-    follow(program, n, offsets.socket_port, 2);
-    program.load(Size::Half, R1, WORD_AT);
-    program.only_if(R1, target.port.into());
+    if target.sockets.is_empty() {
+        follow(program, n, offsets.socket_port, 2);
+        program.load(Size::Half, R1, WORD_AT);
+        let ports = target.ports.iter().flatten().map(|port| u32::from(*port));
+        return program.only_if_any(R1, &ports.collect::<Vec<_>>());
+    }
+    follow(program, n, offsets.socket_cookie, 8);
+    program.load(Size::Double, FIRST, WORD_AT);
+    program.only_if_any(FIRST, &target.sockets);
 }
 
 /// Arguments: whether the previous thread was preempted, previous thread, next thread, state of the
@@ -239,7 +296,7 @@ pub(super) fn event(core: u16, record: [u64; 4]) -> Option<Event> {
     let what = match head as u8 {
         1 => EventKind::Transmit { sequence: second },
         2 => EventKind::Receive { sequence: second },
-        3 => EventKind::Ready,
+        3 => EventKind::Ready { socket: first },
         4 => EventKind::Refused,
         5 => EventKind::Raise,
         6 => EventKind::Poll { work: first },

@@ -4,6 +4,7 @@
 //! reader, no copy. The log of a core is read at the end of the trace; the addition also counts
 //! records that do not fit.
 
+use super::probes::Kind;
 use linecard_io::sys::tracing::instruction;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -43,6 +44,7 @@ const NO_WAKEUP: i32 = 1;
 pub(super) enum Size {
     Word = 0x00,
     Half = 0x08,
+    Byte = 0x10,
     Double = 0x18,
 }
 
@@ -52,8 +54,9 @@ pub(super) struct Log<'a> {
     pub(super) map: BorrowedFd<'a>,
     /// The traced cores, each with its own log, in this order.
     pub(super) cores: &'a [u16],
-    /// Records per core.
+    /// Records per core: a power of two if new ones overwrite the oldest.
     pub(super) capacity: usize,
+    pub(super) overwrites: bool,
 }
 
 /// A program under construction.
@@ -92,6 +95,10 @@ impl Program {
 
     pub(super) fn shift_left(&mut self, to: u8, bits: i32) {
         self.push(0x67, to, 0, 0, bits);
+    }
+
+    pub(super) fn and(&mut self, to: u8, value: i32) {
+        self.push(0x57, to, 0, 0, value);
     }
 
     pub(super) fn or(&mut self, to: u8, from: u8) {
@@ -169,11 +176,22 @@ impl Program {
         self.copy(R3, R1);
         self.shift_left(R3, (COUNTER_WORDS * 8).ilog2() as i32);
         self.push(0x0F, R2, R3, 0, 0);
+        if kind == Kind::Switch as u8 {
+            // The second word of the counter says which thread has the core: also once this record is overwritten.
+            self.set(R4, 1);
+            self.shift_left(R4, 32);
+            self.or(R4, FIRST);
+            self.push(0x7B, R2, R4, 8, 0);
+        }
         self.set(R4, 1);
         // Fetch-and-add: a program that interrupts this one gets the next slot.
         self.push(0xDB, R2, R4, 0, 0x01);
-        self.push(0xA5, R4, 0, 1, log.capacity as i32);
-        self.leave();
+        if log.overwrites {
+            self.and(R4, log.capacity as i32 - 1);
+        } else {
+            self.push(0xA5, R4, 0, 1, log.capacity as i32);
+            self.leave();
+        }
         self.shift_left(R4, (RECORD_WORDS * 8).ilog2() as i32);
         self.push(0x27, R1, 0, 0, (log.capacity * RECORD_WORDS * 8) as i32);
         self.push(0x0F, R1, R4, 0, 0);
@@ -221,6 +239,11 @@ impl Program {
     /// `R1 =` index of this core's log; ends the program on other cores.
     fn slot(&mut self, cores: &[u16]) {
         self.call(GET_SMP_PROCESSOR_ID);
+        if cores.iter().copied().eq(0..cores.len() as u16) {
+            self.push(0xA5, R0, 0, 1, cores.len() as i32);
+            self.leave();
+            return self.copy(R1, R0);
+        }
         for (slot, core) in cores.iter().enumerate() {
             self.set(R1, slot as i32);
             let behind = 2 * (cores.len() - slot) as i16 - 1;

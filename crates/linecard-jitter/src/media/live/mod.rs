@@ -15,7 +15,7 @@ mod pair;
 mod schedule;
 mod source;
 
-pub use episode::{Delay, Episode, Journal};
+pub use episode::{Delay, Episode, Journal, Late};
 pub use order::{Fate, LiveOrder};
 pub use pair::{Pair, PairFigures};
 pub use schedule::{Schedule, WINDOW_NS, WINDOWS};
@@ -53,6 +53,14 @@ pub struct Arrival<'p> {
     pub payload: &'p [u8],
     /// Octets of the UDP payload.
     pub len: usize,
+}
+
+impl Arrival<'_> {
+    /// The first eight octets of the payload, as they are in memory; 0 for shorter ones.
+    #[must_use]
+    pub fn identity(&self) -> u64 {
+        self.payload.first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
+    }
 }
 
 /// Something that happened to a stream.
@@ -118,6 +126,8 @@ struct Run {
     learning: Option<Flow>,
     /// The first packet of those.
     learn_from: Option<u64>,
+    /// The highest number of those.
+    highest: Option<i64>,
     /// Learning began again after a pause.
     is_new: bool,
     /// Later packets of a stream whose first ones had no schedule, and the first of them.
@@ -250,6 +260,12 @@ impl Watched {
         self.span.map(|(_, last_ns)| last_ns)
     }
 
+    /// Delays beyond this are among the worst.
+    #[must_use]
+    pub fn floor_ns(&self) -> u64 {
+        self.episodes.floor_ns()
+    }
+
     /// The worst delays, the worst first.
     pub fn worst(&self) -> &[Episode] {
         self.episodes.worst()
@@ -269,9 +285,14 @@ impl Watched {
 
     /// A packet with its number in the stream; `None` if it cannot have one.
     fn place(&self, identity: &Identity, arrival: &Arrival<'_>) -> Option<Packet> {
-        let number = match self.counts.order.highest() {
+        // While the stream is learnt, a packet far from the others is not of it either.
+        let learnt = self
+            .run
+            .highest
+            .filter(|_| self.run.source != Some(Source::Other) && !self.has_paused(arrival.at_ns));
+        let number = match self.counts.order.highest().or(learnt) {
             Some(highest) => self.number(identity, highest, arrival.at_ns)?,
-            None => self.counts.packets as i64,
+            None => identity.number(0).unwrap_or(self.counts.packets as i64),
         };
         let (timestamp, marker) = match *identity {
             Identity::Rtp { stamp, marker, .. } => {
@@ -338,6 +359,7 @@ impl Watched {
         self.pause(arrival.at_ns, tell);
         self.count(arrival);
         if self.run.learning.is_some() {
+            self.run.highest = self.run.highest.max(Some(packet.number));
             return self.learn(arrival);
         }
         if !is_plain {
@@ -441,7 +463,9 @@ impl Watched {
         }
         if let Some(before_ns) = before_ns {
             let waited_ns = arrival.read_ns.saturating_sub(arrival.at_ns);
-            self.judge(packet, Delay { before_ns, waited_ns }, tell);
+            let delay = Delay { before_ns, waited_ns };
+            let (number, identity) = (packet.number, arrival.identity());
+            self.judge(Late { number, identity, at_ns: arrival.at_ns, delay }, tell);
         }
     }
 
@@ -543,13 +567,13 @@ impl Watched {
         }
     }
 
-    fn judge(&mut self, packet: &Packet, delay: Delay, tell: &mut impl FnMut(Event)) {
-        let late_ns = delay.whole_ns();
-        self.counts.before_socket.record(delay.before_ns);
+    fn judge(&mut self, packet: Late, tell: &mut impl FnMut(Event)) {
+        let late_ns = packet.delay.whole_ns();
+        self.counts.before_socket.record(packet.delay.before_ns);
         self.counts.at_application.record(late_ns);
         let ended = if late_ns > self.late_ns {
             self.counts.late += 1;
-            self.episodes.late(packet.number, packet.at_ns, delay)
+            self.episodes.late(packet)
         } else {
             self.episodes.close()
         };
@@ -565,6 +589,7 @@ impl Run {
             source,
             learning: Some(Flow::default()),
             learn_from: None,
+            highest: None,
             is_new: true,
             again: None,
             again_from_ns: 0,

@@ -74,7 +74,7 @@ fn known_lateness_is_found_in_spite_of_clocks_that_differ() {
         assert_eq!(counts.in_socket.max(), 5_000);
         assert_eq!(watch.late().len(), 90);
         let worst = watch.stream.worst();
-        assert_eq!((worst.len(), worst[0].delay.waited_ns), (5, 5_000));
+        assert_eq!((worst.len(), worst[0].worst.delay.waited_ns), (5, 5_000));
         let jitter = watch.stream.jitter().unwrap();
         assert_eq!(jitter.clock, 48_000);
         assert!(jitter.max_ns < 1e6, "{jitter:?}");
@@ -94,7 +94,7 @@ fn pictures_are_held_against_their_time_stamps() {
     assert_eq!((content.kind, content.basis), (Kind::Rtp, Some(Basis::Rtp(90_000))));
     let late = watch.late();
     assert_eq!((late.len(), late[0].packets), (1, 1));
-    assert!(late[0].delay.before_ns.abs_diff(30 * MS) < 10_000, "{late:?}");
+    assert!(late[0].worst.delay.before_ns.abs_diff(30 * MS) < 10_000, "{late:?}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn other_udp_is_late_where_its_gaps_are_long() {
     }
     let late = watch.late();
     assert_eq!((late.len(), watch.stream.counts.packets), (1, 5_000));
-    assert!(late[0].delay.before_ns.abs_diff(7 * MS) < 1_000, "{late:?}");
+    assert!(late[0].worst.delay.before_ns.abs_diff(7 * MS) < 1_000, "{late:?}");
     assert_eq!(watch.stream.content().unwrap().kind, Kind::Udp);
 }
 
@@ -395,4 +395,22 @@ fn no_packets_do_harm() {
         }
         watch.stream.finish(|_| ());
     }
+}
+
+#[test]
+fn forged_packets_shift_no_number_while_a_stream_is_learnt() {
+    let mut watch = Observed::new();
+    for n in 0..5_000_u64 {
+        let at_ns = START + n * MS;
+        watch.push(at_ns, &rtp(1, 100 + n, n * 48));
+        // Each of them is nearer to the one before than to the stream.
+        if n == 50 {
+            for ahead in [20_000, 40_000, 60_000] {
+                watch.push(at_ns, &rtp(1, 150 + ahead, n * 48));
+            }
+        }
+    }
+    let counts = &watch.stream.counts;
+    assert_eq!((counts.packets, counts.others, counts.restarts), (5_000, 3, 0));
+    assert_eq!((counts.order.lost(), counts.order.duplicates), (0, 0));
 }

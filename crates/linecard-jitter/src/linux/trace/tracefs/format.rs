@@ -4,6 +4,7 @@ use super::number::Seen;
 use crate::linux::trace::TraceTarget;
 use crate::linux::trace::probes::{self, Kind};
 use crate::trace::{NAME_LEN, NET_RX};
+use std::fmt::Display;
 
 /// Bytes of the Ethernet header.
 const ETHERNET: usize = 14;
@@ -111,7 +112,8 @@ fn names(kind: Kind) -> [&'static str; 4] {
 
 /// Filter of the events to record; `None` records all.
 pub(super) fn filter(kind: Kind, target: &TraceTarget) -> Option<String> {
-    let len = target.payload_len + if target.is_ipv6 { IPV6_UDP } else { IPV4_UDP };
+    let is_ipv4 = target.ports[1].is_empty();
+    let len = target.payload_len + if is_ipv4 { IPV4_UDP } else { IPV6_UDP };
     Some(match kind {
         Kind::Transmit => {
             let sender = target.sender.map(|sender| format!(" && common_pid == {sender}"));
@@ -119,16 +121,18 @@ pub(super) fn filter(kind: Kind, target: &TraceTarget) -> Option<String> {
         }
         Kind::Receive => format!("len == {len}"),
         Kind::Ready => format!("protocol == {UDP}"),
-        Kind::Refused => format!("dport == {}", target.port),
+        Kind::Refused => any("dport", target.ports.iter().flatten()),
         Kind::Raise => format!("vec == {NET_RX}"),
         Kind::Poll => "work > 0".to_owned(),
         Kind::Wakeup if target.threads.is_empty() => "pid == -1".to_owned(),
-        Kind::Wakeup => {
-            let threads = target.threads.iter().map(|thread| format!("pid == {thread}"));
-            threads.collect::<Vec<_>>().join(" || ")
-        }
+        Kind::Wakeup => any("pid", &target.threads),
         _ => return None,
     })
+}
+
+fn any<'a, T: Display + 'a>(field: &str, values: impl IntoIterator<Item = &'a T>) -> String {
+    let values = values.into_iter().map(|value| format!("{field} == {value}"));
+    values.collect::<Vec<_>>().join(" || ")
 }
 
 #[cfg(test)]
@@ -179,11 +183,11 @@ mod tests {
     #[test]
     fn filters_let_the_stream_pass() {
         let target = TraceTarget {
-            port: 5,
+            ports: [vec![5], Vec::new()],
             payload_len: 100,
             sender: Some(8),
             threads: vec![1, 2],
-            is_ipv6: false,
+            ..TraceTarget::default()
         };
         let filter = |kind| filter(kind, &target).unwrap_or_default();
         assert_eq!(filter(Kind::Transmit), "len == 142 && common_pid == 8");

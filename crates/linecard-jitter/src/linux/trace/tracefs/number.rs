@@ -19,7 +19,7 @@ pub(super) fn number(mut seen: Vec<Seen>) -> Vec<Event> {
     let socket = number_packets(&mut seen);
     let is_ours = |seen: &Seen| match seen.event.what {
         EventKind::Receive { sequence } => sequence != OTHERS,
-        EventKind::Ready => Some(seen.address) == socket,
+        EventKind::Ready { .. } => Some(seen.address) == socket,
         _ => true,
     };
     seen.into_iter().filter(is_ours).map(|seen| seen.event).collect()
@@ -66,7 +66,7 @@ fn socket(seen: &[Seen]) -> Option<u64> {
         let count = under_way.entry(event.core).or_default();
         match event.what {
             EventKind::Receive { sequence } if sequence != OTHERS => *count += 1,
-            EventKind::Ready if *count > 0 => {
+            EventKind::Ready { .. } if *count > 0 => {
                 *count -= 1;
                 *notified.entry(*address).or_default() += 1;
             }
@@ -97,25 +97,25 @@ mod tests {
     #[test]
     fn packets_are_found_again_by_their_address() {
         let events = number(vec![
-            seen(60, 1, EventKind::Ready, 77),
+            seen(60, 1, EventKind::Ready { socket: 0 }, 77),
             // Another stream's packet and socket.
             seen(40, 1, UP, 0xC),
-            seen(45, 1, EventKind::Ready, 99),
+            seen(45, 1, EventKind::Ready { socket: 0 }, 99),
             seen(50, 1, UP, 0xA),
             // The memory of the first is used again.
             seen(65, 0, OUT, 0xA),
             seen(10, 0, OUT, 0xA),
             seen(20, 0, OUT, 0xB),
             seen(70, 1, UP, 0xB),
-            seen(71, 1, EventKind::Ready, 77),
+            seen(71, 1, EventKind::Ready { socket: 0 }, 77),
             seen(80, 1, UP, 0xA),
-            seen(81, 1, EventKind::Ready, 77),
+            seen(81, 1, EventKind::Ready { socket: 0 }, 77),
         ]);
         let (out, up) = (
             |sequence| EventKind::Transmit { sequence },
             |sequence| EventKind::Receive { sequence },
         );
-        let ready = EventKind::Ready;
+        let ready = EventKind::Ready { socket: 0 };
         let wanted = [out(0), out(1), up(0), ready, out(2), up(1), ready, up(2), ready];
         assert_eq!(whats(&events), wanted);
         assert!(events.is_sorted_by_key(|event| event.at_ns));

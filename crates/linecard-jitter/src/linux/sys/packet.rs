@@ -1,0 +1,184 @@
+//! Packet sockets with a filter: UDP datagrams as an interface receives them, for any program.
+#![expect(unsafe_code, reason = "addresses and filters of packet sockets have no safe form in std")]
+
+use super::check;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Octets of a packet that are received: its headers, and the beginning of the payload.
+const SNAP: u32 = 384;
+/// Offset of the type of a packet in a filter, and that of packets which this host sends (`linux/filter.h`).
+const TYPE: u32 = 0xFFFF_F004;
+const OUTGOING: u32 = 4;
+const UDP: u32 = 17;
+
+/// A datagram in an IP packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Datagram<'p> {
+    pub(crate) source: SocketAddr,
+    pub(crate) target: SocketAddr,
+    /// The payload, or its beginning.
+    pub(crate) payload: &'p [u8],
+    /// Octets of the payload.
+    pub(crate) len: usize,
+}
+
+/// Reads an IP packet that the filter has let pass.
+pub(crate) fn datagram(packet: &[u8]) -> Option<Datagram<'_>> {
+    let (ips, header): ([IpAddr; 2], usize) = if packet.first()? >> 4 == 4 {
+        let ip = |at: usize| packet.get(at..)?.first_chunk::<4>().map(|ip| IpAddr::from(*ip));
+        ([ip(12)?, ip(16)?], 4 * usize::from(packet[0] & 0x0F))
+    } else {
+        let ip = |at: usize| packet.get(at..)?.first_chunk::<16>().map(|ip| IpAddr::from(*ip));
+        ([ip(8)?, ip(24)?], 40)
+    };
+    let (&[s1, s0, t1, t0, l1, l0, ..], payload) =
+        packet.get(header..)?.split_first_chunk::<8>()?;
+    let [source, target, len] = [[s1, s0], [t1, t0], [l1, l0]].map(u16::from_be_bytes);
+    let len = usize::from(len).checked_sub(8)?;
+    let payload = payload.get(..len.min(payload.len()))?;
+    Some(Datagram {
+        source: SocketAddr::new(ips[0], source),
+        target: SocketAddr::new(ips[1], target),
+        payload,
+        len,
+    })
+}
+
+/// A socket that receives UDP datagrams which arrive at the interface with this number, those for one address or all, from
+/// the IP header on. What is for other hosts is not received, unless another program has asked the interface for it.
+pub(crate) fn open(interface: u32, target: Option<SocketAddr>) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers; the result is checked. Protocol 0 receives nothing until the socket is bound.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    // SAFETY: just opened, and owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let filter = filter(target);
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let (value, len) = ((&raw const program).cast(), size_of_val(&program) as libc::socklen_t);
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    // SAFETY: the program and its filter live during the call, which only reads them.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, len) })?;
+    // SAFETY: a struct of integers, for which zeros are valid.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = interface.cast_signed();
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: `address` is a socket address of `len` bytes and lives during the call.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+    Ok(socket)
+}
+
+/// Passes whole UDP datagrams and first fragments that this host receives, for one address or all.
+fn filter(target: Option<SocketAddr>) -> Vec<libc::sock_filter> {
+    let (word, half, byte) = (libc::BPF_W, libc::BPF_H, libc::BPF_B);
+    let load = |size: u32, at: u32| (libc::BPF_LD | size | libc::BPF_ABS, at);
+    let mut filter = Filter(Vec::new());
+    filter.push(load(word, TYPE));
+    filter.unless(OUTGOING);
+    filter.push(load(byte, 0));
+    filter.push((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xF0));
+    // Each version's part ends with its verdict.
+    let is_ipv4 = filter.0.len();
+    filter.push((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0x40));
+    if target.is_none_or(|target| target.is_ipv4()) {
+        filter.push(load(byte, 9));
+        filter.only(UDP);
+        filter.push(load(half, 6));
+        filter.push((libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0x1FFF));
+        filter.only(0);
+        if let Some(SocketAddr::V4(target)) = target {
+            filter.push(load(word, 16));
+            filter.only(target.ip().to_bits());
+            filter.push((libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0));
+            filter.push((libc::BPF_LD | libc::BPF_H | libc::BPF_IND, 2));
+            filter.only(target.port().into());
+        }
+        filter.push((libc::BPF_RET | libc::BPF_K, SNAP));
+    } else {
+        filter.push((libc::BPF_RET | libc::BPF_K, 0));
+    }
+    filter.0[is_ipv4].jf = (filter.0.len() - is_ipv4 - 1) as u8;
+    filter.only(0x60);
+    if target.is_some_and(|target| target.is_ipv4()) {
+        filter.push((libc::BPF_RET | libc::BPF_K, 0));
+        return filter.0;
+    }
+    filter.push(load(byte, 6));
+    filter.only(UDP);
+    if let Some(SocketAddr::V6(target)) = target {
+        let octets = target.ip().octets();
+        let (words, _) = octets.as_chunks::<4>();
+        for (at, word_of) in (24..).step_by(4).zip(words) {
+            filter.push(load(word, at));
+            filter.only(u32::from_be_bytes(*word_of));
+        }
+        filter.push(load(half, 42));
+        filter.only(target.port().into());
+    }
+    filter.push((libc::BPF_RET | libc::BPF_K, SNAP));
+    filter.0
+}
+
+/// A filter under construction.
+struct Filter(Vec<libc::sock_filter>);
+
+impl Filter {
+    fn push(&mut self, (code, k): (u32, u32)) {
+        self.0.push(libc::sock_filter { code: code as u16, jt: 0, jf: 0, k });
+    }
+
+    /// Refuses packets whose loaded value is another one.
+    fn only(&mut self, value: u32) {
+        self.push((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value));
+        self.refuse(1, 0);
+    }
+
+    /// Refuses packets whose loaded value is this one.
+    fn unless(&mut self, value: u32) {
+        self.push((libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value));
+        self.refuse(0, 1);
+    }
+
+    fn refuse(&mut self, jt: u8, jf: u8) {
+        if let Some(jump) = self.0.last_mut() {
+            (jump.jt, jump.jf) = (jt, jf);
+        }
+        self.push((libc::BPF_RET | libc::BPF_K, 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_are_read_from_packets() {
+        let mut packet = vec![0x46; 24];
+        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 239, 1, 2, 3]);
+        packet.extend([0x13, 0x8C, 0x13, 0x8E, 0, 28, 0, 0]);
+        packet.extend([7; 10]);
+        let read = datagram(&packet).expect("whole headers");
+        assert_eq!(
+            (read.source.to_string(), read.target.to_string()),
+            ("10.0.0.1:5004".to_owned(), "239.1.2.3:5006".to_owned())
+        );
+        assert_eq!((read.payload, read.len), (&[7_u8; 10][..], 20));
+        for len in 0..32 {
+            assert_eq!(datagram(&packet[..len]), None, "{len}");
+        }
+        // Padding of a short frame is no payload.
+        packet[29] = 12;
+        assert_eq!(datagram(&packet).expect("whole headers").payload, [7; 4]);
+        let mut packet = vec![0x60; 40];
+        packet[24..40].copy_from_slice(&[0xFF; 16]);
+        packet.extend([0, 1, 0, 2, 0, 9, 0, 0, 5]);
+        let read = datagram(&packet).expect("whole headers");
+        assert_eq!(
+            (read.target.port(), read.target.is_ipv6(), read.payload),
+            (2, true, &[5_u8][..])
+        );
+    }
+}
