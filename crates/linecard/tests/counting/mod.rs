@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counting for each thread.
@@ -15,11 +16,13 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        BYTES.with(|bytes| bytes.set(bytes.get() + layout.size() as i64));
         // SAFETY: as the caller promises for this function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        BYTES.with(|bytes| bytes.set(bytes.get() - layout.size() as i64));
         // SAFETY: as the caller promises for this function.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -30,5 +33,10 @@ static COUNTING: Counting = Counting;
 
 /// Times this thread has taken memory; growing a list counts too.
 pub(crate) fn allocations() -> u64 {
-    ALLOCATIONS.with(Cell::get)
+    memory().0
+}
+
+/// Times this thread has taken memory, and the bytes that it has taken and not given back.
+pub(crate) fn memory() -> (u64, i64) {
+    (ALLOCATIONS.with(Cell::get), BYTES.with(Cell::get))
 }
