@@ -18,6 +18,10 @@ pub const WINDOW_NS: u64 = 500_000_000;
 pub const WINDOWS: usize = 64;
 /// Windows before lateness counts: the first packets know the period only by some millionths.
 const SETTLED: usize = 3;
+/// After eight windows, a rate that differs by this share from that of the first packets shows that those were sent in a
+/// hurry, or slowly: two clocks do not differ by that.
+const SURE: usize = 8;
+const GROSS_PPM: f64 = 10_000.0;
 /// Lateness that no packet of the schedule has: after [`STRAYS`] such packets in a row, the stream has another
 /// schedule. One packet that is far too early would otherwise make all others late.
 const EARLIEST_NS: f64 = -1e8;
@@ -179,10 +183,14 @@ impl Schedule {
     fn fit_again(&mut self) {
         let Some(&(first, epoch_ns)) = self.fastest.first() else { return };
         self.is_settled |= self.fastest.len() >= SETTLED;
-        let can_be =
-            |fit: &Fit| (fit.period_ns / self.learned_ns - 1.0).abs() * 1e6 <= MAX_DRIFT_PPM;
+        let drift_ppm = |fit: &Fit| (fit.period_ns / self.learned_ns - 1.0).abs() * 1e6;
+        let can_be = |fit: &Fit| drift_ppm(fit) <= MAX_DRIFT_PPM;
         let fit = Fit::of(&self.fastest);
-        self.is_wrong = self.fastest.len() == WINDOWS && !fit.as_ref().is_some_and(can_be);
+        self.is_wrong = match self.fastest.len() {
+            WINDOWS => !fit.as_ref().is_some_and(can_be),
+            SURE.. => fit.as_ref().is_some_and(|fit| drift_ppm(fit) > GROSS_PPM),
+            _ => false,
+        };
         let period_ns = fit.filter(can_be).map_or(self.fit.period_ns, |fit| fit.period_ns);
         let fit = Fit { period_ns, start_ns: 0.0, first, epoch_ns };
         let lowest = self.fastest.iter().map(|point| fit.late_ns(*point)).min_by(f64::total_cmp);

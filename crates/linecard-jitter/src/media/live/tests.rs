@@ -414,3 +414,20 @@ fn forged_packets_shift_no_number_while_a_stream_is_learnt() {
     assert_eq!((counts.packets, counts.others, counts.restarts), (5_000, 3, 0));
     assert_eq!((counts.order.lost(), counts.order.duplicates), (0, 0));
 }
+
+#[test]
+fn a_rate_learnt_from_a_burst_is_learnt_again_within_seconds() {
+    let mut watch = Observed::new();
+    // A sender that catches up for two seconds.
+    let due = |n: u64| if n < 4_000 { n * MS / 2 } else { 2_000 * MS + (n - 4_000) * MS };
+    let mut late = 0;
+    for n in 0..24_000 {
+        watch.push(START + due(n), &rtp(1, n, n * 48));
+        if n == 14_000 {
+            late = watch.stream.counts.late;
+        }
+    }
+    assert!(late > 0, "the first rate makes packets late");
+    assert_eq!(watch.stream.counts.late, late);
+    assert!(watch.stream.counts.at_application.count() > 10_000);
+}
