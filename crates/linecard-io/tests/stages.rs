@@ -26,7 +26,7 @@ const WORKLOAD: Workload = Workload {
 #[test]
 fn a_chain_stops_its_second_stage_last() {
     let application = Application::new(WORKLOAD, Pool::new(8, WORKLOAD.packet_len()));
-    let segment = Segment::new(LinkType::Ethernet, Pool::new(2_000, 1_514));
+    let segment: Segment = Segment::new(LinkType::Ethernet, Pool::new(2_000, 1_514));
     let chain = Chain::new(segment, Coalesce::new(Config::default()));
     let mut pipeline = Pipeline::new(application, chain, Verify::new(&WORKLOAD));
     for turn in 0..200 {
@@ -49,7 +49,7 @@ fn a_chain_stops_its_second_stage_last() {
 #[test]
 fn the_verifier_notices_another_order() {
     let mut application = Application::new(WORKLOAD, Pool::new(64, WORKLOAD.packet_len()));
-    let mut segment = Segment::new(LinkType::Ethernet, Pool::new(500, 1_514));
+    let mut segment: Segment = Segment::new(LinkType::Ethernet, Pool::new(500, 1_514));
     let (mut large, mut small) = (Batch::new(), Batch::new());
     application.receive(&mut large, Instant::ZERO);
     segment.process(&mut large, Instant::ZERO, &mut small);
