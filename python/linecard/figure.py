@@ -58,7 +58,7 @@ class Figure:
         return Table.of_rows(rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes it: ``path`` ends in ``.svg``, ``.png`` (needs ``pip install 'linecard[png]'``), or ``.html``."""
+        """Writes it: ``path`` ends in ``.svg``, ``.png`` (needs CairoSVG and libcairo), or ``.html``."""
         path = Path(path)
         ending = path.suffix.lower()
         if ending == ".html":
@@ -72,8 +72,8 @@ class Figure:
         else:
             try:
                 from cairosvg import svg2png
-            except ImportError as error:
-                raise ImportError("PNG needs CairoSVG: pip install 'linecard[png]'") from error
+            except (ImportError, OSError) as error:
+                raise ImportError("PNG needs CairoSVG and libcairo: pip install cairosvg, and libcairo2 of the system") from error
             svg2png(bytestring=self.svg.encode(), write_to=str(path), scale=_DOTS, background_color="white")
 
     def _repr_html_(self) -> str:

@@ -233,8 +233,16 @@ fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> 
         let name = &one.name;
         for figure in one.outcome.figures.iter().cloned().map(Chart::from) {
             let key = figure.key().replace('_', "-");
-            let svg = figure.svg().unwrap_or_default();
-            fs::write(folder.join(format!("{name}-{key}.svg")), svg)?;
+            let file = format!("{name}-{key}.svg");
+            // A file from elsewhere may name them.
+            if Path::new(&file).file_name() != Some(file.as_ref()) {
+                let what = format!(
+                    "{name}, {key}: they are to name a file in the folder; use no `/` in them"
+                );
+                return Err(Failure::Usage.with(what));
+            }
+            let Some(svg) = figure.svg() else { continue };
+            fs::write(folder.join(file), svg)?;
         }
     }
     Ok(())

@@ -243,7 +243,9 @@ impl Tally {
         match result {
             Ok(found) => {
                 self.wrong += u64::from(!found.is_right);
-                self.drawn.add(point, &found.values);
+                if found.is_right {
+                    self.drawn.add(point, &found.values);
+                }
             }
             Err(why) => {
                 self.failed += 1;

@@ -158,8 +158,9 @@ pub(super) fn bits_per_second(bytes: u64, elapsed: Duration) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
 }
 
-/// How often each byte that was transferred was read from or written to memory at this end; `in_packets` bytes went in
-/// packets, those that were sent again and repair included.
+/// How often each byte of files was read from or written to memory at this end, by the passes of the code over it; of
+/// `moved` bytes, `in_packets` went in packets, those that were sent again included. An estimate: holes are scanned
+/// and not written, and encoding of repair is not in it.
 pub(super) fn memory_crossings(moved: u64, in_packets: u64) -> Option<f64> {
     let share = in_packets as f64 / moved as f64;
     (moved > 0).then_some(BY_FILES + BY_PACKETS * share)

@@ -183,6 +183,12 @@ fn a_file_of_ones_own_is_reproduced() {
     );
     folder.write("mine.toml", example.replace("server.mhz", "server.mhzz").as_bytes());
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:8", "unknown key `server.mhzz`"]);
+    // The names of a file from elsewhere do not lead out of the folder.
+    folder.write("mine.toml", example.replace("\"my-server\"", "\"../my-server\"").as_bytes());
+    let outcome = folder.run(&["reproduce", "mine.toml", "--figures", "figures"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.stderr.contains("../my-server") && outcome.stderr.contains("no `/`"));
+    assert!(!folder.path("my-server-throughput.svg").exists());
     folder.write("mine.toml", b"source = \"nothing yet\"\n");
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml", "give a [[reproduction]]"]);
     let both = ["reproduce", "mine.toml", "--scenario", "mine.toml"];

@@ -12,7 +12,8 @@ use std::time::Instant as Clock;
 
 /// A port that records the delay of each packet that it transmits: from its reception by the other
 /// port until it is given to the kernel, or of a merged packet, from the reception of its first one.
-/// A packet socket's reception is the kernel's; other ports receive when they are asked.
+/// A packet socket's reception is the kernel's, that of AF_XDP when the frame was first seen in its ring; other ports
+/// receive when they are asked.
 pub(super) struct Delayed<P> {
     inner: P,
     delay_ns: Histogram,

@@ -1,7 +1,7 @@
 //! Streams that arrive at an interface, found by themselves.
 
 use super::clock::monotonic_ns;
-use super::sink::is_nothing;
+use super::sink::{is_down, is_nothing};
 use super::sys::packet::{self, datagram};
 use super::sys::receive::Batch;
 use super::watch::{WatchError, index, prepare};
@@ -71,7 +71,7 @@ pub fn find(
             return Err(failed(error.into()));
         }
         let came = match batch.receive(socket.as_fd()) {
-            Err(error) if is_nothing(&error) => continue,
+            Err(error) if is_nothing(&error) || is_down(&error) => continue,
             came => came.map_err(failed)?,
         };
         for (packet, _, stamp) in batch.stamped_datagrams(came) {

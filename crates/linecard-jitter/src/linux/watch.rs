@@ -1,7 +1,7 @@
 //! Sockets that receive streams of other senders, with the time at which the kernel received each packet.
 
 use super::clock::{monotonic_ns, realtime_ns};
-use super::sink::{dropped, is_nothing, room, set_room};
+use super::sink::{dropped, is_down, is_nothing, room, set_room};
 use super::sys::packet::{self, datagram};
 use super::sys::receive::{Batch, MESSAGES};
 use crate::media::live::Arrival;
@@ -234,7 +234,7 @@ impl Receiver {
     ) -> Result<usize, WatchError> {
         let came = match buffers.batch.receive(self.socket.as_fd()) {
             Ok(came) => came,
-            Err(error) if is_nothing(&error) => {
+            Err(error) if is_nothing(&error) || (self.is_packet && is_down(&error)) => {
                 self.settled.set(buffers.clocks.steps);
                 return Ok(0);
             }

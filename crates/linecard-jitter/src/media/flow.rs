@@ -190,7 +190,9 @@ impl Flow {
             // segments would have to begin their line, with line numbers that are multiples of 64.
             Source::Rtp { .. } if self.ancillary == n => Kind::Ancillary,
             Source::Rtp { .. } if self.video == n => Kind::Video,
-            Source::Rtp { .. } if self.packet_time().is_some() => Kind::Audio,
+            // Static payload types are voice, whose packet rate may be one of ST 2110-30 by chance.
+            // (RFC 3551, section 6.)
+            Source::Rtp { payload_type: 96.., .. } if self.packet_time().is_some() => Kind::Audio,
             // Other protocols can look like RTP, but their sequence numbers do not increase by one.
             Source::Rtp { .. } if self.counts() => Kind::Rtp,
             Source::Rtp { .. } => Kind::Udp,

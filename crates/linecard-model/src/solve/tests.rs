@@ -57,12 +57,14 @@ fn the_best_firmware_needs_less_than_half_of_what_is_published() {
     }
 }
 
-/// Promise (Hardware model): No loop of RV32I that decides after each packet takes fewer cycles than that of the best
-/// firmware, and no program fewer before the transfer: what they need is counted in the packets that leave.
+/// Promise (Hardware model): With the published interface, a bus that the DMA holds and three stages, no RV32I program
+/// takes fewer cycles before a transfer than the best firmware, and none takes more than one cycle fewer for a packet of a
+/// steady stream: what they need is counted in the packets that leave.
 ///
 /// A header word that differs from the packet before is stored, on a bus that the DMA holds during its transfer: before
 /// START. START and SPP are stored, too, and each value that progresses takes an instruction: the words, and the end of
-/// payload, which is the next packet's begin. The decision is a branch that is taken, and its bubble.
+/// payload, which is the next packet's begin. The decision is a branch; where it is taken, as at the end of this loop, it
+/// has a bubble, which a loop unrolled several times would share among as many packets.
 #[test]
 fn no_shorter_loop_sends_these_packets() {
     for (udp, may_fragment) in [(false, false), (false, true), (true, true)] {
@@ -87,9 +89,10 @@ fn no_shorter_loop_sends_these_packets() {
         assert_eq!(transmit.run([message], sink).expect("a run").wrong, 0);
         let [(one, before, beside), (next, ..), ..] = &between[..] else { panic!("{between:?}") };
         let words = one.chunks(4).zip(next.chunks(4)).filter(|(one, next)| one != next).count();
-        let (stores, updates, branch) = (words as u64 + 2, words as u64 + 1, 2);
+        let (stores, updates, branch, bubble) = (words as u64 + 2, words as u64 + 1, 1, 1);
         assert_eq!(*before, words as u64 + 1, "udp {udp}, may be fragmented {may_fragment}");
-        assert_eq!(before + beside, stores + updates + branch, "udp {udp}, {may_fragment}");
+        let bound = stores + updates + branch;
+        assert_eq!(before + beside, bound + bubble, "udp {udp}, {may_fragment}");
     }
 }
 

@@ -10,7 +10,7 @@ const EVERY_NS: u64 = 1_000_000_000;
 /// When the last line of each sort was written, and what was not written since then.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    last_ns: [Option<u64>; 3],
+    last_ns: [Option<u64>; 4],
     suppressed: u64,
     /// Lines that were not written, in all.
     pub(super) suppressed_all: u64,
@@ -25,7 +25,7 @@ impl Lines {
                 (1, *at_ns, format!("nothing has come since {}", time(*since_ns, offset_ns)))
             }
             Event::Pause { ns, at_ns } => {
-                (1, *at_ns, format!("nothing came for {}", Value::Ns(*ns as f64)))
+                (3, *at_ns, format!("nothing came for {}", Value::Ns(*ns as f64)))
             }
             Event::Restart { at_ns } => {
                 let text = "the sender began again, or another one took over; its schedule is learnt again";

@@ -37,7 +37,10 @@ impl Drawn {
     pub(super) fn add(&mut self, point: &[Value], found: &[Value]) {
         let carried = found.get(self.y).and_then(Value::as_f64);
         let place = point.get(self.x).and_then(number);
-        let (Some(carried), Some(place)) = (carried, place) else { return };
+        let (Some(carried), Some(place)) = (carried, place) else {
+            self.left_out += 1;
+            return;
+        };
         if self.most.as_ref().is_none_or(|(most, _)| carried > *most) {
             self.most = Some((carried, self.named(point, |_| true)));
         }

@@ -1,9 +1,8 @@
 //! The received data.
 
 use crate::Error;
-use crate::transfer::outcome::{Transferred, failures, memory_crossings, nanoseconds};
+use crate::transfer::outcome::{Transferred, failures, nanoseconds};
 use linecard_report::{Item, Nanoseconds, Value};
-use linecard_transfer::receive::ReceiveCounters;
 use linecard_transfer_net::end::SocketCounters;
 use linecard_transfer_net::receive::{ReceiveProgress, Received};
 use schemars::JsonSchema;
@@ -32,8 +31,6 @@ pub struct Transfer {
     pub sender: Option<String>,
     /// processor time of this end
     pub cpu_ns: Option<Nanoseconds>,
-    /// reads and writes of memory for each byte
-    pub memory_crossings: Option<f64>,
     /// packets taken
     pub packets: u64,
     /// groups repaired
@@ -67,9 +64,6 @@ impl ReceiveOutcome {
     /// All was received that could be.
     pub(super) fn new(got: &Received) -> Self {
         let transferred = Transferred::of_bytes(got.bytes, got.had_bytes, got.elapsed);
-        let moved = got.bytes.saturating_sub(got.had_bytes);
-        let ReceiveCounters { taken, repeated, .. } = got.counters;
-        let again = moved as f64 * repeated as f64 / taken.max(1) as f64;
         Self {
             transfer: Transfer {
                 transferred: transferred
@@ -78,7 +72,6 @@ impl ReceiveOutcome {
                 from: Some(got.from.to_string()),
                 sender: got.sender.map(|sender| sender.to_string()),
                 cpu_ns: Some(nanoseconds(got.processor)),
-                memory_crossings: memory_crossings(moved, moved + again as u64),
                 packets: got.counters.taken,
                 repaired: Some(got.counters.repaired),
                 repeated: Some(got.counters.repeated),
@@ -96,7 +89,6 @@ impl ReceiveOutcome {
                 from: progress.from.map(|(from, _)| from.to_string()),
                 sender: progress.from.and_then(|(_, key)| key).map(|key| key.to_string()),
                 cpu_ns: None,
-                memory_crossings: None,
                 packets: progress.counters.taken,
                 repaired: None,
                 repeated: None,

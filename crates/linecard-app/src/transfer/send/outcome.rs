@@ -7,9 +7,11 @@ use crate::transfer::outcome::{
     Transferred, bits_per_second, failures, listed, memory_crossings, nanoseconds,
 };
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Share, Value};
+use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::end::SocketCounters;
+use linecard_transfer_net::file::Input;
 use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -125,6 +127,10 @@ impl SendOutcome {
     pub(super) fn new(sent: &Sent, config: &Config, is_ipv6: bool) -> Self {
         let moved = Transferred::of_bytes(sent.bytes, sent.had_bytes, sent.elapsed);
         let bound_bps = framing_bound(sent, config, is_ipv6).filter(|_| sent.plan.is_none());
+        let is_test = matches!(super::input(&config.inputs), Ok(Input::Test(_)));
+        // Data that is there already is read and hashed, but not sent; tests read no file; repair is encoded in passes of
+        // its own.
+        let is_estimable = sent.had_bytes == 0 && config.fec.0 == Scheme::NONE && !is_test;
         let skipped = sent.skipped.iter().map(|skipped| Item {
             label: skipped.path.display().to_string(),
             value: skipped.why.to_owned(),
@@ -137,10 +143,9 @@ impl SendOutcome {
                 left_out: (sent.left_out > 0).then_some(sent.left_out),
                 payload_bytes: Some(ByteCount(sent.payload_bytes.into())),
                 cpu_ns: Some(nanoseconds(sent.processor)),
-                memory_crossings: memory_crossings(
-                    sent.bytes.saturating_sub(sent.had_bytes),
-                    sent.lanes.iter().map(|lane| in_packets(&lane.socket)).sum(),
-                ),
+                memory_crossings: is_estimable
+                    .then(|| sent.lanes.iter().map(|lane| in_packets(&lane.socket)).sum())
+                    .and_then(|in_packets| memory_crossings(sent.bytes, in_packets)),
                 resent: sent.counters.resent,
                 duplicates: Some(sent.counters.duplicates),
             }),

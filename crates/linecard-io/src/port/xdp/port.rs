@@ -5,7 +5,7 @@ use super::config::Config;
 use super::counters::{Counters, KernelCounters};
 use super::error::XdpError;
 use super::program::{Attachment, MAX_QUEUES, Mode};
-use super::receive::REFILL;
+use super::receive::{Arrivals, REFILL};
 use super::settle::settle;
 use super::socket::{Binding, Socket, Unbound};
 use super::sys;
@@ -82,6 +82,8 @@ pub struct XdpPort {
     pub(super) skipping: bool,
     /// Frames that the kernel is to fill or has filled.
     pub(super) filling: u32,
+    /// When those were filled that wait in the ring.
+    pub(super) arrivals: Arrivals,
     /// Frames that the kernel is to send or has sent.
     pub(super) sending: u32,
     /// Bytes of the longest packet that the interface sends, when last queried.
@@ -152,6 +154,7 @@ impl XdpPort {
             open_checksums: config.open_checksums,
             skipping: false,
             filling: 0,
+            arrivals: Arrivals::default(),
             sending: 0,
             idle_calls: 0,
             looked: Instant::ZERO,

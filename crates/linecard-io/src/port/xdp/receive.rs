@@ -7,6 +7,7 @@ use linecard::packet::{
 };
 use linecard::time::Instant;
 use linecard_tun::egress::frame_len;
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -15,6 +16,37 @@ pub const MAX_PARTS: usize = 18;
 
 /// The most frames that are given to the kernel at a time, as many as a batch takes from it.
 pub(super) const REFILL: u32 = 64;
+
+/// When frames that wait in a ring were first seen there: the ring has no times. They are late by at most the time
+/// between two looks.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// The index behind the frames that were there, and when; each has frames that the one before has not, so
+    /// that there are no more than places in the ring.
+    seen: VecDeque<(u32, Instant)>,
+}
+
+impl Arrivals {
+    /// All frames before the index `behind` are there now.
+    fn note(&mut self, behind: u32, now: Instant) {
+        if self.seen.back().is_none_or(|(last, _)| *last != behind) {
+            self.seen.push_back((behind, now));
+        }
+    }
+
+    /// When the frame of an index was first seen; none if it came after the last look. Indices are asked for in
+    /// order.
+    fn of(&mut self, index: u32) -> Option<Instant> {
+        while let Some((behind, at)) = self.seen.front() {
+            // Indices wrap, and are at most a ring apart.
+            if (index.wrapping_sub(*behind) as i32) < 0 {
+                return Some(*at);
+            }
+            self.seen.pop_front();
+        }
+        None
+    }
+}
 
 impl XdpPort {
     /// Moves received packets into the batch, as long as there is room; returns whether any
@@ -25,14 +57,18 @@ impl XdpPort {
         now: Instant,
     ) -> bool {
         let (mut came, first) = (false, batch.len());
+        let (mut index, behind) = self.socket.rx.look();
+        self.arrivals.note(behind, now);
         while batch.room() > 0 {
             let Some(descriptor) = self.socket.rx.pop() else { break };
             came = true;
+            let arrived = self.arrivals.of(index).unwrap_or(now);
+            index = index.wrapping_add(1);
             let is_last = descriptor.options & libc::XDP_PKT_CONTD == 0;
             match Umem::received(&self.umem, descriptor.address, descriptor.len) {
                 Some(buffer) => {
                     self.filling = self.filling.saturating_sub(1);
-                    self.take_part(buffer, is_last, batch, now);
+                    self.take_part(buffer, is_last, batch, arrived);
                 }
                 None => self.skip(is_last),
             }
@@ -60,12 +96,12 @@ impl XdpPort {
         buffer: XdpBuffer,
         is_last: bool,
         batch: &mut Batch<B>,
-        now: Instant,
+        arrived: Instant,
     ) {
         if self.skipping || self.parts.len() == MAX_PARTS {
             return self.skip(is_last);
         }
-        let meta = Meta { timestamp: now, lane: self.queue(), ..Meta::default() };
+        let meta = Meta { timestamp: arrived, lane: self.queue(), ..Meta::default() };
         prefetch_line(buffer.as_ref());
         let packet = match (is_last, self.parts.is_empty()) {
             (true, true) => Packet::new(B::from(buffer), LinkType::Ethernet, meta),
@@ -196,6 +232,23 @@ mod tests {
             assert!(
                 !packet.is_merged() && packet.bytes() == frame && frame_len(&packet) == frame.len()
             );
+        }
+    }
+
+    #[test]
+    fn frames_arrived_when_they_were_first_seen_also_where_indices_wrap() {
+        for start in [0, u32::MAX - 3] {
+            let at = Instant::from_ns;
+            let mut arrivals = Arrivals::default();
+            let index = |n: u32| start.wrapping_add(n);
+            arrivals.note(index(0), at(1));
+            assert_eq!(arrivals.of(index(0)), None, "it came after the look");
+            arrivals.note(index(5), at(2));
+            arrivals.note(index(5), at(3));
+            arrivals.note(index(8), at(4));
+            let seen: Vec<_> = (1..9).map(|n| arrivals.of(index(n)).map(Instant::as_ns)).collect();
+            assert_eq!(seen, [2, 2, 2, 2, 4, 4, 4, 0].map(|ns| Some(ns).filter(|ns| *ns > 0)));
+            assert!(arrivals.seen.is_empty(), "nothing is kept of frames that were taken");
         }
     }
 

@@ -179,12 +179,8 @@ impl<T: Entry> Consumer<T> {
     /// Takes the oldest entry; its slot is given back by [`Consumer::release`].
     pub(super) fn pop(&mut self) -> Option<T> {
         if self.next == self.shown {
-            self.shown = self.ring.producer().load(Ordering::Acquire);
-            // A producer that is further ahead than the ring is long tells nonsense.
-            if self.shown.wrapping_sub(self.next) > self.ring.slots {
-                self.shown = self.next;
-            }
-            if self.next == self.shown {
+            let (next, shown) = self.look();
+            if next == shown {
                 return None;
             }
         }
@@ -193,6 +189,16 @@ impl<T: Entry> Consumer<T> {
         let entry = unsafe { self.ring.slot(self.next).read() };
         self.next = self.next.wrapping_add(1);
         Some(entry)
+    }
+
+    /// Looks how far the other side is; returns the index of the oldest entry and the one behind the newest.
+    pub(super) fn look(&mut self) -> (u32, u32) {
+        self.shown = self.ring.producer().load(Ordering::Acquire);
+        // A producer that is further ahead than the ring is long tells nonsense.
+        if self.shown.wrapping_sub(self.next) > self.ring.slots {
+            self.shown = self.next;
+        }
+        (self.next, self.shown)
     }
 
     /// Entries that are shown and not taken, as the other side says.

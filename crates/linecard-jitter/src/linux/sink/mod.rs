@@ -199,6 +199,11 @@ pub(super) fn is_nothing(error: &io::Error) -> bool {
     )
 }
 
+/// Whether the interface of a packet socket is down: said once, and packets come again when it is up.
+pub(super) fn is_down(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENETDOWN)
+}
+
 /// Packets that the kernel did not put into the socket (`SK_MEMINFO_DROPS` of `linux/sock_diag.h`),
 /// those with a wrong checksum included, modulo 2³².
 pub(super) fn dropped(socket: &UdpSocket) -> io::Result<u32> {

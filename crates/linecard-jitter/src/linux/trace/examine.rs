@@ -120,10 +120,13 @@ impl<T: Send + 'static, R: Send + 'static> Examiner<T, R> {
         if free_ns > late.read_ns && !matters {
             return Err(what);
         }
-        self.free_ns = free_ns.saturating_add(EVERY_NS);
+        let read_ns = late.read_ns;
         self.requests.try_send((what, late)).map_err(|refused| match refused {
             TrySendError::Full((what, _)) | TrySendError::Disconnected((what, _)) => what,
-        })
+        })?;
+        // However many matter, others have their turn soon.
+        self.free_ns = (free_ns + EVERY_NS).min(read_ns.saturating_add(BURST_NS));
+        Ok(())
     }
 
     /// Conclusions since the last call.

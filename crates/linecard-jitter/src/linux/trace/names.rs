@@ -50,7 +50,7 @@ pub(super) fn collect(trace: &mut Trace, known: &mut Functions) {
     }
     for (thread, name) in &mut trace.names.threads {
         if let Ok(whole) = fs::read_to_string(format!("/proc/{thread}/comm")) {
-            *name = whole.trim_end().to_owned();
+            *name = printable(whole.trim_end());
         }
     }
     if has_interrupts {
@@ -61,7 +61,12 @@ pub(super) fn collect(trace: &mut Trace, known: &mut Functions) {
 
 fn text(name: &[u8]) -> String {
     let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..len]).into_owned()
+    printable(&String::from_utf8_lossy(&name[..len]))
+}
+
+/// A thread chooses its name, which terminals and logs are to show.
+fn printable(name: &str) -> String {
+    name.replace(char::is_control, "?")
 }
 
 /// `/proc/interrupts`: number, a count for each core, the chip, the line, the names.
