@@ -73,7 +73,8 @@ class Figure:
             try:
                 from cairosvg import svg2png
             except (ImportError, OSError) as error:
-                raise ImportError("PNG needs CairoSVG and libcairo: pip install cairosvg, and libcairo2 of the system") from error
+                what = "PNG needs CairoSVG and libcairo: pip install cairosvg, and the system's libcairo2"
+                raise ImportError(what) from error
             svg2png(bytestring=self.svg.encode(), write_to=str(path), scale=_DOTS, background_color="white")
 
     def _repr_html_(self) -> str:
