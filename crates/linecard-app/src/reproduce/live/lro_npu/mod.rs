@@ -37,7 +37,7 @@ impl Outcome for Live {
                 starvation.flows
             ),
             "active_ack" => format!(
-                "Section V.C: transfers of {} on new connections, merged up to 64 KiB or for {:?}",
+                "Section V.C: transfers of {} on new connections, merged up to 64 KiB or for {}",
                 Value::Bytes(active_ack.block.get()),
                 active_ack.hold
             ),
