@@ -326,6 +326,8 @@ mod tests {
         assert_eq!(each(&|n| (rtp(100, n, 0, &data), 20)), Kind::Ancillary);
         assert_eq!(each(&|n| (rtp(100, n, 0, &timecode), 52)), Kind::Ancillary);
         assert_eq!(each(&|n| (rtp(97, n, 48 * u32::from(n), &[1]), 300)), Kind::Audio);
+        // A voice call whose packets come as fast as those of audio at 48 kHz.
+        assert_eq!(each(&|n| (rtp(0, n, 48 * u32::from(n), &[1]), 300)), Kind::Rtp);
         assert_eq!(each(&|n| (rtp(97, n, 90 * u32::from(n), &[1]), 300)), Kind::Rtp);
         assert_eq!(each(&|n| (rtp(97, n.wrapping_mul(9_973), 0, &[1]), 300)), Kind::Udp);
         assert_eq!(each(&|_| (alloc::vec![1; 40], 40)), Kind::Udp);

@@ -115,6 +115,9 @@ mod tests {
                 "a: 1970-01-01 00:00:02.000 UTC: nothing has come since 1970-01-01 00:00:01.000 UTC"
             )
         );
+        // Nor does the begin of a pause its end.
+        let ended = line(Event::Pause { ns: 1_600_000_000, at_ns: at_ns + 600_000_000 });
+        assert!(ended.is_some_and(|line| line.ends_with("nothing came for 1.60 s")));
         assert!(line(Event::Restart { at_ns }).is_some_and(|line| line.contains("began again")));
         assert_eq!(line(Event::Restart { at_ns }), None);
     }
