@@ -11,7 +11,6 @@ use linecard_app::Context;
 use linecard_app::reproduce::live;
 use linecard_app::reproduce::{Reproduced, check, reproduce, reproduce_file};
 use linecard_app::{Error, Failure};
-use linecard_report::Chart;
 use serde_json::json;
 use std::ffi::OsStr;
 use std::fs;
@@ -226,22 +225,11 @@ fn print_json(found: &[Reproduced]) -> Result<(), Error> {
     account::print_json(&reports)
 }
 
-/// Writes figures as files named after the reproduction and the figure.
+/// Writes figures as files.
 fn save_figures(folder: Option<&Path>, all: &[Reproduced]) -> Result<(), Error> {
     let Some(folder) = folder else { return Ok(()) };
     for one in all {
-        let name = &one.name;
-        for figure in one.outcome.figures.iter().cloned().map(Chart::from) {
-            let key = figure.key().replace('_', "-");
-            let file = format!("{name}-{key}.svg");
-            // A file from elsewhere may name them.
-            if Path::new(&file).file_name() != Some(file.as_ref()) {
-                let what = format!(
-                    "{name}, {key}: they are to name a file in the folder; use no `/` in them"
-                );
-                return Err(Failure::Usage.with(what));
-            }
-            let Some(svg) = figure.svg() else { continue };
+        for (file, svg) in one.pictures()? {
             fs::write(folder.join(file), svg)?;
         }
     }

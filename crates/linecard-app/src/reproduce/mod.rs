@@ -27,7 +27,7 @@ use garde::Validate;
 use jobs::Runs;
 use linecard::progress::Progress;
 use linecard_config::Document;
-use linecard_report::{Page, Report, Section, Table, Value, report_of};
+use linecard_report::{Chart, Page, Report, Section, Table, Value, report_of};
 use paper::Paper;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,26 @@ pub struct Reproduced {
 }
 
 impl Reproduced {
+    /// Its figures as SVG, each with the name of a file, after the reproduction and the figure.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Usage`] if those names would lead to another folder: a file from elsewhere may give them.
+    pub fn pictures(&self) -> Result<Vec<(String, String)>, Error> {
+        let picture = |figure: Chart| {
+            let (name, key) = (&self.name, figure.key().replace('_', "-"));
+            let file = format!("{name}-{key}.svg");
+            if Path::new(&file).file_name() != Some(file.as_ref()) {
+                let what = format!(
+                    "{name}, {key}: they are to name a file in the folder; use no `/` in them"
+                );
+                return Some(Err(Failure::Usage.with(what)));
+            }
+            figure.svg().map(|svg| Ok((file, svg)))
+        };
+        self.outcome.figures.iter().cloned().map(Chart::from).filter_map(picture).collect()
+    }
+
     /// The part of a page that is about this: figures, then all values.
     fn add_to(&self, page: &mut Page) {
         let outcome = &self.outcome;
