@@ -8,6 +8,7 @@ use crate::trace::{Event, EventKind, NAME_LEN, Trace};
 use linecard_io::sys::tracing::{self, Shared};
 use std::ffi::CStr;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Programs that interrupt each other write at most so many records at once on a core.
@@ -159,44 +160,23 @@ impl Recorder {
     }
 
     /// The events from one time to another that are still kept, unsorted; of each core also the last switch of threads
-    /// before.
+    /// before. Of a core that has overwritten some of them there are none.
     pub(super) fn window(&self, from_ns: u64, to_ns: u64) -> Trace {
         let mut trace = Trace { cores: self.cores.clone(), ..Trace::default() };
-        for slot in 0..self.cores.len() {
-            let core = self.cores[slot];
-            let (first, mut is_known) = (trace.events.len(), false);
-            let head = self.log.word(slot * COUNTER_WORDS) as usize;
-            let oldest = head.saturating_sub(self.capacity - UNFINISHED);
-            for index in (oldest..head).rev() {
-                let record = self.record(slot, index);
-                // Claimed and not yet written: what is there is a whole log older than its neighbours.
-                let is_stale =
-                    || index > oldest && self.record(slot, index - 1)[0] > record[0] + NESTED_NS;
-                if record[0] > to_ns || is_stale() {
-                    continue;
-                }
-                let Some(event) = probes::event(core, record) else { continue };
-                let is_before = record[0] < from_ns;
-                let is_switch = matches!(event.what, EventKind::Switch { .. });
-                if is_before && !is_switch {
-                    continue;
-                }
-                is_known |= is_switch;
-                trace.events.push(event);
-                if is_before {
-                    break;
-                }
+        for (slot, core) in self.cores.iter().enumerate() {
+            let head = || self.log.word(slot * COUNTER_WORDS) as usize;
+            let end = head();
+            let kept = Kept {
+                indices: end.saturating_sub(self.capacity - UNFINISHED)..end,
+                record: |index| self.record(slot, index),
+                thread: self.log.word(slot * COUNTER_WORDS + 1) as u32,
+            };
+            // Meanwhile, programs have gone on writing.
+            let is_intact = |found: &(usize, Vec<Event>)| head() - found.0 <= self.capacity;
+            match kept.window(*core, from_ns..to_ns).filter(is_intact) {
+                Some((_, events)) => trace.events.extend(events),
+                None => trace.lost += 1,
             }
-            let now = self.log.word(slot * COUNTER_WORDS) as usize;
-            trace.lost += (now.saturating_sub(self.capacity)).saturating_sub(oldest) as u64;
-            let thread = self.log.word(slot * COUNTER_WORDS + 1);
-            if !is_known && thread > 0 {
-                // The thread had the core all the time.
-                let (from, to) = (thread as u32, thread as u32);
-                let what = EventKind::Switch { from, is_displaced: false, to, name: [0; NAME_LEN] };
-                trace.events.push(Event { at_ns: from_ns, core, what });
-            }
-            trace.events[first..].reverse();
         }
         // Nothing else happened until then.
         let what = EventKind::Wakeup { thread: 0 };
@@ -219,5 +199,114 @@ impl Recorder {
                 None => trace.lost += 1,
             }
         }
+    }
+}
+
+/// The records of a core that are still kept.
+struct Kept<R> {
+    /// All that were written have indices from 0; of these, the log has the last ones.
+    indices: Range<usize>,
+    record: R,
+    /// The thread that the core was switched to last; 0 if that was before the trace, or the idle loop.
+    thread: u32,
+}
+
+impl<R: Fn(usize) -> [u64; RECORD_WORDS]> Kept<R> {
+    /// The events of a core in this time, and its last switch of threads before, after the index of the first; `None` if
+    /// the log does not go back so far any more.
+    fn window(&self, core: u16, time: Range<u64>) -> Option<(usize, Vec<Event>)> {
+        let oldest = self.indices.start;
+        // The first record that is kept may be one that was claimed and not written yet.
+        let goes_back = oldest == 0
+            || self.indices.clone().take(UNFINISHED).any(|at| (self.record)(at)[0] < time.start);
+        if !goes_back {
+            return None;
+        }
+        let (mut events, mut is_known, mut thread) = (Vec::new(), false, self.thread);
+        let mut first = self.indices.end;
+        for index in self.indices.clone().rev() {
+            let record = (self.record)(index);
+            // Claimed and not yet written: what is there is a whole log older than its neighbours.
+            let is_stale = index > oldest && (self.record)(index - 1)[0] > record[0] + NESTED_NS;
+            if is_stale {
+                continue;
+            }
+            let Some(event) = probes::event(core, record) else { continue };
+            let is_before = event.at_ns < time.start;
+            let switched_from = match event.what {
+                EventKind::Switch { from, .. } => Some(from),
+                _ => None,
+            };
+            if event.at_ns > time.end {
+                thread = switched_from.unwrap_or(thread);
+                continue;
+            }
+            is_known |= switched_from.is_some();
+            if switched_from.is_some() || !is_before {
+                first = index;
+                events.push(event);
+            }
+            if is_known && is_before {
+                break;
+            }
+        }
+        if !is_known && thread > 0 {
+            // One thread had the core all the time.
+            let (from, to) = (thread, thread);
+            let what = EventKind::Switch { from, is_displaced: false, to, name: [0; NAME_LEN] };
+            events.push(Event { at_ns: time.start, core, what });
+        }
+        events.reverse();
+        Some((first, events))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of a switch, as the programs write it.
+    fn switch(at_ns: u64, from: u32, to: u32) -> [u64; RECORD_WORDS] {
+        [at_ns, u64::from(to) << 32 | 13, u64::from(from), 0]
+    }
+
+    fn wakeup(at_ns: u64) -> [u64; RECORD_WORDS] {
+        [at_ns, 7 << 32 | 14, 0, 0]
+    }
+
+    /// The threads that the core was switched to, in the window from 1,000 to 2,000, by the last records of a log.
+    fn threads(records: &[[u64; RECORD_WORDS]], overwritten: usize) -> Option<Vec<u32>> {
+        let indices = overwritten..overwritten + records.len();
+        let kept = Kept { indices, record: |index| records[index - overwritten], thread: 9 };
+        let (_, events) = kept.window(0, 1_000..2_000)?;
+        let to = |event: &Event| match event.what {
+            EventKind::Switch { to, .. } => Some(to),
+            _ => None,
+        };
+        Some(events.iter().filter_map(to).collect())
+    }
+
+    #[test]
+    fn the_last_switch_before_the_window_is_kept() {
+        let records = [switch(500, 1, 2), switch(700, 2, 3), switch(1_500, 3, 4), wakeup(1_800)];
+        assert_eq!(threads(&records, 0), Some(vec![3, 4]));
+        assert_eq!(threads(&records, 100), Some(vec![3, 4]));
+    }
+
+    /// The thread that has the core while the log is read had no part in it.
+    #[test]
+    fn nothing_is_known_of_what_is_overwritten() {
+        let records = [switch(1_500, 3, 4), switch(2_500, 4, 9)];
+        assert_eq!(threads(&records, 100), None);
+        assert_eq!(threads(&[switch(2_500, 4, 9)], 100), None);
+        assert_eq!(threads(&[], 100), None);
+    }
+
+    #[test]
+    fn without_a_switch_the_next_one_names_the_thread() {
+        let records = [wakeup(800), wakeup(1_500), switch(2_500, 4, 5), switch(2_700, 5, 9)];
+        assert_eq!(threads(&records, 100), Some(vec![4]));
+        assert_eq!(threads(&records[..2], 100), Some(vec![9]));
+        assert_eq!(threads(&[], 0), Some(vec![9]));
     }
 }
