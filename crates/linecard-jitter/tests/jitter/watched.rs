@@ -8,7 +8,7 @@ use crate::lab::{cable, calm};
 use linecard_io::lab::Host;
 use linecard_io::placement::Placement;
 use linecard_jitter::ledger::{Cause, LatePacket, Spike};
-use linecard_jitter::linux::clock::monotonic_ns;
+use linecard_jitter::linux::clock::{Wait, monotonic_ns};
 use linecard_jitter::linux::generator::{Generator, GeneratorConfig};
 use linecard_jitter::linux::session::{Conditions, TestNetwork};
 use linecard_jitter::linux::toggle::NoSleep;
@@ -18,6 +18,7 @@ use linecard_jitter::media::live::{Arrival, Event, Watched};
 use linecard_jitter::trace::{Names, PinnedThread};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 /// The median of so many runs counts; without those in which another program had the sender's core while the schedule was
@@ -27,10 +28,10 @@ const MAX_RUNS: usize = 4 * RUNS;
 /// Packets later than this are examined. A reader that waits is woken by an interrupt between cores, which takes some
 /// tens of microseconds on a guest; injections take several times as long.
 const LATE_NS: u64 = 150_000;
-/// The schedule is known well after this time.
-const SETTLED_NS: u64 = 2_400_000_000;
-/// Injections take a second.
-const PACKETS: u64 = 180_000;
+/// From the time at which the schedule is known to the first injection, which has to be prepared.
+const SOON_NS: u64 = 250_000_000;
+/// The stream ends with the injections, and at the latest with so many packets, in a minute.
+const MAX_PACKETS: u64 = 3_000_000;
 
 /// The late packets that were examined, and when something was injected; or nothing, with the reason on stderr.
 fn watch(
@@ -46,55 +47,62 @@ fn watch(
     let receiver = lab.enter(Host::Own, || Receiver::open(target)).unwrap().expect("a socket");
     let address = receiver.target().address;
     let mut config = GeneratorConfig::new(address);
-    (config.period_ps, config.count) = (conditions.period_ps, PACKETS);
+    (config.period_ps, config.count) = (conditions.period_ps, MAX_PACKETS);
     config.payload_len = conditions.payload_len;
     let placement =
         |core: u16| Placement { core: Some(core.into()), fifo: Some(50), ..Placement::default() };
     config.placement = placement(conditions.cores.generator);
     let generator = lab.enter(Host::Peer, || Generator::open(config)).unwrap().expect("a sender");
+    let target = TraceTarget {
+        ports: [vec![address.port()], Vec::new()],
+        sockets: vec![receiver.cookie().unwrap()],
+        identity: Identity::Start,
+        ..TraceTarget::default()
+    };
+    let core = conditions.cores.sink;
+    let recorder = FlightRecorder::start(&target, PinnedThread { thread: this_thread(), core });
+    let recorder = recorder.map_err(|why| linecard_testkit::skip(test, why)).ok()?;
+    let conclude = |(), spike: &Spike, names: &Names| (spike.clone(), names.clone());
+    // Before other programs, as the sender and this thread leave them little time, and the logs keep some tenths of a
+    // second.
+    let urgent = Placement { fifo: Some(1), ..Placement::default() };
+    let urgent = urgent.enter(false).expect("root may");
+    let examiner = Examiner::start(recorder, conclude).unwrap();
+    drop(urgent);
     let over = AtomicBool::new(false);
-    let began_ns = monotonic_ns();
+    let (is_known, known) = channel();
     std::thread::scope(|scope| {
-        let injecting = scope.spawn(|| inject(began_ns + SETTLED_NS, &over));
+        let (inject, over) = (&inject, &over);
+        let injecting = scope.spawn(move || {
+            let begun = known.recv();
+            let windows = begun.map(|()| inject(monotonic_ns() + SOON_NS, over));
+            over.store(true, Ordering::Relaxed);
+            windows
+        });
         let sending = scope.spawn(|| {
-            let sent = generator.run(&over);
+            let sent = generator.run(over);
             over.store(true, Ordering::Relaxed);
             sent
         });
-        let core = conditions.cores.sink;
-        let over = &over;
-        let receiving = scope.spawn(move || {
-            let target = TraceTarget {
-                ports: [vec![address.port()], Vec::new()],
-                sockets: vec![receiver.cookie().unwrap()],
-                identity: Identity::Start,
-                ..TraceTarget::default()
-            };
-            let recorder =
-                FlightRecorder::start(&target, PinnedThread { thread: this_thread(), core });
-            let recorder = recorder.map_err(|why| linecard_testkit::skip(test, why)).ok()?;
-            let conclude = |(), spike: &Spike, names: &Names| (spike.clone(), names.clone());
-            // Before this thread has its core and priority, which that one would inherit.
-            let examiner = Examiner::start(recorder, conclude).unwrap();
-            let _placed = placement(core).enter(false).expect("root may");
-            Some(examined(&receiver, examiner, over))
-        });
-        let found = receiving.join().expect("the watch ends");
-        over.store(true, Ordering::Relaxed);
+        let placed = placement(core).enter(false).expect("root may");
+        let found = examined(&receiver, examiner, is_known, over);
+        drop(placed);
         sending.join().expect("the sender ends").expect("a stream");
-        Some((found?, injecting.join().expect("the injection ends")))
+        Some((found, injecting.join().expect("the injection ends").expect("a schedule is found")))
     })
 }
 
-/// Receives until the end, and examines late packets meanwhile.
+/// Receives until the end, and examines late packets meanwhile. Tells when the schedule is known.
 fn examined(
     receiver: &Receiver,
     mut examiner: Examiner<(), (Spike, Names)>,
+    is_known: Sender<()>,
     over: &AtomicBool,
 ) -> Vec<(Spike, Names)> {
     let socket = receiver.cookie().unwrap();
     let (mut buffers, mut found) = (Buffers::default(), Vec::new());
     let mut watched = Watched::new(LATE_NS, 10);
+    let mut is_known = Some(is_known);
     while !over.load(Ordering::Relaxed) {
         let time = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
         poll(&mut [PollFd::new(receiver, PollFlags::IN)], Some(&time)).unwrap();
@@ -107,6 +115,11 @@ fn examined(
             watched.push(arrival, &mut tell);
         };
         receiver.receive(&mut buffers, take).unwrap();
+        if watched.counts.at_application.count() > 0
+            && let Some(is_known) = is_known.take()
+        {
+            let _known = is_known.send(());
+        }
         found.extend(examiner.concluded());
     }
     eprintln!("   {} packets, {} late", watched.counts.packets, watched.counts.late);
@@ -175,6 +188,12 @@ fn softirq_load_is_named() {
     find("softirq_load_is_named", |at_ns, over| softirq_load(at_ns, over, 48), is_net_rx);
 }
 
+/// Injects nothing for as long as other injections take.
+fn wait(begin_ns: u64, over: &AtomicBool) -> Windows {
+    let _ended = Wait::Sleep.until(begin_ns + 1_000_000_000, over);
+    Windows::new()
+}
+
 #[test]
 fn deferred_interrupts_are_named() {
     let test = "deferred_interrupts_are_named";
@@ -183,7 +202,7 @@ fn deferred_interrupts_are_named() {
     let deferred = Conditions { deferral, ..calm() };
     let is_it = |(spike, _): &&(Spike, Names)| spike.cause() == Cause::Deferral;
     let count = |conditions: &Conditions| {
-        let (found, _) = watch(test, &place, conditions, |_, _| Windows::new())?;
+        let (found, _) = watch(test, &place, conditions, wait)?;
         Some((found.iter().filter(is_it).count(), found))
     };
     let mut scores = Vec::new();
