@@ -3,13 +3,13 @@
 use super::answer::Answering;
 use super::gate::{Gate, ThreadEvent};
 use super::open::Opening;
-use super::settings::Settings;
+use super::settings::{PortKind, Settings};
 use super::stats::SharedStats;
 use super::{AttachError, Side};
 use crate::engine::{self, Gather, Join, Spread};
 use crate::port::LivePort;
 use crate::port::xdp::XdpBuffer;
-use crate::rights;
+use crate::rights::{self, RightsError, Use, folder_of};
 use linecard::offload::active_ack::{self, ActiveAck};
 use linecard::offload::{coalesce, resequence};
 use linecard::packet::LinkType;
@@ -57,6 +57,20 @@ impl<P> Joined<P> {
         };
         self.gate.tell(what);
         port
+    }
+
+    /// Leaves the calling thread only the files that its ports still make or remove.
+    fn confine(&self) -> Result<(), RightsError> {
+        let files =
+            [&self.near, &self.far].into_iter().filter_map(|opening| match &opening.spec.kind {
+                PortKind::File(path) if opening.side == Side::Far => {
+                    Some((folder_of(path), Use::Change))
+                }
+                PortKind::Vhost(path) => Some((folder_of(path), Use::Remove)),
+                _ => None,
+            });
+        let files: Vec<_> = files.collect();
+        rights::confine(&files).map(drop)
     }
 
     /// A port that publishes its counters, and between live ports the delay of its packets: those of
@@ -142,8 +156,9 @@ where
 
     fn ready(&self) -> bool {
         self.gate.tell(ThreadEvent::Scheduled(engine::class()));
+        let _opens_its_file = engine::ThreadTime::current();
         if !self.settings.keep_rights
-            && let Err(error) = rights::forget()
+            && let Err(error) = rights::forget().and_then(|()| self.confine())
         {
             self.gate.tell(ThreadEvent::Failed(error.into()));
         }
@@ -162,6 +177,66 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attach::settings::PortSpec;
+    use crate::port::SharedPool;
+    use std::path::Path;
+    use std::sync::mpsc::channel;
+    use std::{fs, io, thread};
+
+    /// Promise (Live interfaces): Threads of `attach` that process packets can open no files but the capture that they
+    /// write, nor connect by TCP, where the kernel has Landlock.
+    #[test]
+    fn threads_that_are_ready_open_no_files() {
+        if !thread::spawn(|| rights::confine(&[])).join().unwrap().unwrap() {
+            linecard_testkit::skip("Landlock", "the kernel has none");
+            return;
+        }
+        let at = tempfile::tempdir().unwrap();
+        let [input, output] = ["in", "out"].map(|name| at.path().join(name));
+        [&input, &output].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        fs::write(input.join("a"), "secret").unwrap();
+        let file = |folder: &Path| PortSpec::new(PortKind::File(folder.join("a")));
+        let (told, _listening) = channel();
+        let gate = Arc::new(Gate::new(told));
+        gate.open();
+        let opening = |side, spec| Opening {
+            spec,
+            side,
+            shares: 1,
+            buffers: 128,
+            merges: false,
+            attachment: None,
+            vhost: None,
+            input: None,
+            owner: None,
+            gate: Arc::clone(&gate),
+        };
+        let joined = Joined {
+            near: opening(Side::Near, file(&input)),
+            far: opening(Side::Far, file(&output)),
+            settings: Settings::new(file(&input), file(&output)),
+            stats: Arc::new(SharedStats::new(1, 1)),
+            gate,
+            pool: SharedPool::new,
+        };
+        let confined = move || {
+            let before = fs::read(input.join("a"));
+            assert!(joined.ready());
+            let denied = |result: io::Result<()>| {
+                let error = result.expect_err("it is forbidden");
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+            };
+            before.unwrap();
+            denied(fs::read(input.join("a")).map(drop));
+            denied(fs::write(input.join("b"), "x"));
+            denied(fs::read("/proc/self/status").map(drop));
+            fs::write(output.join("part"), "x").unwrap();
+            fs::rename(output.join("part"), output.join("a")).unwrap();
+            // What the account of a worker needs.
+            assert_ne!(engine::ThreadTime::current(), engine::ThreadTime::default());
+        };
+        thread::spawn(confined).join().unwrap();
+    }
 
     #[test]
     fn a_port_keeps_buffers_to_receive_into_whoever_holds_the_others() {

@@ -4,7 +4,9 @@ use super::boost;
 use super::idle::Idle;
 use crate::sys::schedule;
 use std::cell::Cell;
-use std::{fs, io, thread};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::{io, thread};
 
 /// The real-time priority: the lowest, so that other real-time threads of the system come first.
 const PRIORITY: u8 = 1;
@@ -121,9 +123,16 @@ pub struct ThreadTime {
 }
 
 impl ThreadTime {
-    /// The calling thread's; zeros if the kernel does not say (`CONFIG_SCHED_INFO`).
+    /// The calling thread's; zeros if the kernel does not say (`CONFIG_SCHED_INFO`). The first call opens a file, which a
+    /// confined thread may not do later.
     pub(crate) fn current() -> Self {
-        Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default())
+        thread_local! {
+            static TIMES: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+        }
+        let mut text = [0; 64];
+        let read = |file: &Option<File>| file.as_ref()?.read_at(&mut text, 0).ok();
+        let len = TIMES.with(read).unwrap_or(0);
+        Self::parse(&String::from_utf8_lossy(&text[..len]))
     }
 
     /// Reads `RUN WAIT SLICES`.
@@ -149,7 +158,7 @@ impl ThreadTime {
 /// Whether the calling thread has a real-time priority now, of its own or lent.
 #[cfg(test)]
 pub(super) fn is_realtime() -> bool {
-    let stat = fs::read_to_string("/proc/thread-self/stat").expect("a process");
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("a process");
     let behind_name = stat.rsplit_once(')').expect("a name").1;
     // The 18th value is negative for these (proc_pid_stat(5)).
     behind_name.split_whitespace().nth(15).expect("18 values").starts_with('-')

@@ -10,9 +10,11 @@
 //! Sources: capabilities(7), credentials(7), prctl(2).
 
 mod account;
+mod confine;
 mod threads;
 
 pub use account::Account;
+pub use confine::{Use, confine, folder_of};
 
 use crate::sys;
 use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};

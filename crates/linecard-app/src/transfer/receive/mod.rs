@@ -1,7 +1,6 @@
 //! Receiving what another host sends, into a folder or a pipe.
 
 mod config;
-mod confine;
 mod outcome;
 
 pub use config::Config;
@@ -12,7 +11,7 @@ use super::error::of_receive;
 use super::rejected::Rejected;
 use super::{Failed, Log, cores, peer};
 use crate::{Context, Error, Failure, Job};
-use confine::Confinement;
+use linecard_io::rights::{Use, confine, folder_of};
 use linecard_transfer_net::control::{Access, Trust};
 use linecard_transfer_net::file::Folder;
 use linecard_transfer_net::keys::Authorized;
@@ -85,8 +84,12 @@ impl<'a> Receiver<'a> {
         let at = listener.local_addr()?;
         if reach == Reach::OwnFolders {
             let list = config.is_listed().then(|| config.list(context)).transpose()?;
-            let folder = options.folder.as_deref();
-            Confinement { folder, list: list.as_deref() }.begin()?;
+            // Read once for the whole process, and later not to be read.
+            linecard_transfer_net::file::warm_up();
+            let folder = options.folder.as_deref().map(|folder| (folder, Use::Change));
+            let list = list.as_deref().map(|list| (folder_of(list), Use::Read));
+            let files: Vec<_> = folder.into_iter().chain(list).collect();
+            confine(&files).map_err(|error| Failure::Attach.with(error.to_string()))?;
         }
         let rejected = Rejected::new(config.authorize(), Arc::clone(log));
         let notice = Box::new(move |peer| rejected.add(peer));
