@@ -13,6 +13,9 @@ pub struct Counters {
     pub transmitted: u64,
     /// Their bytes.
     pub transmitted_bytes: u64,
+    /// Bytes of packets that were copied, read and written once each: to or from the kernel or a virtual machine, and
+    /// between a ring and a packet's buffer.
+    pub copied_bytes: u64,
     /// Of the packets sent: large ones segmented by the port, because no virtio header can describe
     /// them or the kernel accepts none.
     pub cut: u64,
@@ -75,6 +78,7 @@ impl Counters {
             received_bytes: make(self.received_bytes, other.received_bytes),
             transmitted: make(self.transmitted, other.transmitted),
             transmitted_bytes: make(self.transmitted_bytes, other.transmitted_bytes),
+            copied_bytes: make(self.copied_bytes, other.copied_bytes),
             cut: make(self.cut, other.cut),
             no_buffer: make(self.no_buffer, other.no_buffer),
             blocked: make(self.blocked, other.blocked),
@@ -99,16 +103,18 @@ impl Counters {
         dropped.refused = before.refused + u64::from(!is_long && !is_invalid);
     }
 
-    /// Counts a packet that was received.
+    /// Counts a packet that was received, by one copy of its bytes.
     pub fn count_received(&mut self, bytes: usize) {
         self.received += 1;
         self.received_bytes += bytes as u64;
+        self.copied_bytes += bytes as u64;
     }
 
-    /// Counts a packet that was sent.
+    /// Counts a packet that was sent, by one copy of its bytes.
     pub fn count_transmitted(&mut self, bytes: usize) {
         self.transmitted += 1;
         self.transmitted_bytes += bytes as u64;
+        self.copied_bytes += bytes as u64;
     }
 }
 

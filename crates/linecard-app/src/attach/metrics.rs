@@ -46,7 +46,7 @@ pub(crate) const fn counted<T>(
 }
 
 /// Counters of ports.
-const PORTS: [Counted<Counters>; 8] = [
+const PORTS: [Counted<Counters>; 9] = [
     counted("received_packets", "Packets received; a large one counts once", None, |c| c.received),
     counted("received", "Bytes of frames received", Some(Unit::Bytes), |c| c.received_bytes),
     counted("transmitted_packets", "Packets transmitted; a large one counts once", None, |c| {
@@ -54,6 +54,9 @@ const PORTS: [Counted<Counters>; 8] = [
     }),
     counted("transmitted", "Bytes of frames transmitted", Some(Unit::Bytes), |c| {
         c.transmitted_bytes
+    }),
+    counted("copied", "Bytes of frames copied, once or several times", Some(Unit::Bytes), |c| {
+        c.copied_bytes
     }),
     counted("cut_packets", "Large packets segmented by the port (LSO)", None, |c| c.cut),
     counted("no_buffer", "Times that nothing was received for lack of buffers", None, |c| {

@@ -86,6 +86,8 @@ pub struct PortOutcome {
     pub transmitted_rate: BitRate,
     /// of them segmented (LSO)
     pub cut: u64,
+    /// bytes copied, read and written once each
+    pub copied_bytes: ByteCount,
     /// time inside, median
     pub delay_ns_p50: Option<Nanoseconds>,
     /// time inside, 99 %
@@ -234,6 +236,7 @@ impl PortOutcome {
             transmitted_bytes: ByteCount(counters.transmitted_bytes),
             transmitted_rate: rate(counters.transmitted_bytes),
             cut: counters.cut,
+            copied_bytes: ByteCount(counters.copied_bytes),
             delay_ns_p50: delay(0.5),
             delay_ns_p99: delay(0.99),
             events: Events(counters),

@@ -31,7 +31,8 @@ fn frames_come_out_as_they_went_in() {
         for offloads in [true, false] {
             let mut a = open("va", |config| config.offloads = offloads);
             let mut b = open("vb", |config| config.offloads = offloads);
-            say(&format!("packet socket: virtio headers {}", a.offloads()));
+            let virtio = a.offloads();
+            say(&format!("packet socket: virtio headers {virtio}"));
             let (frames, pool) = (all_frames(), lab::pool());
             let packets =
                 || frames.iter().map(|bytes| packet(&pool, bytes, Meta::default())).collect();
@@ -46,6 +47,8 @@ fn frames_come_out_as_they_went_in() {
             for counters in [a.counters(), b.counters()] {
                 assert_eq!((counters.received, counters.received_bytes), (count, bytes));
                 assert_eq!((counters.transmitted, counters.transmitted_bytes), (count, bytes));
+                // To the kernel, and from it; with virtio headers without a ring, else into that and out of it.
+                assert_eq!(counters.copied_bytes, if virtio { 2 } else { 3 } * bytes);
                 assert_eq!((counters.dropped.total(), counters.gone), (0, 0));
             }
         }

@@ -27,7 +27,7 @@ impl<S: Buffers> PacketSocket<S> {
                 counters.no_buffer += 1;
                 break;
             };
-            let arrival = frame.arrival;
+            let (arrival, is_queued) = (frame.arrival, frame.is_queued);
             let taken = take(&frame, receiver, socket.as_fd(), &mut buffer);
             ring.release();
             came = true;
@@ -43,6 +43,8 @@ impl<S: Buffers> PacketSocket<S> {
             match packet::<S>(&arrival, buffer, (*link, None), meta) {
                 Ok(packet) => {
                     count_packet(counters, &packet);
+                    // The kernel has copied it into the ring; one that was too long for its slot has no copy there.
+                    counters.copied_bytes += u64::from(!is_queued) * packet.bytes().len() as u64;
                     let _fits = batch.push(packet);
                 }
                 Err(Refused::TooLong) => counters.dropped.too_long += 1,

@@ -19,6 +19,8 @@ pub struct Counters {
     pub sent: u64,
     /// Their bytes, from the Ethernet header on; of a large one, with one set of headers.
     pub sent_bytes: u64,
+    /// Bytes of those that were copied into frames to be sent.
+    pub copied_bytes: u64,
     /// Of those, packets sent from the frame in which they were received.
     pub sent_in_place: u64,
     /// Of those, large packets that were segmented.
@@ -61,11 +63,18 @@ impl Counters {
         self.above_mtu = before.above_mtu + u64::from(self.above_mtu > before.above_mtu);
     }
 
-    /// Converts both to the counters of all ports.
-    pub(super) fn told(&self, kernel: &KernelCounters, gone: bool) -> linecard_tun::Counters {
+    /// Converts both to the counters of all ports. The kernel copies each packet, unless the driver leaves it in its
+    /// frame.
+    pub(super) fn told(
+        &self,
+        kernel: &KernelCounters,
+        (gone, zero_copy): (bool, bool),
+    ) -> linecard_tun::Counters {
+        let by_kernel = u64::from(!zero_copy) * (self.received_bytes + self.sent_bytes);
         let mut all = linecard_tun::Counters::default();
         (all.received, all.received_bytes) = (self.received, self.received_bytes);
         (all.transmitted, all.transmitted_bytes) = (self.sent, self.sent_bytes);
+        all.copied_bytes = by_kernel + self.copied_bytes;
         (all.cut, all.no_buffer, all.blocked) = (self.cut, self.no_buffer, self.blocked);
         all.open_checksums = self.open_checksums;
         all.gone = gone.into();

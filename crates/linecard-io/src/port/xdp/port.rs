@@ -318,7 +318,7 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for XdpPort {
 
     fn counters(&mut self) -> linecard_tun::Counters {
         let kernel = self.kernel_counters().unwrap_or_default();
-        self.counters.told(&kernel, self.ended)
+        self.counters.told(&kernel, (self.ended, self.binding().zero_copy))
     }
 }
 

@@ -204,6 +204,7 @@ impl XdpPort {
             left -= left.min(frame_len);
         }
         copy(bytes, &mut frames);
+        self.counters.copied_bytes += len as u64;
         for (at, frame) in frames.iter().flatten().enumerate() {
             self.queue_frame(frame, if at + 1 < parts { libc::XDP_PKT_CONTD } else { 0 });
         }
