@@ -232,7 +232,7 @@ mod tests {
             denied(fs::read("/proc/self/status").map(drop));
             fs::write(output.join("part"), "x").unwrap();
             fs::rename(output.join("part"), output.join("a")).unwrap();
-            // What the account of a worker needs.
+            // The account of a worker needs them.
             assert_ne!(engine::ThreadTime::current(), engine::ThreadTime::default());
         };
         thread::spawn(confined).join().unwrap();

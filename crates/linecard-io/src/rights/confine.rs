@@ -11,7 +11,7 @@ use std::path::Path;
 /// The newest interface of the kernel whose rights are known here. An older kernel restricts what it can.
 const KNOWN: ABI = ABI::V6;
 
-/// What a thread may do to files in a folder, and in the folders below.
+/// Access to files in a folder, and in the folders below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// Read them.
