@@ -243,11 +243,14 @@ impl Joined {
 struct Core {
     /// Time since which a poll runs, or may run.
     poll_ns: u64,
-    /// Time of the last poll request, and whether a timer made it.
+    /// Time of the first poll request since this core last had nothing left to poll: a packet may have waited since then,
+    /// whichever request was for it.
     raise_ns: u64,
     /// End of the last poll before it.
     unpolled_ns: u64,
     is_raised_by_timer: bool,
+    /// Whether a request waits for a poll to begin.
+    is_raised: bool,
     /// The timer function that is running.
     timer: Option<u64>,
     /// Whether it is in the softirq that receives.
@@ -313,15 +316,23 @@ impl Join {
             EventKind::TimerEntry { function } => core.timer = Some(function),
             EventKind::TimerExit => core.timer = None,
             EventKind::Raise => {
-                (core.raise_ns, core.unpolled_ns) = (at_ns, core.poll_ns);
-                core.is_raised_by_timer = core.timer.is_some_and(|timer| self.deferring.is(timer));
+                // The softirq requests itself again when it leaves packets behind (`net_rx_action`).
+                let goes_on = core.is_raised || core.in_receive;
+                if !goes_on {
+                    (core.raise_ns, core.unpolled_ns) = (at_ns, core.poll_ns);
+                    core.is_raised_by_timer =
+                        core.timer.is_some_and(|timer| self.deferring.is(timer));
+                }
+                core.is_raised = true;
             }
             EventKind::SoftirqEntry { number: NET_RX } => {
                 core.poll_ns = at_ns;
-                core.in_receive = true;
+                (core.in_receive, core.is_raised) = (true, false);
             }
             EventKind::Poll { .. } => {
                 core.poll_ns = at_ns;
+                // Outside of the softirq, a thread polls.
+                core.is_raised &= core.in_receive;
                 self.counts.polls += u64::from(core::mem::take(&mut core.has_received));
             }
             EventKind::Receive { sequence } => self.receive(event, sequence),

@@ -3,5 +3,6 @@
 
 mod charges;
 mod faults;
+mod foreign;
 mod hostile;
 mod made_up;

@@ -1,0 +1,71 @@
+//! Late packets whose sender is not known, by the events of the core that received them.
+
+use linecard_jitter::ledger::{Cause, LatePacket, Spike};
+use linecard_jitter::trace::{Event, EventKind, NAME_LEN, NET_RX, PinnedThread, Trace};
+
+/// When the packet was due, and when its reader had it.
+const DUE_NS: u64 = 20_000;
+const READ_NS: u64 = 515_000;
+const LATE: LatePacket =
+    LatePacket { identity: 77, socket: 9, due_ns: DUE_NS, stamp_ns: 510_000, read_ns: READ_NS };
+const TIMER: u8 = 1;
+
+/// The causes of a packet that is received at 510 µs, after these events of its core.
+fn causes(before: &[(u64, EventKind)]) -> Vec<(Cause, u64)> {
+    let reader = PinnedThread { thread: 7, core: 0 };
+    let to = reader.thread;
+    let switch = EventKind::Switch { from: 1, is_displaced: false, to, name: [0; NAME_LEN] };
+    let after = [
+        (510_000, EventKind::Receive { sequence: LATE.identity }),
+        (512_000, EventKind::Ready { socket: LATE.socket }),
+        (513_000, EventKind::SoftirqExit),
+    ];
+    let events = [&[(1_000, switch)], before, &after].concat().into_iter();
+    let events = events.map(|(at_ns, what)| Event { at_ns, core: 0, what }).collect();
+    let trace = Trace { events, cores: vec![0], sink: Some(reader), ..Trace::default() };
+    Spike::of_late(trace, &LATE).by_cause()
+}
+
+fn charged(causes: &[(Cause, u64)], cause: Cause) -> u64 {
+    causes.iter().find(|(other, _)| *other == cause).map_or(0, |(_, ns)| *ns)
+}
+
+const ENTRY: EventKind = EventKind::SoftirqEntry { number: NET_RX };
+const OTHER: EventKind = EventKind::SoftirqEntry { number: TIMER };
+const EXIT: EventKind = EventKind::SoftirqExit;
+
+#[test]
+fn a_softirq_that_goes_on_is_not_before_this_host() {
+    // The softirq has more than its budget, requests itself again, and once more while it waits.
+    let causes = causes(&[
+        (10_000, EventKind::Raise),
+        (11_000, ENTRY),
+        (300_000, EventKind::Raise),
+        (300_100, EXIT),
+        (400_000, EventKind::Raise),
+        (501_000, ENTRY),
+    ]);
+    assert_eq!(charged(&causes, Cause::Outside), 0, "{causes:?}");
+    assert!(charged(&causes, Cause::Softirq(NET_RX)) >= 280_000, "{causes:?}");
+}
+
+#[test]
+fn the_first_of_two_requests_counts() {
+    let causes = causes(&[
+        (10_000, EventKind::Raise),
+        (11_000, OTHER),
+        (400_000, EventKind::Raise),
+        (500_000, EXIT),
+        (501_000, ENTRY),
+    ]);
+    assert_eq!(charged(&causes, Cause::Outside), 0, "{causes:?}");
+    assert_eq!(charged(&causes, Cause::Softirq(TIMER)), 480_000, "{causes:?}");
+}
+
+#[test]
+fn a_request_after_all_was_polled_is_the_first() {
+    let polled = [(10_000, EventKind::Raise), (11_000, ENTRY), (12_000, EXIT)];
+    let again = [(400_000, EventKind::Raise), (501_000, ENTRY)];
+    let causes = causes(&[&polled[..], &again].concat());
+    assert_eq!(charged(&causes, Cause::Outside), 400_000 - DUE_NS, "{causes:?}");
+}
