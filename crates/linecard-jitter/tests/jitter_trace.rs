@@ -4,9 +4,11 @@
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
 
 use linecard_jitter::linux::session::{Conditions, Receive, SessionOutcome, TestNetwork, measure};
-use linecard_jitter::linux::trace::{TraceBackend, TraceTarget, Tracer};
+use linecard_jitter::linux::trace::{Identity, TraceBackend, TraceTarget, Tracer};
 use linecard_jitter::trace::{EventKind, Joined};
+use linecard_testkit::lab::Namespace;
 use std::io::Write;
+use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -108,6 +110,47 @@ fn child_that_traces_until_it_is_killed() {
     let _tracer =
         Tracer::start(TraceBackend::Tracefs, &TraceTarget::default(), &[0], 1_000).expect("rights");
     std::thread::sleep(Duration::from_secs(20));
+}
+
+/// A stream to another address with the same port is no part of what is traced.
+#[test]
+fn only_packets_to_the_address_are_traced() {
+    let network = match Namespace::new() {
+        Ok(network) => network,
+        Err(error) => return skip("streams to two addresses", &error),
+    };
+    network.ip(&["link", "set", "lo", "up"]).expect("ours");
+    network.ip(&["address", "add", "::2/128", "dev", "lo", "nodad"]).expect("ours");
+    for addresses in [["127.0.0.1", "127.0.0.2"], ["::1", "::2"]] {
+        if let Some(received) = network.inside(|| received_at_second(addresses)) {
+            assert_eq!(received, [2], "{addresses:?}");
+        }
+    }
+}
+
+/// What a trace for the second address has received, of packets 1 and 3 to the first, and 2 to the second.
+fn received_at_second(addresses: [&str; 2]) -> Option<Vec<u64>> {
+    let [first, second] = addresses.map(|ip| ip.parse::<IpAddr>().expect("an address"));
+    let first = UdpSocket::bind((first, 0)).expect("an address of this host");
+    let to_first = first.local_addr().expect("it is bound");
+    let second = UdpSocket::bind((second, to_first.port())).expect("an address of this host");
+    let to_second = second.local_addr().expect("it is bound");
+    let mut target = TraceTarget { identity: Identity::Start, ..TraceTarget::default() };
+    target.add(to_second);
+    let cores: Vec<u16> = (0..16).collect();
+    let tracer = Tracer::start(TraceBackend::Bpf, &target, &cores, 20_000);
+    let tracer = tracer.map_err(|error| skip("streams to two addresses", &error)).ok()?;
+    for (socket, to, number) in
+        [(&first, to_first, 1_u64), (&second, to_second, 2), (&first, to_first, 3)]
+    {
+        first.send_to(&number.to_ne_bytes(), to).expect("it is up");
+        socket.recv(&mut [0; 8]).expect("a packet");
+    }
+    let received = tracer.stop().events.into_iter().filter_map(|event| match event.what {
+        EventKind::Receive { sequence } => Some(sequence),
+        _ => None,
+    });
+    Some(received.collect())
 }
 
 #[test]

@@ -389,11 +389,7 @@ impl State {
         let untraced = |error: &dyn fmt::Display| Failure::Attach.with(format!("--trace: {error}"));
         let mut target = TraceTarget { identity: Identity::Start, ..TraceTarget::default() };
         for (receiver, stream) in receivers.iter().zip(&mut self.streams) {
-            let address = receiver.target().address;
-            let ports = &mut target.ports[usize::from(address.is_ipv6())];
-            if !ports.contains(&address.port()) {
-                ports.push(address.port());
-            }
+            target.add(receiver.target().address);
             stream.cookie = receiver.cookie().map_err(|error| untraced(&error))?;
             target.sockets.push(stream.cookie);
         }

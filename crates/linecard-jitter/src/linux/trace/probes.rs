@@ -5,6 +5,7 @@ use super::program::{FIRST, Log, Program, R1, R3, SECOND, Size, THIRD};
 use crate::stream::probe;
 use crate::trace::{Event, EventKind, NET_RX, Vector};
 use std::ffi::CStr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Bytes of an Ethernet header, which outgoing packets begin with.
 const ETHERNET: i32 = 14;
@@ -22,6 +23,8 @@ const AWAKE: u32 = u32::MAX;
 pub struct TraceTarget {
     /// Destination UDP ports of the streams, over IPv4 and over IPv6: at most 64 of each.
     pub ports: [Vec<u16>; 2],
+    /// Their destination addresses, at most 64 of each version; of a version without any, or with an unspecified one, all.
+    pub addresses: Vec<IpAddr>,
     /// The lower halves of their sockets' cookies, at most 64; without, all sockets at those ports count as one.
     pub sockets: Vec<u32>,
     /// The number of a packet in the trace.
@@ -33,6 +36,31 @@ pub struct TraceTarget {
     pub sender: Option<u32>,
     /// The threads whose wakeups are traced: at most eight.
     pub threads: Vec<u32>,
+}
+
+impl TraceTarget {
+    /// Adds a stream that goes there.
+    pub fn add(&mut self, target: SocketAddr) {
+        let ports = &mut self.ports[usize::from(target.is_ipv6())];
+        if !ports.contains(&target.port()) {
+            ports.push(target.port());
+        }
+        self.addresses.push(target.ip());
+    }
+
+    /// The last four octets of each address of a version, as they are in memory; none if all are meant. Of IPv6, addresses
+    /// that differ before that count as one.
+    fn destinations(&self, version: usize) -> Vec<u32> {
+        let own = || self.addresses.iter().filter(|ip| usize::from(ip.is_ipv6()) == version);
+        if own().any(IpAddr::is_unspecified) {
+            return Vec::new();
+        }
+        let last = |ip: &IpAddr| match ip {
+            IpAddr::V4(ip) => u32::from_ne_bytes(ip.octets()),
+            IpAddr::V6(ip) => (ip.to_bits() as u32).to_be(),
+        };
+        own().map(last).collect()
+    }
 }
 
 /// The number of a packet in a trace.
@@ -247,6 +275,12 @@ fn packet(
     let ports = target.ports[version].iter();
     let ports = ports.map(|port| u16::from_ne_bytes(port.to_be_bytes()).into());
     program.only_if_any(R1, &ports.collect::<Vec<_>>());
+    let destinations = target.destinations(version);
+    if !destinations.is_empty() {
+        // The destination is the last field of both headers.
+        program.load(Size::Word, R1, at(ip - 4));
+        program.only_if_any(R1, &destinations);
+    }
     if target.identity == Identity::Probe {
         program.load(Size::Word, R1, at(payload + probe::MAGIC_AT as i16));
         program.only_if(R1, u32::from_ne_bytes(probe::MAGIC.to_be_bytes()));
