@@ -21,7 +21,7 @@ use garde::Validate;
 use linecard_config::{ConfigError, Duration, Parsed, Switch};
 use linecard_jitter::ledger::LatePacket;
 use linecard_jitter::linux::clock::{monotonic_ns, realtime_ns};
-use linecard_jitter::linux::find::{FoundStream, find};
+use linecard_jitter::linux::find::{Findings, FoundStream, find};
 use linecard_jitter::linux::trace::{Examiner, FlightRecorder, Identity, TraceTarget, this_thread};
 use linecard_jitter::linux::watch::{Buffers, Receiver, Target, TargetError, WatchError};
 use linecard_jitter::media::live::{Arrival, Event, Pair, Watched};
@@ -314,7 +314,17 @@ impl Config {
             return Err(ConfigError::of_parameter("source", what).into());
         }
         let is_stopped = || context.progress.is_stopped();
-        let found = find(interface, self.find.into(), &is_stopped).map_err(failed)?;
+        let Findings { streams: found, forgotten } =
+            find(interface, self.find.into(), &is_stopped).map_err(failed)?;
+        if forgotten > 0 {
+            observer.say(
+                Level::Warning,
+                &format!(
+                    "{forgotten} packets went to more destinations than are counted at once; name a stream that is not \
+                     found"
+                ),
+            );
+        }
         if found.is_empty() {
             return Err(Failure::Withheld.with(format!(
                 "no stream was found at {interface} in {}; a group that no program of this host has joined cannot be \

@@ -151,8 +151,110 @@ impl Filter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An IP packet with a whole datagram.
+    pub(crate) fn udp(source: SocketAddr, target: SocketAddr, payload: &[u8]) -> Vec<u8> {
+        let len = 8 + payload.len() as u16;
+        let octets = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        let mut packet = if target.is_ipv4() {
+            [&[0x45, 0][..], &(20 + len).to_be_bytes(), &[0, 0, 0x40, 0, 64, 17, 0, 0]].concat()
+        } else {
+            [&[0x60, 0, 0, 0][..], &len.to_be_bytes(), &[17, 64]].concat()
+        };
+        packet.extend(octets(source.ip()));
+        packet.extend(octets(target.ip()));
+        for field in [source.port(), target.port(), len, 0] {
+            packet.extend(field.to_be_bytes());
+        }
+        packet.extend(payload);
+        packet
+    }
+
+    /// How much of a packet of a type the kernel passes with this filter, as `Documentation/networking/filter.rst` says;
+    /// 0 also for a load beyond its end.
+    fn passed(filter: &[libc::sock_filter], packet: &[u8], packet_type: u32) -> u32 {
+        let (mut a, mut x, mut at) = (0, 0, 0);
+        loop {
+            let libc::sock_filter { code, jt, jf, k } = filter[at];
+            let load = |from: u32, len: u32| {
+                let bytes = packet.get(from as usize..(from + len) as usize)?;
+                Some(bytes.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte)))
+            };
+            at += 1;
+            let loaded = match u32::from(code) {
+                0x20 if k == TYPE => Some(packet_type),
+                0x20 => load(k, 4),
+                0x28 => load(k, 2),
+                0x30 => load(k, 1),
+                0x48 => load(x + k, 2),
+                0x54 => Some(a & k),
+                0xB1 => {
+                    let Some(first) = load(k, 1) else { return 0 };
+                    x = 4 * (first & 0x0F);
+                    continue;
+                }
+                0x15 => {
+                    at += usize::from(if a == k { jt } else { jf });
+                    continue;
+                }
+                0x06 => return k,
+                other => panic!("{other:#x} is not one of ours"),
+            };
+            let Some(loaded) = loaded else { return 0 };
+            a = loaded;
+        }
+    }
+
+    #[test]
+    fn the_filter_passes_datagrams_for_the_address() {
+        let addresses =
+            ["192.0.2.1:5004", "192.0.2.1:5005", "192.0.2.2:5004", "[2001:db8::1]:5004"];
+        let more = ["[2001:db8::1]:5005", "[2001:db8::2]:5004", "[2001:db9::1]:5004"];
+        let addresses = addresses.iter().chain(&more);
+        let addresses: Vec<SocketAddr> = addresses.map(|text| text.parse().unwrap()).collect();
+        for wanted in addresses.iter().copied().map(Some).chain([None]) {
+            let filter = filter(wanted);
+            for target in &addresses {
+                let mut packet = udp(*target, *target, b"payload");
+                let is_wanted = wanted.is_none_or(|wanted| wanted == *target);
+                let right = if is_wanted { SNAP } else { 0 };
+                assert_eq!(passed(&filter, &packet, 0), right, "{wanted:?} {target}");
+                // Not what this host sends, not what is cut off before its ports, no other protocol.
+                assert_eq!(passed(&filter, &packet, OUTGOING), 0);
+                let header = if target.is_ipv4() { 20 } else { 40 };
+                if wanted.is_some() {
+                    assert_eq!(passed(&filter, &packet[..header + 3], 0), 0);
+                }
+                packet[if target.is_ipv4() { 9 } else { 6 }] = 6;
+                assert_eq!(passed(&filter, &packet, 0), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn the_filter_knows_fragments_options_and_other_versions() {
+        let target: SocketAddr = "192.0.2.1:5004".parse().unwrap();
+        let packet = udp(target, target, b"payload");
+        for filter in [filter(Some(target)), filter(None)] {
+            let with = |at: usize, octet: u8| {
+                let mut packet = packet.clone();
+                packet[at] = octet;
+                passed(&filter, &packet, 0)
+            };
+            // The first fragment, and a later one.
+            assert_eq!((with(6, 0x20), with(7, 1)), (SNAP, 0));
+            assert_eq!((with(0, 0x55), passed(&filter, &[], 0)), (0, 0));
+            let mut options = packet.clone();
+            options.splice(20..20, [1; 8]);
+            options[0] = 0x47;
+            assert_eq!(passed(&filter, &options, 0), SNAP);
+        }
+    }
 
     #[test]
     fn datagrams_are_read_from_packets() {
