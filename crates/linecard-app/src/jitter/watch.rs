@@ -210,16 +210,25 @@ fn watch(
     context: &Context<'_>,
     observer: &mut dyn Observer,
 ) -> Result<WatchOutcome, Error> {
-    let receivers: Vec<Receiver> = match &config.addresses {
-        Some(addresses) => {
-            let targets = config.targets(addresses)?.into_iter();
-            targets.map(Receiver::open).collect::<Result<_, _>>().map_err(failed)?
+    let targets = config.addresses.as_ref().map(|addresses| config.targets(addresses));
+    let targets = targets.transpose()?;
+    let listener = config.metrics.0.0.map(|address| attach::listen(address, observer));
+    let listener = listener.transpose()?;
+    let receivers: Vec<Receiver> = match targets {
+        Some(targets) => {
+            targets.into_iter().map(Receiver::open).collect::<Result<_, _>>().map_err(failed)?
         }
-        None => config.found(context, observer)?,
+        None => {
+            // A missing right is said before streams are looked for.
+            if config.trace.0 {
+                FlightRecorder::check().map_err(|error| untraced(&error))?;
+            }
+            config.found(context, observer)?
+        }
     };
     let shared = Shared(Arc::new(Mutex::new(State::new(config, &receivers))));
-    if let Some(address) = config.metrics.0.0 {
-        let (listener, seen) = (attach::listen(address, observer)?, shared.clone());
+    if let Some(listener) = listener {
+        let seen = shared.clone();
         let served = listener.serve(move || metrics::of(&seen));
         served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
     }
@@ -396,7 +405,6 @@ impl State {
         receivers: &[Receiver],
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        let untraced = |error: &dyn fmt::Display| Failure::Attach.with(format!("--trace: {error}"));
         let mut target = TraceTarget { identity: Identity::Start, ..TraceTarget::default() };
         for (receiver, stream) in receivers.iter().zip(&mut self.streams) {
             target.add(receiver.target().address);
@@ -526,3 +534,7 @@ fn failed(error: WatchError) -> Error {
         _ => Failure::Attach.with(error),
     }
 }
+fn untraced(error: &dyn fmt::Display) -> Error {
+    Failure::Attach.with(format!("--trace: {error}"))
+}
+

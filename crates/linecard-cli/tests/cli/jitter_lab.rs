@@ -301,6 +301,10 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
     let none = nobody(&["ab", "napi-defer"]).unwrap();
     assert_eq!((none.code, none.stdout.as_str()), (Some(6), ""));
     one_line(&none.stderr, &["napi-defer", "No cable", "needs root"]);
+    // Before the interface is listened at, which it may not do either.
+    let untraced = nobody(&["watch", "--interface", "lo", "--trace"]).unwrap();
+    assert_eq!((untraced.code, untraced.stdout.as_str()), (Some(6), ""));
+    one_line(&untraced.stderr, &["--trace", "CAP_BPF"]);
     is_done(&nobody(&[]).unwrap());
 }
 

@@ -347,3 +347,5 @@ fn wrong_watches_are_refused() {
     let address = taken.local_addr().unwrap().to_string();
     watch(6, &["127.0.0.1:0", "--metrics", &address], &["--metrics", &address]);
 }
+    // Before streams are looked for.
+    watch(6, &["--interface", "no-such", "--metrics", &address], &["--metrics", &address]);
