@@ -7,7 +7,7 @@ use linecard_io::attach::{AttachStats, MergeStats};
 use linecard_tun::Counters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text,
+    DescriptorEncoder, EncodeCounterValue, EncodeLabelSet, MetricEncoder, NoLabelSet, text,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
@@ -169,7 +169,7 @@ fn workers(stats: &AttachStats) -> impl Iterator<Item = (Labels, &MergeStats)> {
 pub(crate) fn counters(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &Metric,
-    values: impl IntoIterator<Item = (Labels, u64)>,
+    values: impl IntoIterator<Item = (Labels, impl EncodeCounterValue)>,
 ) -> fmt::Result {
     let Metric { name, help, unit } = metric;
     let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;

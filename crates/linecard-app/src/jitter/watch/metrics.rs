@@ -96,7 +96,7 @@ pub fn sample() -> String {
     let stream = Seen {
         name: "239.0.0.1:5004".to_owned(),
         counts: Counts::default(),
-        causes: BTreeMap::from([("thread", Total::default())]),
+        causes: BTreeMap::from([("thread", Total { ns: 1_500_000_000, ..Total::default() })]),
         unexamined: Some(0),
         dropped: 0,
         jitter_ns: Some(0.0),
@@ -186,8 +186,9 @@ impl Figures {
         let metric = Metric { name: "watch_late_packets_by_cause", help, unit: None };
         counters(encoder, &metric, each().map(|(labels, total)| (labels, total.packets)))?;
         let help = "Delay of examined late packets by cause, with --trace";
-        let metric = Metric { name: "watch_late_time_nanoseconds", help, unit: None };
-        counters(encoder, &metric, each().map(|(labels, total)| (labels, total.ns)))?;
+        let metric = Metric { name: "watch_late_time", help, unit: Some(Unit::Seconds) };
+        let seconds = |total: Total| total.ns as f64 / 1e9;
+        counters(encoder, &metric, each().map(|(labels, total)| (labels, seconds(total))))?;
         let help = "Late packets whose cause was not looked for, with --trace";
         let metric = Metric { name: "watch_unexamined_late_packets", help, unit: None };
         let traced = self.streams.iter().filter_map(|seen| Some((seen, seen.unexamined?)));
@@ -237,6 +238,7 @@ mod tests {
             "linecard_watch_pair_packets_total{stream=\"239.0.0.1:5004+239.0.0.2:5004\"} 0",
         ] {
             assert!(text.lines().any(|other| other == line), "no {line} in\n{text}");
+            "linecard_watch_late_time_seconds_total{stream=\"239.0.0.1:5004\",cause=\"thread\"} 1.5",
         }
         assert!(text.ends_with("\n# EOF\n"));
     }
