@@ -3,6 +3,7 @@
 use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard_io::port::{probe, xdp};
+use linecard_io::sys::ethtool::{self, Stamping};
 use linecard_report::{ByteCount, Item, Named};
 use linecard_tun::interface::{self, Interface, State, format_mac};
 use schemars::JsonSchema;
@@ -118,6 +119,12 @@ pub struct InterfaceOutcome {
     /// Its driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// The number of its clock, `/dev/ptpN`, if it stamps received packets itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ptp_clock: Option<u32>,
+    /// Whether it can stamp every packet, not only those of PTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamps_every_packet: Option<bool>,
     /// The ports that fit it, the best first.
     pub ports: String,
     /// Its link type (`ARPHRD_*`).
@@ -146,8 +153,10 @@ impl Job for Ports {
             Ok(interfaces) => (interfaces, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
-        let named =
-            |interface: &Interface| (interface.name.clone(), InterfaceOutcome::new(interface));
+        let named = |interface: &Interface| {
+            let stamping = ethtool::stamping(&interface.name).ok().flatten();
+            (interface.name.clone(), InterfaceOutcome::new(interface, stamping))
+        };
         Ok(PortsOutcome {
             kinds: Kinds {
                 xdp: XdpKind {
@@ -242,7 +251,7 @@ impl Kinds {
 }
 
 impl InterfaceOutcome {
-    fn new(interface: &Interface) -> Self {
+    fn new(interface: &Interface, stamping: Option<Stamping>) -> Self {
         let device = interface.device.as_ref();
         let state = match interface.state {
             State::Up => "up",
@@ -256,6 +265,8 @@ impl InterfaceOutcome {
             rx_queues: device.map(|device| device.rx_queues as u64),
             tx_queues: device.map(|device| device.tx_queues as u64),
             driver: device.and_then(|device| device.driver.clone()),
+            ptp_clock: stamping.map(|stamping| stamping.clock),
+            stamps_every_packet: stamping.map(|stamping| stamping.every),
             ports: specs(interface),
             hardware: interface.hardware,
         }
@@ -268,6 +279,10 @@ impl InterfaceOutcome {
             parts.push(format!("{rx} rx and {tx} tx queues"));
         }
         parts.extend(self.driver.clone());
+        parts.extend(self.ptp_clock.map(|clock| match self.stamps_every_packet {
+            Some(true) => format!("time stamps of ptp{clock}"),
+            _ => format!("time stamps of ptp{clock} for PTP only"),
+        }));
         let ports = match self.ports.as_str() {
             "" => format!("no port for link type {}", self.hardware),
             ports => ports.to_owned(),
@@ -291,7 +306,7 @@ mod tests {
     use linecard_tun::interface::Device;
 
     fn words(interface: &Interface) -> String {
-        InterfaceOutcome::new(interface).text()
+        InterfaceOutcome::new(interface, None).text()
     }
 
     fn card(device: Option<Device>) -> Interface {
@@ -314,6 +329,15 @@ mod tests {
             "up, MTU 1500, 02:00:00:00:00:0a, 4 rx and 2 tx queues, virtio_net: xdp:eth0 packet:eth0"
         );
         assert_eq!(words(&card(None)), "up, MTU 1500, 02:00:00:00:00:0a: xdp:eth0 packet:eth0");
+        for (every, stamps) in [(true, "ptp3"), (false, "ptp3 for PTP only")] {
+            let stamping = Some(Stamping { clock: 3, every });
+            assert_eq!(
+                InterfaceOutcome::new(&card(None), stamping).text(),
+                format!(
+                    "up, MTU 1500, 02:00:00:00:00:0a, time stamps of {stamps}: xdp:eth0 packet:eth0"
+                )
+            );
+        }
     }
 
     #[test]

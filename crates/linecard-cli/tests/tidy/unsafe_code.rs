@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &str); 35] = [
     ("crates/linecard-jitter/src/linux/sys/packet.rs", "packet sockets with filters"),
     ("crates/linecard-jitter/src/linux/sys/receive.rs", "many datagrams received by one call"),
     ("crates/linecard-io/src/sys/descriptor.rs", "descriptors by number"),
-    ("crates/linecard-io/src/sys/ethtool.rs", "ioctl: coalescing and features"),
+    ("crates/linecard-io/src/sys/ethtool.rs", "ioctl: coalescing, features and time stamps"),
     (
         "crates/linecard-jitter/src/linux/sys/perf.rs",
         "the kernel's counters, and its ring of samples",

@@ -1,4 +1,4 @@
-//! `SIOCETHTOOL`: coalescing of interrupts, and features by the kernel's names.
+//! `SIOCETHTOOL`: coalescing of interrupts, features by the kernel's names, and time stamps.
 #![expect(unsafe_code, reason = "ioctl has no safe form in std")]
 
 use super::check;
@@ -23,12 +23,26 @@ const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 /// Numbers of `struct ethtool_drvinfo`: the command, five names, and 32 bytes.
 const DRIVER_INFO: usize = 1 + 5 * NAME / 4 + 8;
 /// Numbers before the blocks of features: command, blocks.
 const HEAD: usize = 2;
 /// Numbers of a block that is read: available, requested, active, never changed.
 const BLOCK: usize = 4;
+
+/// Numbers of `struct ethtool_ts_info`: command, kinds of stamps, clock, kinds of sending, three reserved, filters, three
+/// reserved.
+const STAMPING: usize = 11;
+
+/// How an interface stamps packets that it receives, by a clock of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamping {
+    /// The number of the clock, `/dev/ptpN`.
+    pub clock: u32,
+    /// It can stamp every packet, not only those of PTP.
+    pub every: bool,
+}
 
 /// A feature of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +66,48 @@ pub fn driver(interface: &str) -> io::Result<String> {
     call(interface, &mut words)?;
     let name: Vec<u8> = words[1..].iter().flat_map(|word| word.to_ne_bytes()).take(NAME).collect();
     Ok(text(&name))
+}
+
+/// How an interface stamps received packets, if it does so itself.
+///
+/// # Errors
+///
+/// As the system says.
+pub fn stamping(interface: &str) -> io::Result<Option<Stamping>> {
+    let mut words = [0; STAMPING];
+    words[0] = ETHTOOL_GET_TS_INFO;
+    call(interface, &mut words)?;
+    Ok(Stamping::of(&words))
+}
+
+impl Stamping {
+    fn of(words: &[u32; STAMPING]) -> Option<Self> {
+        let wanted = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        let clock = u32::try_from(words[2].cast_signed()).ok()?;
+        let every = words[7] >> libc::HWTSTAMP_FILTER_ALL & 1 == 1;
+        (words[1] & wanted == wanted).then_some(Self { clock, every })
+    }
+}
+
+/// The packets that an interface stamps now: flags, kind of sending (`HWTSTAMP_TX_*`), filter of received packets
+/// (`HWTSTAMP_FILTER_*`).
+///
+/// # Errors
+///
+/// As the system says.
+pub fn stamped(interface: &str) -> io::Result<[u32; 3]> {
+    let mut words = [0; 3];
+    ask(libc::SIOCGHWTSTAMP, interface, &mut words)?;
+    Ok(words)
+}
+
+/// Sets that. The driver may stamp more.
+///
+/// # Errors
+///
+/// As the system says.
+pub fn set_stamped(interface: &str, mut words: [u32; 3]) -> io::Result<()> {
+    ask(libc::SIOCSHWTSTAMP, interface, &mut words)
 }
 
 /// The 22 numbers of coalescing, in the order of `struct ethtool_coalesce`.
@@ -138,18 +194,47 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
-/// One command, whose struct is all of `u32`. `words` must have room for what the command writes, which
-/// the callers above see to.
+/// One command of ethtool.
 fn call(interface: &str, words: &mut [u32]) -> io::Result<()> {
+    ask(libc::SIOCETHTOOL, interface, words)
+}
+
+/// One request, whose struct is all of `u32`. `words` must have room for what it writes, which the callers above see to.
+fn ask(code: libc::c_ulong, interface: &str, words: &mut [u32]) -> io::Result<()> {
     if interface.len() > MAX_NAME {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
     }
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     let mut request = request(interface);
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    let code = libc::SIOCETHTOOL as libc::Ioctl;
-    // SAFETY: both structs live during the call. The kernel writes at most what the command's struct
+    // SAFETY: both structs live during the call. The kernel writes at most what the request's struct
     // holds, or the number of blocks or names said in it, for all of which the words have room:
     // `GSTRINGS` writes as many names as the kernel has, for which there is room by the check before.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), code, &raw mut request) }).map(drop)
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), code as libc::Ioctl, &raw mut request) })
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_of_an_interface_have_a_clock() {
+        // Answers of the kernel about a card with a clock, of one that stamps PTP only, and of a virtual one.
+        let card = [ETHTOOL_GET_TS_INFO, 0x7F, 3, 3, 0, 0, 0, 0b11, 0, 0, 0];
+        assert_eq!(Stamping::of(&card), Some(Stamping { clock: 3, every: true }));
+        let mut only_ptp = card;
+        only_ptp[7] = 1 << libc::HWTSTAMP_FILTER_PTP_V2_EVENT | 1;
+        assert_eq!(Stamping::of(&only_ptp), Some(Stamping { clock: 3, every: false }));
+        let software = [ETHTOOL_GET_TS_INFO, 0x1A, u32::MAX, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(Stamping::of(&software), None);
+    }
+
+    #[test]
+    fn the_loopback_interface_has_no_clock() {
+        assert_eq!(stamping("lo").expect("every interface answers"), None);
+        let error = stamped("lo").expect_err("it cannot stamp");
+        assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert!(stamping("no-such").is_err());
+    }
 }
