@@ -85,7 +85,8 @@ fn a_day_is_watched_in_the_memory_of_an_hour() {
             // Once in ten minutes a packet is 5 ms late.
             let late_ns = if n % 30_000 == 29_999 { 5_000_000 } else { n % 7 * 1_000 };
             let at_ns = 1_000_000_000 + n * 20_001_000 + late_ns;
-            let arrival = Arrival { at_ns, read_ns: at_ns + 9_000, payload: &payload, len: 172 };
+            let read_ns = at_ns + 9_000;
+            let arrival = Arrival { at_ns, read_ns, wire: None, payload: &payload, len: 172 };
             assert!(watched.push(&arrival, |_| ()));
         }
         (allocations() - started, memory().1)

@@ -14,6 +14,7 @@ pub use outcome::{
 };
 
 use super::placement::{Placement, refused};
+use super::recovery;
 use crate::attach::{self, Metrics, Observer};
 use crate::{Context, Error, Failure, Finished, Job, Level};
 use causes::{Causes, Conclusion, LateEpisode};
@@ -22,6 +23,8 @@ use linecard_config::{ConfigError, Duration, Parsed, Switch};
 use linecard_jitter::ledger::LatePacket;
 use linecard_jitter::linux::clock::{monotonic_ns, realtime_ns};
 use linecard_jitter::linux::find::{Findings, FoundStream, find};
+use linecard_jitter::linux::journal::{Journal, JournalError, Store};
+use linecard_jitter::linux::setting::Setting;
 use linecard_jitter::linux::trace::{Examiner, FlightRecorder, Identity, TraceTarget, this_thread};
 use linecard_jitter::linux::watch::{Buffers, Receiver, Target, TargetError, WatchError};
 use linecard_jitter::media::live::{Arrival, Event, Pair, Watched};
@@ -32,6 +35,7 @@ use lines::Lines;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -47,6 +51,9 @@ const MAX_FOUND: usize = 16;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Calls that take packets of one stream before the next one's turn.
 const TURN: u32 = 16;
+
+/// The filter of an interface that stamps all packets: `HWTSTAMP_FILTER_ALL` of `linux/net_tstamp.h`.
+const STAMP_ALL: &str = "rx-filter=1";
 
 /// The job.
 #[derive(Debug)]
@@ -80,6 +87,9 @@ pub struct Config {
     /// trace the kernel by BPF meanwhile, and name the cause of late packets: interrupt, softirq, wait for the core, the
     /// program that ran instead; needs root, or `CAP_BPF` and `CAP_PERFMON`
     pub trace: Switch,
+    /// have the interfaces of streams (--interface, %INTERFACE) stamp every packet by their own clock, and set them back at
+    /// the end; needs root; what an interface stamps already is used without this
+    pub hardware_stamps: Switch,
     /// how many of the worst delays are listed for each stream
     #[default(10)]
     #[garde(range(min = 1, max = 1_000))]
@@ -235,11 +245,34 @@ fn watch(
     if config.trace.0 {
         shared.lock().trace(config, &receivers, observer)?;
     }
-    let _placed = config.placement.placement().enter(false).map_err(refused)?;
+    let stamped = config.hardware_stamps.0.then(|| stamp_all(&receivers)).transpose()?;
+    let placed = config.placement.placement().enter(false).map_err(refused)?;
     receive(config, context, (receivers.as_slice(), &shared), observer)?;
+    drop(placed);
+    if let Some(journal) = stamped {
+        let restorations = journal.roll_back().map_err(|error| Failure::NotRestored.with(error))?;
+        recovery::end(&restorations)?;
+    }
     let mut state = shared.lock();
     state.finish(observer);
     Ok(WatchOutcome::new(&state))
+}
+
+/// Has the interfaces of streams stamp every packet, until the journal ends.
+fn stamp_all(receivers: &[Receiver]) -> Result<Journal, Error> {
+    let names = receivers.iter().filter_map(|receiver| receiver.target().interface.clone());
+    let names: BTreeSet<String> = names.collect();
+    if names.is_empty() {
+        let what = "no stream has an interface: name one (--interface)";
+        return Err(ConfigError::of_parameter("hardware_stamps", what).into());
+    }
+    let unstamped =
+        |error: JournalError| Failure::Attach.with(format!("--hardware-stamps: {error}"));
+    let mut journal = Journal::begin(&Store::of_user()).map_err(unstamped)?;
+    for name in names {
+        journal.change(&Setting::stamps(name), STAMP_ALL).map_err(unstamped)?;
+    }
+    Ok(journal)
 }
 
 /// Receives packets until the end.
@@ -253,6 +286,14 @@ fn receive(
     let begun = Instant::now();
     let time = config.time.map_or(std::time::Duration::MAX, Into::into);
     let mut buffers = Buffers::default();
+    let mut said = BTreeSet::new();
+    for receiver in receivers {
+        if let Err(error) = receiver.take_stamps(&mut buffers)
+            && said.insert(error.to_string())
+        {
+            observer.say(Level::Notice, &error.to_string());
+        }
+    }
     while !context.progress.is_stopped() && begun.elapsed() < time {
         let rest = time.saturating_sub(begun.elapsed());
         linecard_tun::wait(&sockets, LOOK.min(rest))
@@ -528,13 +569,13 @@ impl Teller<'_> {
     }
 }
 
+fn untraced(error: &dyn fmt::Display) -> Error {
+    Failure::Attach.with(format!("--trace: {error}"))
+}
+
 fn failed(error: WatchError) -> Error {
     match error {
         WatchError::Source { .. } | WatchError::Families { .. } => Failure::Usage.with(error),
         _ => Failure::Attach.with(error),
     }
 }
-fn untraced(error: &dyn fmt::Display) -> Error {
-    Failure::Attach.with(format!("--trace: {error}"))
-}
-

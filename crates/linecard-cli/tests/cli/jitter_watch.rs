@@ -343,9 +343,11 @@ fn wrong_watches_are_refused() {
     watch(6, &["192.0.2.1:9"], &["192.0.2.1:9", "an address of this host"]);
     watch(6, &["239.0.0.1:0", "--interface", "no-such"], &["interface no-such", "ip link"]);
     watch(6, &["239.0.0.1:0%no-such"], &["interface no-such", "ip link"]);
+    watch(2, &["127.0.0.1:0", "--hardware-stamps"], &["--hardware-stamps", "--interface"]);
+    watch(6, &["127.0.0.1:0%lo", "--hardware-stamps"], &["stamping of lo does not exist"]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     watch(6, &["127.0.0.1:0", "--metrics", &address], &["--metrics", &address]);
-}
     // Before streams are looked for.
     watch(6, &["--interface", "no-such", "--metrics", &address], &["--metrics", &address]);
+}

@@ -94,8 +94,8 @@ pub fn find(
             Err(error) if is_nothing(&error) || is_down(&error) => continue,
             came => came.map_err(failed)?,
         };
-        for (packet, _, stamp) in batch.stamped_datagrams(came) {
-            candidates.count(packet, stamp.unwrap_or(0));
+        for (packet, _, stamps) in batch.stamped_datagrams(came) {
+            candidates.count(packet, stamps.kernel_ns.unwrap_or(0));
         }
     }
     Ok(candidates.found(elapsed().as_secs_f64()))

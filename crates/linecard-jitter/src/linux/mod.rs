@@ -24,3 +24,4 @@ mod sys;
 pub mod toggle;
 pub mod trace;
 pub mod watch;
+mod wire;

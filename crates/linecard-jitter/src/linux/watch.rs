@@ -4,7 +4,9 @@ use super::clock::{monotonic_ns, realtime_ns};
 use super::sink::{dropped, is_down, is_nothing, room, set_room};
 use super::sys::packet::{self, datagram};
 use super::sys::receive::{Batch, MESSAGES};
+use super::wire::Devices;
 use crate::media::live::Arrival;
+use linecard_io::sys::ethtool::{self, Stamping};
 use linecard_io::sys::socket::{option, set_option};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::set_socket_reuseaddr;
@@ -125,6 +127,28 @@ pub enum WatchError {
         /// Both.
         target: Target,
     },
+    /// The interface can stamp packets, and does not.
+    #[error(
+        "{name} can stamp packets by ptp{clock}, and is not set to stamp all: --hardware-stamps, as root, has it do so"
+    )]
+    Unstamped {
+        /// Its name.
+        name: String,
+        /// The number of its clock.
+        clock: u32,
+    },
+    /// The clock of the interface's stamps cannot be read.
+    #[error(
+        "{name} stamps packets by ptp{clock}, which cannot be read: {source}; root can read /dev/ptp{clock}"
+    )]
+    Clock {
+        /// Its name.
+        name: String,
+        /// The number of its clock.
+        clock: u32,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// Packets cannot be had.
     #[error("cannot receive at {target}: {source}")]
     Receive {
@@ -144,6 +168,8 @@ pub struct Receiver {
     is_packet: bool,
     /// How often a clock had been set when no packet waited.
     settled: Cell<u64>,
+    /// The number of the clock by which its interface stamps packets.
+    clock: Cell<Option<u32>>,
 }
 
 impl Receiver {
@@ -186,7 +212,7 @@ impl Receiver {
             Ok(local) => target.address.set_port(local.port()),
             Err(source) => return Err(WatchError::Bind { target, source }),
         }
-        Ok(Self { target, socket, is_packet: false, settled: Cell::new(0) })
+        Ok(Self::new(target, socket, false))
     }
 
     /// Opens a socket that receives a copy of what arrives for an address at an interface, as long as another program
@@ -200,9 +226,38 @@ impl Receiver {
         let target = Target { address, source: None, interface: name };
         let socket = packet::open(index(interface)?, Some(address)).and_then(prepare);
         match socket {
-            Ok(socket) => Ok(Self { target, socket, is_packet: true, settled: Cell::new(0) }),
+            Ok(socket) => Ok(Self::new(target, socket, true)),
             Err(source) => Err(WatchError::Packet { name: interface.to_owned(), source }),
         }
+    }
+
+    fn new(target: Target, socket: UdpSocket, is_packet: bool) -> Self {
+        Self { target, socket, is_packet, settled: Cell::new(0), clock: Cell::new(None) }
+    }
+
+    /// Takes the interface's own time stamps as well, where its name is known and it stamps all packets: then returns the
+    /// number of its clock.
+    ///
+    /// # Errors
+    ///
+    /// It could stamp packets; why it does not, or why its clock cannot be read.
+    pub fn take_stamps(&self, buffers: &mut Buffers) -> Result<Option<u32>, WatchError> {
+        let Some(name) = self.target.interface.clone() else { return Ok(None) };
+        // A driver that cannot answer cannot stamp.
+        let Ok(Some(Stamping { clock, every: true })) = ethtool::stamping(&name) else {
+            return Ok(None);
+        };
+        if !ethtool::stamped(&name).is_ok_and(|[.., filter]| filter == libc::HWTSTAMP_FILTER_ALL) {
+            return Err(WatchError::Unstamped { name, clock });
+        }
+        let kinds = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        let opened = buffers.devices.open(clock, monotonic_ns());
+        opened
+            .and_then(|()| set_option(self.as_fd(), level, option, &kinds))
+            .map_err(|source| WatchError::Clock { name, clock, source })?;
+        self.clock.set(Some(clock));
+        Ok(Some(clock))
     }
 
     /// Where it receives; with the port that it has, where 0 was given.
@@ -245,13 +300,19 @@ impl Receiver {
         let clocks = buffers.clocks.read();
         // Stamps of packets that waited while a clock was set are of either time.
         let is_settled = self.settled.get() == buffers.clocks.steps;
-        for (mut payload, mut len, stamp) in buffers.batch.stamped_datagrams(came) {
+        let relation =
+            self.clock.get().and_then(|clock| buffers.devices.relation(clock, clocks.read_ns));
+        for (mut payload, mut len, stamps) in buffers.batch.stamped_datagrams(came) {
             if self.is_packet {
                 let Some(datagram) = datagram(payload) else { continue };
                 (payload, len) = (datagram.payload, datagram.len);
             }
-            let at_ns = clocks.monotonic_ns(stamp.filter(|_| is_settled));
-            take(&Arrival { at_ns, read_ns: clocks.read_ns, payload, len });
+            let kernel_ns = stamps.kernel_ns.filter(|_| is_settled);
+            let wire = relation
+                .zip(stamps.wire_ns.zip(kernel_ns))
+                .and_then(|(relation, (wire_ns, kernel_ns))| relation.delay(wire_ns, kernel_ns));
+            let (at_ns, read_ns) = (clocks.monotonic_ns(kernel_ns), clocks.read_ns);
+            take(&Arrival { at_ns, read_ns, wire, payload, len });
         }
         if came < MESSAGES {
             self.settled.set(buffers.clocks.steps);
@@ -296,11 +357,12 @@ pub struct Buffers {
     batch: Batch,
     /// The clocks.
     pub clocks: Clocks,
+    devices: Devices,
 }
 
 impl Default for Buffers {
     fn default() -> Self {
-        Self { batch: Batch::stamped(), clocks: Clocks::default() }
+        Self { batch: Batch::stamped(), clocks: Clocks::default(), devices: Devices::default() }
     }
 }
 
@@ -491,6 +553,33 @@ mod tests {
         }
         assert_eq!(receiver.dropped(0).unwrap(), 0);
         assert!(receiver.room_bytes().unwrap() > 0);
+    }
+
+    /// Interfaces without a clock of their own: software stamps, as without the wish for others.
+    #[test]
+    fn packets_that_no_interface_stamps_have_the_kernels_stamps() {
+        let receiver = Receiver::open("127.0.0.1:0%lo".parse().unwrap()).unwrap();
+        let mut buffers = Buffers::default();
+        assert_eq!(receiver.take_stamps(&mut buffers).unwrap(), None);
+        let kinds = libc::SOF_TIMESTAMPING_RX_HARDWARE | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        set_option(receiver.as_fd(), level, name, &kinds).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"one", receiver.target().address).unwrap();
+        let mut came = 0;
+        for _ in 0..MOST_WAITING {
+            thread::sleep(Duration::from_millis(1));
+            let take = |arrival: &Arrival<'_>| {
+                // Without a stamp, it would be the time of reading.
+                assert!(arrival.at_ns < arrival.read_ns, "{arrival:?}");
+                assert_eq!(arrival.wire, None);
+                came += 1;
+            };
+            if receiver.receive(&mut buffers, take).unwrap() > 0 {
+                break;
+            }
+        }
+        assert_eq!(came, 1);
     }
 
     #[test]

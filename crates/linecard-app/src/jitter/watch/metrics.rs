@@ -211,6 +211,12 @@ impl Figures {
                 histogram(&mut metric, &labels, delays, &DELAY_NS, 1e9)?;
             }
         }
+        let help = "Time from the wire to the kernel, where the interface stamps packets";
+        let name = "watch_wire_delay";
+        let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for Seen { name, counts, .. } in &self.streams {
+            histogram(&mut metric, &stream(name), &counts.from_wire, &DELAY_NS, 1e9)?;
+        }
         let help = "Time from a packet's copy by one path to that by the other";
         let name = "watch_pair_delay";
         let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
@@ -232,13 +238,14 @@ mod tests {
             "linecard_watch_packets_total{stream=\"239.0.0.1:5004\"} 0",
             "linecard_watch_late_packets_total{stream=\"239.0.0.1:5004\"} 0",
             "linecard_watch_late_packets_by_cause_total{stream=\"239.0.0.1:5004\",cause=\"thread\"} 0",
+            "linecard_watch_late_time_seconds_total{stream=\"239.0.0.1:5004\",cause=\"thread\"} 1.5",
             "linecard_watch_lost_packets{stream=\"239.0.0.1:5004\"} 0.0",
             "linecard_watch_last_packet_age_seconds{stream=\"239.0.0.1:5004\"} 0.0",
             "linecard_watch_delay_seconds_count{stream=\"239.0.0.1:5004\",place=\"in_socket\"} 0",
+            "linecard_watch_wire_delay_seconds_count{stream=\"239.0.0.1:5004\"} 0",
             "linecard_watch_pair_packets_total{stream=\"239.0.0.1:5004+239.0.0.2:5004\"} 0",
         ] {
             assert!(text.lines().any(|other| other == line), "no {line} in\n{text}");
-            "linecard_watch_late_time_seconds_total{stream=\"239.0.0.1:5004\",cause=\"thread\"} 1.5",
         }
         assert!(text.ends_with("\n# EOF\n"));
     }

@@ -21,6 +21,8 @@ pub struct WatchOutcome {
     pub streams: Vec<StreamAnswer>,
     /// Packets
     pub packets: Vec<StreamCame>,
+    /// From the wire to the kernel (time stamps of the interface)
+    pub from_wire: Vec<StreamDelays>,
     /// Lateness when the kernel received the packet (before the socket)
     pub before_socket: Vec<StreamDelays>,
     /// From there to the application (in the socket)
@@ -252,6 +254,7 @@ impl WatchOutcome {
             packets: each()
                 .map(|stream| item(&stream.name, Came::of(stream, state.now_ns)))
                 .collect(),
+            from_wire: delays(|stream| &stream.counts.from_wire),
             before_socket: delays(|stream| &stream.counts.before_socket),
             in_socket: delays(|stream| &stream.counts.in_socket),
             at_application: delays(|stream| &stream.counts.at_application),
@@ -309,6 +312,14 @@ fn notes(state: &State) -> Vec<String> {
         ));
     }
     for stream in state.streams.iter().filter(|stream| stream.watched.counts.packets > 0) {
+        if stream.watched.counts.from_wire.count() > 0 {
+            notes.push(format!(
+                "{}: times on the wire are known to within {}: half of the shortest reading of the interface's clock, \
+                 and the drift between two of them.",
+                stream.name,
+                Value::Ns(stream.watched.counts.wire_error_ns as f64)
+            ));
+        }
         if stream.dropped > 0 {
             notes.push(format!(
                 "{}: this command was too slow for {} packets, which count as lost: give it a core of its own \
@@ -574,6 +585,7 @@ impl linecard_report::Outcome for WatchOutcome {
         match section {
             "streams" => self.streams.get(index).map(|one| one.value.text()),
             "packets" => self.packets.get(index).map(|one| one.value.text()),
+            "from_wire" => delays(&self.from_wire),
             "before_socket" => delays(&self.before_socket),
             "in_socket" => delays(&self.in_socket),
             "at_application" => delays(&self.at_application),

@@ -1,4 +1,4 @@
-//! Text form of an interface's coalescing parameters and features.
+//! Text form of an interface's coalescing parameters, features and time stamps.
 
 use super::{SettingError, State};
 use linecard_io::sys::ethtool::{self, COALESCING};
@@ -29,50 +29,74 @@ const NAMES: [&str; COALESCING] = [
     "sample-interval",
 ];
 
+/// Numbers of `struct hwtstamp_config`.
+const STAMPS: [&str; 3] = ["flags", "tx-type", "rx-filter"];
+
 pub(super) fn coalescing(interface: &str) -> Result<State, SettingError> {
     let numbers = ethtool::coalescing(interface).map_err(about("read", interface, "coalescing"))?;
-    Ok(State::new(text(&numbers)))
+    Ok(State::new(text(&NAMES, &numbers)))
 }
 
 pub(super) fn set_coalescing(interface: &str, state: &str) -> Result<(), SettingError> {
     let what = "coalescing";
     let invalid = || about("set", interface, what)(std::io::ErrorKind::InvalidData.into());
-    let numbers = numbers(state).ok_or_else(invalid)?;
+    let numbers = numbers(&NAMES, state).ok_or_else(invalid)?;
     ethtool::set_coalescing(interface, &numbers).map_err(about("set", interface, what))
 }
 
 /// All parameters of `now`, with those that `value` names replaced.
 pub(super) fn with_numbers(now: &str, value: &str) -> Option<String> {
-    let mut numbers = numbers(now)?;
-    for (index, number) in pairs(value)? {
+    with(&NAMES, now, value)
+}
+
+pub(super) fn stamps(interface: &str) -> Result<State, SettingError> {
+    let numbers = ethtool::stamped(interface).map_err(about("read", interface, "stamping"))?;
+    Ok(State::new(text(&STAMPS, &numbers)))
+}
+
+pub(super) fn set_stamps(interface: &str, state: &str) -> Result<(), SettingError> {
+    let what = "stamping";
+    let invalid = || about("set", interface, what)(std::io::ErrorKind::InvalidData.into());
+    let numbers = numbers(&STAMPS, state).ok_or_else(invalid)?;
+    ethtool::set_stamped(interface, numbers).map_err(about("set", interface, what))
+}
+
+/// As for coalescing.
+pub(super) fn with_stamps(now: &str, value: &str) -> Option<String> {
+    with(&STAMPS, now, value)
+}
+
+fn with<const N: usize>(names: &[&str; N], now: &str, value: &str) -> Option<String> {
+    let mut numbers = numbers(names, now)?;
+    for (index, number) in pairs(names, value)? {
         numbers[index] = number;
     }
-    Some(text(&numbers))
+    Some(text(names, &numbers))
 }
 
 /// One parameter.
 pub(crate) fn number(state: &str, name: &str) -> Option<u32> {
-    let numbers = numbers(state)?;
+    let numbers = numbers(&NAMES, state)?;
     Some(numbers[NAMES.iter().position(|other| *other == name)?])
 }
 
-fn text(numbers: &[u32; COALESCING]) -> String {
-    let pairs = NAMES.iter().zip(numbers).map(|(name, number)| format!("{name}={number}"));
+fn text<const N: usize>(names: &[&str; N], numbers: &[u32; N]) -> String {
+    let pairs = names.iter().zip(numbers).map(|(name, number)| format!("{name}={number}"));
     pairs.collect::<Vec<_>>().join(" ")
 }
 
-fn numbers(text: &str) -> Option<[u32; COALESCING]> {
-    let pairs = pairs(text)?;
-    let mut numbers = [0; COALESCING];
-    let is_whole = pairs.iter().map(|pair| pair.0).eq(0..COALESCING);
+fn numbers<const N: usize>(names: &[&str; N], text: &str) -> Option<[u32; N]> {
+    let pairs = pairs(names, text)?;
+    let mut numbers = [0; N];
+    let is_whole = pairs.iter().map(|pair| pair.0).eq(0..N);
     pairs.into_iter().for_each(|(index, number)| numbers[index] = number);
     is_whole.then_some(numbers)
 }
 
-fn pairs(text: &str) -> Option<Vec<(usize, u32)>> {
+fn pairs(names: &[&str], text: &str) -> Option<Vec<(usize, u32)>> {
     let pair = |word: &str| {
         let (name, number) = word.split_once('=')?;
-        Some((NAMES.iter().position(|other| *other == name)?, number.parse().ok()?))
+        Some((names.iter().position(|other| *other == name)?, number.parse().ok()?))
     };
     text.split_whitespace().map(pair).collect()
 }
@@ -112,12 +136,15 @@ mod tests {
     fn numbers_are_changed_by_name() {
         let mut now = [0; COALESCING];
         (now[0], now[4], now[9]) = (3, 50, 1);
-        let with = with_numbers(&text(&now), "adaptive-rx=0 rx-usecs=0 tx-usecs=0").unwrap();
-        assert_eq!(numbers(&with), Some([0; COALESCING]));
-        assert_eq!(number(&text(&now), "tx-usecs"), Some(50));
+        let with =
+            with_numbers(&text(&NAMES, &now), "adaptive-rx=0 rx-usecs=0 tx-usecs=0").unwrap();
+        assert_eq!(numbers(&NAMES, &with), Some([0; COALESCING]));
+        assert_eq!(number(&text(&NAMES, &now), "tx-usecs"), Some(50));
         for bad in ["rx-usecs", "rx-usecs=x", "no-such=1", "rx-usecs=-1"] {
-            assert_eq!(with_numbers(&text(&now), bad), None, "{bad}");
+            assert_eq!(with_numbers(&text(&NAMES, &now), bad), None, "{bad}");
         }
-        assert_eq!(numbers("rx-usecs=1"), None);
+        assert_eq!(numbers(&NAMES, "rx-usecs=1"), None);
+        let stamps = with_stamps("flags=0 tx-type=1 rx-filter=12", "rx-filter=1");
+        assert_eq!(stamps.as_deref(), Some("flags=0 tx-type=1 rx-filter=1"));
     }
 }

@@ -27,6 +27,9 @@ impl Setting {
             Target::Feature { interface, feature } => {
                 vec!["feature".to_owned(), escape(interface.as_bytes()), escape(feature.as_bytes())]
             }
+            Target::Stamps { interface } => {
+                vec!["stamps".to_owned(), escape(interface.as_bytes())]
+            }
             Target::Thread { thread, started } => {
                 vec!["thread".to_owned(), thread.to_string(), started.to_string()]
             }
@@ -53,6 +56,7 @@ impl Setting {
             ["feature", interface, feature] => {
                 Target::Feature { interface: text(interface)?, feature: text(feature)? }
             }
+            ["stamps", interface] => Target::Stamps { interface: text(interface)? },
             ["thread", thread, started] => {
                 Target::Thread { thread: thread.parse().ok()?, started: started.parse().ok()? }
             }
@@ -119,6 +123,7 @@ mod tests {
         let settings = [
             Setting::file("/sys/a b/\u{e4}", Form::Mask),
             Setting::coalescing("eth0"),
+            Setting::stamps("eth0"),
             Setting::feature("eth0", "rx-gro").within(Some(namespace)),
             Setting::at(Target::Thread { thread: 3, started: 9 }),
         ];

@@ -1,6 +1,6 @@
 //! Settings of the host that can be read, changed, and restored byte for byte.
 //!
-//! They are files of `/proc` and `/sys`, coalescing parameters and features of interfaces, and the
+//! They are files of `/proc` and `/sys`, coalescing parameters, features and time stamps of interfaces, and the
 //! CPU affinity of kernel threads; each also in another network namespace. Changes that end with
 //! the process (affinity and priority of its own threads, `/dev/cpu_dma_latency` held open) are not
 //! settings. Only a [`Journal`](super::journal::Journal) writes settings.
@@ -68,6 +68,7 @@ pub(super) enum Target {
     File { path: PathBuf, form: Form },
     Coalescing { interface: String },
     Feature { interface: String, feature: String },
+    Stamps { interface: String },
     Thread { thread: u32, started: u64 },
 }
 
@@ -107,6 +108,13 @@ impl Setting {
         Self::at(Target::Feature { interface: interface.into(), feature: feature.into() })
     }
 
+    /// Which packets an interface stamps by its own clock: `rx-filter=1 tx-type=0`, with the numbers of
+    /// `linux/net_tstamp.h`; what is left out stays unchanged.
+    #[must_use]
+    pub fn stamps(interface: impl Into<String>) -> Self {
+        Self::at(Target::Stamps { interface: interface.into() })
+    }
+
     /// CPU affinity, as `0-1,4`, of a thread of the kernel or another process, by its id.
     ///
     /// # Errors
@@ -131,7 +139,7 @@ impl Setting {
     pub(super) fn anchored(&self) -> Self {
         let is_of_network = match &self.place {
             Target::File { path, .. } => OF_NETWORK.iter().any(|folder| path.starts_with(folder)),
-            Target::Coalescing { .. } | Target::Feature { .. } => true,
+            Target::Coalescing { .. } | Target::Feature { .. } | Target::Stamps { .. } => true,
             Target::Thread { .. } => false,
         };
         let own = || is_of_network.then(Namespace::own).flatten();
@@ -149,6 +157,7 @@ impl Setting {
             Target::File { path, .. } => self.open(path, "read", read_file),
             Target::Coalescing { interface } => device::coalescing(interface),
             Target::Feature { interface, feature } => device::feature(interface, feature),
+            Target::Stamps { interface } => device::stamps(interface),
             Target::Thread { thread, started } => thread::cpus_of(*thread, *started),
         })
     }
@@ -170,6 +179,7 @@ impl Setting {
             Target::File { form, .. } => form.with(&text, value),
             Target::Coalescing { .. } => device::with_numbers(&text, value),
             Target::Feature { .. } => device::with_feature(value),
+            Target::Stamps { .. } => device::with_stamps(&text, value),
             Target::Thread { .. } => cpus(value).map(|_| format!("{value}\n")),
         };
         let refused = || SettingError::Value {
@@ -185,7 +195,9 @@ impl Setting {
         let form = match &self.place {
             Target::File { form, .. } => *form,
             Target::Thread { .. } => Form::List,
-            Target::Coalescing { .. } | Target::Feature { .. } => Form::Plain,
+            Target::Coalescing { .. } | Target::Feature { .. } | Target::Stamps { .. } => {
+                Form::Plain
+            }
         };
         left == right || form.same(&left.text(), &right.text())
     }
@@ -213,6 +225,7 @@ impl Setting {
             Target::Feature { interface, feature } => {
                 device::set_feature(interface, feature, &state.text())
             }
+            Target::Stamps { interface } => device::set_stamps(interface, &state.text()),
             Target::Thread { thread, started } => {
                 thread::set_cpus(*thread, *started, &state.text())
             }
@@ -263,6 +276,7 @@ impl fmt::Display for Setting {
             Target::File { path, .. } => write!(f, "{}", path.display())?,
             Target::Coalescing { interface } => write!(f, "coalescing of {interface}")?,
             Target::Feature { interface, feature } => write!(f, "{feature} of {interface}")?,
+            Target::Stamps { interface } => write!(f, "stamping of {interface}")?,
             Target::Thread { thread, .. } => write!(f, "CPUs of thread {thread}")?,
         }
         match &self.namespace {
@@ -309,8 +323,10 @@ mod tests {
     fn what_is_not_there_is_missing() {
         let error = Setting::file("/proc/sys/no/such", Form::Plain).read().unwrap_err();
         assert!(error.is_gone() && error.to_string().contains("/proc/sys/no/such"), "{error}");
-        let error = Setting::coalescing("no-such-if").read().unwrap_err();
-        assert!(error.is_gone(), "{error}");
+        for setting in [Setting::coalescing("no-such-if"), Setting::stamps("lo")] {
+            let error = setting.read().unwrap_err();
+            assert!(error.is_gone(), "{error}");
+        }
         assert!(Setting::thread(u32::MAX).unwrap_err().is_gone());
         assert!(Namespace::at("/run/netns/no-such-one").is_err());
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod packet;
 pub(crate) mod perf;
+pub(crate) mod ptp;
 pub(crate) mod receive;
 pub(crate) mod uring;
 

@@ -7,7 +7,8 @@
 //!
 //! A packet has two times: `at_ns`, when the kernel received it, and `read_ns`, when the application had it. Its lateness
 //! is therefore of two parts: before the socket (the sender, the network, the way from the wire to the kernel's time
-//! stamp), and in the socket, until the application has read it.
+//! stamp), and in the socket, until the application has read it. Where the interface stamps packets as well, the part of
+//! the first from the wire on is known.
 
 mod episode;
 mod order;
@@ -49,10 +50,21 @@ pub struct Arrival<'p> {
     pub at_ns: u64,
     /// When the application had it; both on one clock.
     pub read_ns: u64,
+    /// The time from the wire to `at_ns`, if the interface stamped it.
+    pub wire: Option<WireDelay>,
     /// The UDP payload, or its beginning.
     pub payload: &'p [u8],
     /// Octets of the UDP payload.
     pub len: usize,
+}
+
+/// The time from the wire to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WireDelay {
+    /// From the interface's time stamp to the kernel's.
+    pub ns: u64,
+    /// By how much that may be wrong.
+    pub error_ns: u64,
 }
 
 impl Arrival<'_> {
@@ -166,6 +178,10 @@ pub struct Counts {
     pub restarts: u64,
     /// Packets whose lateness exceeds the limit.
     pub late: u64,
+    /// Time from the wire to the kernel, of packets that the interface stamped.
+    pub from_wire: Histogram,
+    /// By how much any of those may be wrong.
+    pub wire_error_ns: u64,
     /// Lateness when the kernel received the packet.
     pub before_socket: Histogram,
     /// Time from there until the application had it.
@@ -376,12 +392,16 @@ impl Watched {
     }
 
     fn count(&mut self, arrival: &Arrival<'_>) {
-        let Arrival { at_ns, read_ns, len, .. } = *arrival;
+        let Arrival { at_ns, read_ns, len, wire, .. } = *arrival;
         let (first_ns, last_ns) = self.span.unwrap_or((at_ns, at_ns));
         self.span = Some((first_ns, at_ns.max(last_ns)));
         self.counts.packets += 1;
         self.counts.octets += len as u64;
         self.counts.in_socket.record(read_ns.saturating_sub(at_ns));
+        if let Some(WireDelay { ns, error_ns }) = wire {
+            self.counts.from_wire.record(ns);
+            self.counts.wire_error_ns = self.counts.wire_error_ns.max(error_ns);
+        }
     }
 
     /// Takes a packet that the stream does not explain; true if it begins another one.

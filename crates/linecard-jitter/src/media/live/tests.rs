@@ -29,7 +29,8 @@ impl Observed {
     }
 
     fn push(&mut self, at_ns: u64, payload: &[u8]) {
-        let arrival = Arrival { at_ns, read_ns: at_ns + 5_000, payload, len: payload.len() };
+        let arrival =
+            Arrival { at_ns, read_ns: at_ns + 5_000, wire: None, payload, len: payload.len() };
         let _is_ours = self.stream.push(&arrival, |event| self.events.push(event));
     }
 
