@@ -307,7 +307,7 @@ mod tests {
         // Each metric is described once, with all its values behind that.
         let types = text.lines().filter(|line| line.starts_with("# TYPE")).count();
         let helps = text.lines().filter(|line| line.starts_with("# HELP")).count();
-        assert_eq!((types, helps), (19, 19));
+        assert_eq!((types, helps), (20, 20));
     }
 
     #[test]
