@@ -4,7 +4,9 @@
 use super::account::{Conserved, draw_busy, limit, ratio, word};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{ConfigError, Rate};
-use linecard_model::adapter::{AdapterError, AdapterResults, Config, HEADERS, segments, simulate};
+use linecard_model::adapter::{
+    AdapterError, AdapterResults, Config, HEADERS, Mismatch, segments, simulate,
+};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Page, Share};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,6 +31,8 @@ pub struct AdapterOutcome {
     title: String,
     #[serde(skip)]
     is_part: bool,
+    #[serde(skip)]
+    mismatch: Option<Mismatch>,
 }
 
 /// Frames: in is out, dropped and held together; and bytes by where they went.
@@ -113,10 +117,14 @@ impl Job for AdapterModel {
                 config.adapter.mtu
             ),
             is_part: is_part(&outcome.frames, &expected),
+            mismatch: outcome.mismatch,
         })
     }
 
     fn check(outcome: &AdapterOutcome) -> Result<(), Error> {
+        if let Some(mismatch) = outcome.mismatch {
+            return Err(Failure::Wrong.with(format!("the firmware is wrong: {mismatch}")));
+        }
         outcome.account.conserved.check(outcome.is_part)
     }
 }

@@ -1,12 +1,17 @@
 //! The firmware (`firmware/adapter.c`) on its core: headers of packets, and what becomes of received frames.
 
+use super::AdapterError;
 use crate::rv32::{self, Bus, Core, Image, Reply, Stop, Wake, Width};
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
 use linecard::packet::{Form, LayerKind, Layout, LinkType, MAX_HEADER_LEN};
 
 const IMAGE: &[u8] = include_bytes!("../../../../firmware/images/adapter.bin");
+/// More than the firmware takes for the longest message: some 300 headers.
+const MAX_CYCLES: u64 = 1_000_000;
 /// Bytes before a header, so that the IP header is aligned.
 const BEFORE: usize = 2;
 
@@ -24,12 +29,17 @@ pub(super) struct Message {
     size: usize,
 }
 
-/// A received frame that was accepted, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The firmware's answers to a received frame.
+#[derive(Debug, Default)]
 pub(super) struct Received {
-    /// Sequence number of its payload, if its checksums are right.
-    pub(super) sequence: Option<u32>,
+    /// Each answer: the sequence number of payload to deliver, or none. There should be one.
+    pub(super) answers: Vec<Option<u32>>,
     pub(super) cycles: u64,
+}
+
+/// The adapter's own.
+pub(super) fn image() -> Image {
+    Image::flat(IMAGE)
 }
 
 /// The layout of a frame, if it is plain TCP over IPv4.
@@ -42,14 +52,13 @@ pub(super) fn plain(bytes: &[u8]) -> Option<Layout> {
 
 impl Message {
     /// Has the firmware build the headers of a message, if it is plain TCP over IPv4.
-    pub(super) fn take(bytes: &[u8], mtu: usize) -> Option<Self> {
-        let layout = plain(bytes)?;
+    pub(super) fn take(index: usize, bytes: &[u8], mtu: usize) -> Result<Self, AdapterError> {
+        let (layout, size) = dividable(bytes, mtu).ok_or(AdapterError::Message(index))?;
         let (header_len, payload) = (layout.header_len(), layout.payload().len());
-        let network = layout.network().filter(|network| network.at() + BEFORE == IP_AT)?;
-        let size = mtu.checked_sub(header_len - network.at()).filter(|&size| size > 0)?;
         let work = [1, (header_len + BEFORE) as u32, payload as u32, size as u32, 0];
-        let unit = Unit::run(&bytes[..header_len], work)?;
-        Some(Self {
+        let unit = Unit::run(&image(), &bytes[..header_len], work)
+            .map_err(|why| AdapterError::Firmware { index, why })?;
+        Ok(Self {
             headers: unit.headers,
             checksum_at: layout.checksum_offset().unwrap_or_default(),
             payload,
@@ -84,11 +93,19 @@ impl Message {
     }
 }
 
+/// The layout of a message that can be sent, and the most payload of a packet.
+fn dividable(bytes: &[u8], mtu: usize) -> Option<(Layout, usize)> {
+    let layout = plain(bytes)?;
+    let network = layout.network().filter(|network| network.at() + BEFORE == IP_AT)?;
+    let size = mtu.checked_sub(layout.header_len() - network.at()).filter(|&size| size > 0)?;
+    Some((layout, size))
+}
+
 /// Has the firmware look at the header of a received frame, beside the device's sum of its payload.
-pub(super) fn receive(header: &[u8], payload: &[u8]) -> Option<Received> {
+pub(super) fn receive(image: &Image, header: &[u8], payload: &[u8]) -> Result<Received, String> {
     let sum = Sum::of(payload).fold();
     let work = [2, (header.len() + BEFORE) as u32, payload.len() as u32, 0, sum.into()];
-    Unit::run(header, work)?.received
+    Ok(Unit::run(image, header, work)?.received)
 }
 
 /// The surroundings of the core: registers, the header that came, and the slot for the next one.
@@ -100,11 +117,12 @@ struct Unit {
     is_new: bool,
     since: u64,
     headers: Vec<(Vec<u8>, u64)>,
-    received: Option<Received>,
+    received: Received,
 }
 
 impl Unit {
-    fn run(header: &[u8], work: [u32; 5]) -> Option<Self> {
+    /// Until the firmware waits for more, or why it does not.
+    fn run(image: &Image, header: &[u8], work: [u32; 5]) -> Result<Self, String> {
         let mut words = vec![0; BEFORE];
         words.extend_from_slice(header);
         let mut unit = Self {
@@ -114,11 +132,14 @@ impl Unit {
             is_new: true,
             since: 0,
             headers: Vec::new(),
-            received: None,
+            received: Received::default(),
         };
-        let mut core = Core::new(&Image::flat(IMAGE), rv32::Config::default()).ok()?;
-        let ended = core.run(&mut unit, u64::MAX);
-        (ended == Ok(Stop::Blocked)).then_some(unit)
+        let core = Core::new(image, rv32::Config::default());
+        let mut core = core.map_err(|error| error.to_string())?;
+        match core.run(&mut unit, MAX_CYCLES).map_err(|fault| fault.to_string())? {
+            Stop::Blocked => Ok(unit),
+            stop => Err(format!("{stop:?} at {:#x}, cycle {}", core.pc(), core.cycle())),
+        }
     }
 
     fn cycles(&mut self, now: u64) -> u64 {
@@ -151,8 +172,8 @@ impl Bus for Unit {
                 self.headers.push((self.slot[BEFORE..self.header.len()].to_vec(), cycles));
             }
             0x3000_0018 | 0x3000_001c => {
-                let sequence = (address == 0x3000_0018).then_some(value);
-                self.received = Some(Received { sequence, cycles: self.cycles(now) });
+                self.received.answers.push((address == 0x3000_0018).then_some(value));
+                self.received.cycles += self.cycles(now);
             }
             _ => return Reply::Refused,
         }

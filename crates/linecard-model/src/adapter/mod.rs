@@ -4,12 +4,13 @@
 //! Each read of the device is decoded by its address: one window leads to host memory, another to
 //! the adapter's embedded memory. Firmware (`firmware/adapter.c`, on the RV32I core) builds headers in embedded memory and
 //! sums them with the pseudo header; the device fetches payload from host memory and adds its sum. Data that fits in
-//! one packet is sent as one. On the way in, the firmware has the header and the device's sum. The other adapter first copies whole messages to embedded memory, and
+//! one packet is sent as one. On the way in, the firmware has the header and the device's sum, and gives the sequence number
+//! by which payload finds its place in the stream. The other adapter first copies whole messages to embedded memory, and
 //! is otherwise equal. Both process real bytes; the source contains no measurements, so all results
 //! here are our own.
 //!
 //! Bounds: [`HEADER_SLOTS`] headers and [`PAYLOAD_BUFFERS`] messages in embedded memory, one frame on
-//! the wire and one in the device.
+//! the wire and one in the device; on the way in [`HEADER_SLOTS`] frames.
 
 mod config;
 mod device;
@@ -28,6 +29,7 @@ pub use memory::{AddressMap, Fault, Side, Window};
 pub use simulation::simulate;
 
 use crate::Ps;
+use alloc::string::String;
 use alloc::vec::Vec;
 use linecard_config::ConfigError;
 
@@ -59,6 +61,8 @@ pub struct AdapterResults {
     pub single_packets: u64,
     /// Accesses outside both windows.
     pub faults: u64,
+    /// The first wrong answer of the firmware to a received frame.
+    pub mismatch: Option<Mismatch>,
     /// Frames and whole messages not sent because of faults; frames that were refused.
     pub dropped: u64,
     /// When the first frame had been sent.
@@ -75,6 +79,20 @@ impl AdapterResults {
     }
 }
 
+/// A received frame that the firmware did not deliver once, at its place, or delivered although it is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("frame {frame}: {field}: expected {expected}, got {got}")]
+pub struct Mismatch {
+    /// Its number in the order of arrival, from 0.
+    pub frame: u64,
+    /// Of its answer.
+    pub field: &'static str,
+    /// From the frame itself.
+    pub expected: u32,
+    /// From the firmware.
+    pub got: u32,
+}
+
 /// Why a run is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum AdapterError {
@@ -86,6 +104,14 @@ pub enum AdapterError {
         "message {0} is not a whole TCP datagram over IPv4 on Ethernet: the firmware sends no other"
     )]
     Message(usize),
+    /// The firmware does not come to its end.
+    #[error("message or frame {index}: the firmware does not wait for the next one: {why}")]
+    Firmware {
+        /// Which.
+        index: usize,
+        /// Its end instead.
+        why: String,
+    },
     /// Too long for the embedded memory's buffers.
     #[error("message {index} has {len} bytes: send at most {MAX_MESSAGE}")]
     TooLong {

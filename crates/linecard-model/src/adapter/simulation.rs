@@ -1,7 +1,7 @@
 //! Simulates messages through an adapter, with the times of buses, memory, firmware and wire.
 
 use super::device::{Descriptor, Fragment, fetch};
-use super::firmware::Message;
+use super::firmware::{Message, image};
 use super::memory::Memories;
 use super::receive::receive;
 use super::{
@@ -38,7 +38,7 @@ pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<AdapterResults,
     linecard_config::check(config)?;
     if config.load.path == Path::Receive {
         let frames = segments(messages, config.adapter.mtu);
-        return receive(config, &frames.map_err(|_| AdapterError::Message(0))?);
+        return receive(config, &image(), &frames.map_err(|_| AdapterError::Message(0))?);
     }
     let mut parsed = Vec::with_capacity(messages.len());
     let mut host = Vec::new();
@@ -46,8 +46,7 @@ pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<AdapterResults,
         if bytes.len() > MAX_MESSAGE {
             return Err(AdapterError::TooLong { index, len: bytes.len() });
         }
-        let message =
-            Message::take(bytes, config.adapter.mtu).ok_or(AdapterError::Message(index))?;
+        let message = Message::take(index, bytes, config.adapter.mtu)?;
         parsed.push(Job { address: host.len() as u64, message, buffer: 0 });
         host.extend_from_slice(bytes);
     }
@@ -61,7 +60,7 @@ pub fn simulate(config: &Config, messages: &[Vec<u8>]) -> Result<AdapterResults,
     Ok(simulation.finish())
 }
 
-/// A resource with one user at a time, in the order of requests.
+/// A resource with one user at a time, in the order of requests, which come in the order of time.
 #[derive(Debug, Default)]
 pub(super) struct Resource {
     free: Ps,
@@ -73,12 +72,17 @@ impl Resource {
         Self { free: Ps::ZERO, bits_per_second: rate.bits_per_second() }
     }
 
-    /// Moves bytes from `now` on; returns when they have been moved.
+    pub(super) fn is_free(&self, now: Ps) -> bool {
+        self.free <= now
+    }
+
+    /// Moves bytes from `now` on; returns when they have been moved. No bytes wait for nothing.
     pub(super) fn take(&mut self, now: Ps, bytes: u64) -> Ps {
-        if bytes > 0 {
-            self.free = self.free.max(now) + Ps::of_bits(bytes * 8, self.bits_per_second);
+        if bytes == 0 {
+            return now;
         }
-        self.free.max(now)
+        self.free = self.free.max(now) + Ps::of_bits(bytes * 8, self.bits_per_second);
+        self.free
     }
 }
 

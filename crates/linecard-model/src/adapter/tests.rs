@@ -1,9 +1,12 @@
 //! Both adapters beside each other, and beside the crate's own segmentation.
 
+use super::firmware::image;
 use super::receive::receive;
 use super::{
-    Adapter, AdapterError, AdapterResults, Config, Host, Kind, Load, Path, segments, simulate,
+    Adapter, AdapterError, AdapterResults, Config, Firmware, Host, Kind, Load, Mismatch, Path,
+    segments, simulate,
 };
+use crate::{Clock, Ps};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use linecard::rng::Rng;
@@ -98,10 +101,86 @@ fn received_frames_are_checked_by_firmware() {
         for at in [700, 40, 22] {
             let mut wrong = frames.clone();
             wrong[5][at] ^= 4;
-            let outcome = receive(&config, &wrong).expect("a run");
+            let outcome = receive(&config, &image(), &wrong).expect("a run");
             wrong.remove(5);
             assert!(outcome.frames == wrong && outcome.dropped == 1, "{kind:?}, byte {at}");
+            assert_eq!(outcome.mismatch, None, "{kind:?}, byte {at}");
         }
+    }
+}
+
+/// Runs the adapter's receiving side with one word of its firmware replaced. The sixth frame is damaged.
+fn receive_with(word: u32, instead: u32) -> (Vec<Vec<u8>>, Result<AdapterResults, AdapterError>) {
+    let mut image = image();
+    let words = image.segments[0].bytes.as_chunks_mut::<4>().0;
+    let at = words.iter().position(|bytes| *bytes == word.to_le_bytes()).expect("the word");
+    words[at] = instead.to_le_bytes();
+    let mut rng = Rng::new(8);
+    let messages = [20_000, 9_000].map(|payload| {
+        let mut bytes = message(&mut rng, payload);
+        // It acknowledges 8 bytes more than it begins with, so that a wrong place is one in the stream.
+        (bytes[41], bytes[45]) = (0, 8);
+        bytes.copy_within(38..41, 42);
+        bytes
+    });
+    let mut frames = segments(&messages, 1_500).expect("it can be cut");
+    frames[5][700] ^= 4;
+    let outcome = receive(&config(Kind::ZeroCopy, 1_500), &image, &frames);
+    (frames, outcome)
+}
+
+/// Promise (Hardware model): Firmware of the zero-copy adapter that delivers received payload at a wrong place in its
+/// stream, twice, never, or although it is damaged is found, and told with frame, field, and both values.
+#[test]
+fn wrong_answers_to_received_frames_are_named() {
+    const NOTHING: u32 = 0x13;
+    for (word, instead, frame, field) in [
+        (0x000c_2703, 0x004c_2703, 0, "TCP sequence number"), // lw a4, 0(s8): the acknowledgment's
+        (0xe367_94e3, NOTHING, 5, "deliveries"),              // bne, to where it refuses
+        (0x1967_8263, NOTHING, 0, "deliveries"),              // beq, to the sum of TCP
+        (0x00e7_ac23, NOTHING, 0, "answers"),                 // sw a4, DELIVER
+        (0xe1df_f06f, 0xe15f_f06f, 0, "answers"),             // j to wfi: to where it refuses
+    ] {
+        let (frames, outcome) = receive_with(word, instead);
+        let outcome = outcome.expect("a run");
+        let [seq, ack] = [38, 42]
+            .map(|at| u32::from_be_bytes(*frames[0][at..].first_chunk().expect("a header")));
+        let (expected, got) = match (field, frame) {
+            ("deliveries", 0) => (1, 0),
+            ("deliveries", _) => (0, 1),
+            ("answers", _) => (1, if instead == NOTHING { 0 } else { 2 }),
+            _ => (seq, ack),
+        };
+        // The host has what the firmware makes of the stream.
+        let has_moved = expected == seq;
+        assert_eq!(outcome.frames.iter().any(|frame| !frames.contains(frame)), has_moved);
+        let mismatch = Mismatch { frame, field, expected, got };
+        assert_eq!(outcome.mismatch, Some(mismatch), "{instead:#x}");
+        let said = alloc::format!("frame {frame}: {field}: expected {expected}, got {got}");
+        assert_eq!(mismatch.to_string(), said);
+    }
+    // j to itself.
+    let error = receive_with(0xe1df_f06f, 0x0000_006f).1.expect_err("no end").to_string();
+    assert!(error.contains("0: the firmware does not wait for the next one: Reached"), "{error}");
+}
+
+/// The second frame is stored while the core has the first, and not behind what happens to that later.
+#[test]
+fn memory_is_taken_in_the_order_of_time() {
+    let messages = [message(&mut Rng::new(9), 2 * 1_460)];
+    let frames = segments(&messages, 1_500).expect("it can be cut");
+    let slow = Firmware { mhz: Frequency::from_mhz(1) };
+    for (kind, stored) in [(Kind::StoreAndForward, 1_460), (Kind::ZeroCopy, 0)] {
+        let config = Config { firmware: slow, ..config(kind, 1_500) };
+        let outcome = receive(&config, &image(), &frames).expect("a run");
+        let rate = |bytes: u64, rate: Rate| Ps::of_bits(8 * bytes, rate.bits_per_second());
+        let memory = |bytes| rate(bytes, config.adapter.embedded);
+        let clock = Clock::new(1_000_000, Ps::ZERO).expect("a clock");
+        let look = memory(54) + clock.cycles(outcome.core_cycles / 2);
+        let first = rate(1_514 + 24, config.adapter.wire) + memory(54 + stored) + look;
+        // The first leaves memory while the header of the second waits.
+        let both = first + memory(stored) + look + memory(stored) + rate(1_460, config.host.bus);
+        assert_eq!(outcome.last, both, "{kind:?}");
     }
 }
 
