@@ -11,13 +11,23 @@ pub struct Axis {
     pub(crate) name: String,
     pub(crate) unit: Unit,
     pub(crate) is_log: bool,
+    /// Of the values 0, 1, …; empty where values are numbers.
+    pub(crate) names: Vec<String>,
 }
 
 impl Axis {
     /// A linear axis.
     #[must_use]
     pub fn new(name: impl Into<String>, unit: Unit) -> Self {
-        Self { name: name.into(), unit, is_log: false }
+        Self { name: name.into(), unit, is_log: false, names: Vec::new() }
+    }
+
+    /// An axis of things that have names and no order: values are their numbers in `names`, from 0. Of [`Curves`], along x.
+    ///
+    /// [`Curves`]: crate::Curves
+    #[must_use]
+    pub fn of_names(name: impl Into<String>, names: Vec<String>) -> Self {
+        Self { names, ..Self::new(name, Unit::Plain("")) }
     }
 
     /// The same axis with a logarithmic scale. It stays linear if a value is not positive.
@@ -37,8 +47,17 @@ impl Axis {
             (low, high) = (0.0, 1.0);
         }
         let is_log = self.is_log && low > 0.0;
+        if let Some(last) = self.names.len().checked_sub(1) {
+            let (low, high) = (-0.5, last as f64 + 0.5);
+            return Scale { low, high, is_log: false, length, unit: self.unit };
+        }
         (low, high) = if is_log { widened_log(low, high) } else { widened(low, high) };
         Scale { low, high, is_log, length, unit: self.unit }
+    }
+
+    /// A value by itself: its name if it has one.
+    pub(crate) fn text(&self, value: f64) -> String {
+        self.names.get(value as usize).cloned().unwrap_or_else(|| self.unit.text(value))
     }
 }
 

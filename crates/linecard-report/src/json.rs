@@ -279,9 +279,12 @@ fn curves<M: SerializeMap>(chart: &Curves, map: &mut M) -> Result<(), M::Error> 
 
 impl Serialize for Axis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut axis = serializer.serialize_struct("Axis", 2)?;
-        axis.serialize_field("name", &self.name)?;
-        axis.serialize_field("unit", &self.unit)?;
+        let mut axis = serializer.serialize_map(None)?;
+        axis.serialize_entry("name", &self.name)?;
+        axis.serialize_entry("unit", &self.unit)?;
+        if !self.names.is_empty() {
+            axis.serialize_entry("names", &self.names)?;
+        }
         axis.end()
     }
 }

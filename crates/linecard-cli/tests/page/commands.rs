@@ -79,18 +79,25 @@ fn of_models() {
     assert_eq!(steps["charts"][0]["causes"].as_array().map(Vec::len), Some(2));
 }
 
-/// A curve for each value of the key that has fewer, also where the window is small and dark.
-#[test]
-fn of_a_sweep() {
+/// The JSON beside the page of a sweep, which is good also where the window is small and dark.
+fn of_sweep(axes: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("found.html");
-    let axes = ["--vary", "load.mtu=512,1500", "--vary", "core.mhz=100..200:50", "--predict"];
     let transmit = of_workspace("scenarios/model-lso.toml");
-    let arguments = [&["model", "sweep", &transmit][..], &axes].concat();
-    let output = linecard().args(arguments).arg("--report").arg(&page).output().unwrap();
+    let mut command = linecard();
+    command.args(["model", "sweep", &transmit, "--predict"]).arg("--report").arg(&page);
+    let output = command.args(axes.iter().flat_map(|axis| ["--vary", axis])).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let beside = fs::read(page.with_extension("json")).unwrap();
-    let beside: Value = serde_json::from_slice(&beside).unwrap();
+    if browser::is_installed() {
+        browser::probe(&page, View { width: 420, is_dark: true }).expect_good();
+    }
+    serde_json::from_slice(&fs::read(page.with_extension("json")).unwrap()).unwrap()
+}
+
+/// A curve for each value of the key that has fewer.
+#[test]
+fn of_a_sweep() {
+    let beside = of_sweep(&["load.mtu=512,1500", "core.mhz=100..200:50"]);
     let curves = beside["charts"][0]["curves"].as_array().unwrap();
     let names: Vec<_> = curves.iter().map(|curve| curve["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["load.mtu=512", "load.mtu=1500"]);
@@ -99,9 +106,13 @@ fn of_a_sweep() {
         beside["headline"].as_str().unwrap().contains("first with load.mtu=1500, core.mhz=150"),
         "{beside}"
     );
-    if browser::is_installed() {
-        browser::probe(&page, View { width: 420, is_dark: true }).expect_good();
-    }
+}
+
+#[test]
+fn of_a_sweep_over_names() {
+    let beside = of_sweep(&["bus.policy=hold,dual-port"]);
+    assert_eq!(beside["charts"][0]["x"]["names"][1], "dual-port", "{beside}");
+    assert_eq!(beside["charts"][0]["curves"][0]["points"].as_array().unwrap().len(), 2);
 }
 
 #[test]

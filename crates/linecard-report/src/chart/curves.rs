@@ -114,7 +114,7 @@ impl Curves {
                 let range = if low == high { String::new() } else { format!("{low} to {high}") };
                 table.row(vec![
                     Value::Text(curve.name.clone()),
-                    Value::Text(self.x.unit.text(point.x)),
+                    Value::Text(self.x.text(point.x)),
                     Value::Text(self.y.unit.text(point.y)),
                     Value::Text(range),
                     Value::Text(difference),

@@ -1,6 +1,6 @@
 //! Curves of a model with published points over them; below, how far the points lie from the curves.
 
-use super::svg::{WIDTH, px, width};
+use super::svg::{WIDTH, px, shortened, width};
 use crate::axis::{Axis, Scale};
 use crate::chart::{Curve, Curves, Residual};
 use crate::shell::COLOURS;
@@ -19,14 +19,21 @@ const RIGHT: f64 = 16.0;
 /// Of the name of the axis that stands upright, and between it, ticks and drawing.
 const UPRIGHT: f64 = 22.0;
 const GAP: f64 = 8.0;
+/// Room of a name along x.
+const LEAST_NAME: f64 = 60.0;
 /// Half of a published point, and the radius of a point of ours.
 const PUBLISHED: f64 = 5.0;
 const OURS: f64 = 2.5;
+/// The radius of one without a line.
+const ALONE: f64 = 5.0;
 
 /// The chart, with buttons that the script of the page serves.
 pub(super) fn figure(chart: &Curves) -> Markup {
     html! {
-        p.key { "lines: ours, with the least and the most of several runs; open marks: published" }
+        p.key {
+            @if chart.x.names.is_empty() { "lines" } @else { "points" }
+            ": ours, with the least and the most of several runs; open marks: published"
+        }
         div.wide { (Drawing::new(chart).svg()) }
         p.save hidden { button type="button" data-save="svg" { "Save as SVG" } " " button type="button" data-save="png" { "Save as PNG" } }
     }
@@ -93,6 +100,7 @@ impl<'d> Drawing<'d> {
         html! {
             g class={ "s" (colour) } {
                 @if curve.is_published { (mark(self.shapes[index], x + 9.0, middle)) }
+                @else if self.is_named() { circle.point cx=(px(x + 9.0)) cy=(px(middle)) r=(ALONE) {} }
                 @else { line.curve x1=(px(x)) x2=(px(x + 18.0)) y1=(px(middle)) y2=(px(middle)) {} }
             }
             text x=(px(x + 24.0)) y=(px(middle + 4.5)) { (curve.name) }
@@ -116,16 +124,34 @@ impl<'d> Drawing<'d> {
     /// Lines upright through drawing and strip, with their values, and the name of the axis.
     fn along(&self, bottom: f64) -> Markup {
         let most = (2..=12).rev().find(|most| self.has_room(*most)).unwrap_or(2);
+        let names = &self.chart.x.names;
+        let ticks = if self.is_named() { self.names() } else { self.x.ticks(most) };
         html! {
-            @for (value, text) in self.x.ticks(most) {
+            @for (value, text) in ticks {
                 @let x = px(self.left + self.x.at(value));
                 line.grid x1=(x) x2=(x) y1=(px(self.top)) y2=(px(bottom + 4.0)) {}
-                text.tick x=(x) y=(px(bottom + 18.0)) text-anchor="middle" { (text) }
+                text.tick x=(x) y=(px(bottom + 18.0)) text-anchor="middle" {
+                    (text) @if let Some(name) = names.get(value as usize) { title { (name) } }
+                }
             }
             text.axis x=(px((self.left + WIDTH - RIGHT) / 2.0)) y=(px(bottom + 38.0)) text-anchor="middle" {
                 (self.chart.x.name)
             }
         }
+    }
+
+    fn is_named(&self) -> bool {
+        !self.chart.x.names.is_empty()
+    }
+
+    /// The names along x, or some of them, each with as much of it as there is room for.
+    fn names(&self) -> Vec<(f64, String)> {
+        let names = &self.chart.x.names;
+        let apart = self.x.at(0.5) - self.x.at(-0.5);
+        let step = (LEAST_NAME / apart).ceil().max(1.0) as usize;
+        let room = apart * step as f64 - 12.0;
+        let named = names.iter().enumerate().step_by(step);
+        named.map(|(index, name)| (index as f64, shortened(name, room).0)).collect()
     }
 
     fn has_room(&self, most: usize) -> bool {
@@ -148,11 +174,12 @@ impl<'d> Drawing<'d> {
         }
         html! {
             g class={ "s" (colour) } {
-                path.curve d=(path) {}
+                // Between names there is nothing.
+                @if !self.is_named() { path.curve d=(path) {} }
                 @for point in &curve.points {
                     @let ((x, y), low, high) = (self.place(point.x, point.y), self.place(point.x, point.low).1, self.place(point.x, point.high).1);
                     @if low - high >= 1.0 { line.interval x1=(px(x)) x2=(px(x)) y1=(px(low)) y2=(px(high)) {} }
-                    circle.point cx=(px(x)) cy=(px(y)) r=(OURS) {}
+                    circle.point cx=(px(x)) cy=(px(y)) r=(if self.is_named() { ALONE } else { OURS }) {}
                 }
             }
         }
@@ -244,6 +271,7 @@ fn colours(chart: &Curves) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::chart::Chart;
+    use crate::report::Value;
 
     /// As pictures are.
     fn svg(chart: Curves) -> String {
@@ -292,6 +320,26 @@ mod tests {
         assert!(
             !svg.contains("var(") && light.contains("svg .s1 .curve { fill: none; stroke: #c2410c")
         );
+    }
+
+    /// Names have no order: points, and below them as much of each name as has room.
+    #[test]
+    fn names_along_x_are_places_without_lines_between() {
+        let long = "a name that is longer than the room that there is for it in the picture";
+        let names = |count| (0..count).map(|at| format!("{at} {long}")).collect::<Vec<_>>();
+        for (count, shown) in [(1, 1), (3, 3), (12, 12), (40, 10)] {
+            let axes = [Axis::of_names("kind", names(count)), Axis::new("y", Unit::Count)];
+            let mut chart = Curves::new("figure", "A", axes);
+            chart.model("ours", (0..count).map(|at| (at as f64, 1.0)).collect());
+            let table = Chart::from(chart.clone()).table();
+            let svg = svg(chart);
+            assert_eq!(svg.matches("<circle").count(), count + 1, "and in the legend: {svg}");
+            assert!(!svg.contains("<path"), "{svg}");
+            let titles: Vec<_> = svg.match_indices(&format!("{long}</title>")).collect();
+            assert_eq!(titles.len(), shown, "{count}: {svg}");
+            assert_eq!(svg.contains('…'), count > 1, "{count}: {svg}");
+            assert_eq!(table.rows[0][1], Value::Text(format!("0 {long}")));
+        }
     }
 
     #[test]

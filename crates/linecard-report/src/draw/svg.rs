@@ -131,7 +131,7 @@ fn char_width(c: char) -> f64 {
 
 /// Replaces the middle of a text that is too wide, and then also returns the full text: names of
 /// flows and files differ at both ends.
-fn shortened(text: &str, widest: f64) -> (String, Option<&str>) {
+pub(super) fn shortened(text: &str, widest: f64) -> (String, Option<&str>) {
     if width(text) <= widest {
         return (text.to_owned(), None);
     }

@@ -2,7 +2,7 @@
 
 use super::super::transmit::Config;
 use crate::{Error, Failure};
-use linecard_config::{ConfigError, Document, Varied, scaled};
+use linecard_config::{ConfigError, Document, Parameter, Varied, scaled};
 use serde_json::Value;
 
 /// Most points of a grid: nobody reads more rows.
@@ -12,8 +12,8 @@ const MAX_DECIMALS: usize = 9;
 
 /// A key and its values.
 pub(super) struct Axis {
-    key: String,
-    values: Vec<Value>,
+    pub(super) parameter: &'static Parameter,
+    pub(super) values: Vec<Value>,
 }
 
 impl Axis {
@@ -36,7 +36,7 @@ impl Axis {
         for value in &values {
             varied.at(std::slice::from_ref(value)).map_err(problem)?;
         }
-        Ok(Self { key: parameter.name.clone(), values })
+        Ok(Self { parameter, values })
     }
 }
 
@@ -49,8 +49,9 @@ pub(super) struct Grid {
 impl Grid {
     pub(super) fn new(axes: Vec<Axis>) -> Result<Self, Error> {
         for (at, axis) in axes.iter().enumerate() {
-            if axes[..at].iter().any(|other| other.key == axis.key) {
-                let what = format!("--vary {}: this key is varied twice", axis.key);
+            let key = &axis.parameter.name;
+            if axes[..at].iter().any(|other| other.parameter.name == *key) {
+                let what = format!("--vary {key}: this key is varied twice");
                 return Err(Failure::Usage.with(what));
             }
         }
@@ -69,13 +70,17 @@ impl Grid {
         self.points
     }
 
+    pub(super) fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
     pub(super) fn names(&self) -> Vec<String> {
-        self.axes.iter().map(|axis| axis.key.clone()).collect()
+        self.axes.iter().map(|axis| axis.parameter.name.clone()).collect()
     }
 
     /// The values of a key, none where it is not varied.
     pub(super) fn values_of(&self, name: &str) -> &[Value] {
-        let axis = self.axes.iter().find(|axis| axis.key == name);
+        let axis = self.axes.iter().find(|axis| axis.parameter.name == name);
         axis.map_or(&[], |axis| &axis.values)
     }
 
