@@ -192,7 +192,11 @@ class Stop:
     def is_set(self) -> bool: ...
 
 def curves(
-    title: str, x: tuple[str, bool], y: tuple[str, bool], curves: list[tuple[str, list[tuple[float, float]]]]
+    title: str,
+    x: tuple[str, bool],
+    y: tuple[str, bool],
+    curves: list[tuple[str, list[tuple[float, float]]]],
+    caption: str | None,
 ) -> Figure: ...
 def segment(
     data: bytes | bytearray | memoryview | NDArray[np.uint8],

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
-from .table import Table
+from .table import Table, markup
 
 __all__ = ["Figure"]
 
@@ -62,7 +62,7 @@ class Figure:
         path = Path(path)
         ending = path.suffix.lower()
         if ending == ".html":
-            path.write_text(self.html or self._repr_html_(), encoding="utf-8")
+            path.write_text(self.html or self._page(), encoding="utf-8")
         elif ending not in (".svg", ".png"):
             raise UsageError(f"{path}: a figure ends in .svg, .png or .html", 2)
         elif self.svg is None:
@@ -83,7 +83,12 @@ class Figure:
             return f'<iframe srcdoc="{html.escape(self.html or "")}" style="width:100%;height:36em;border:0"></iframe>'
         data = base64.b64encode(self.svg.encode()).decode()
         picture = f'<img src="data:image/svg+xml;base64,{data}" style="width:100%;max-width:868px"'
-        return f'{picture} alt="{html.escape(self.title)}">'
+        caption = self.data["caption"]
+        return f'{picture} alt="{markup(self.title)}">' + (f"<p>{markup(caption)}</p>" if caption else "")
+
+    def _page(self) -> str:
+        head = f'<meta charset="utf-8"><title>{markup(self.title)}</title>'
+        return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{self._repr_html_()}</body></html>\n'
 
     def _repr_svg_(self) -> str | None:
         return self.svg

@@ -6,13 +6,18 @@ import csv
 import hashlib
 import html
 import io
+import math
+import re
 import shutil
+import warnings
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .errors import UsageError
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +35,12 @@ _SHOWN = 10
 
 _CELL = 40
 """Characters of a cell in a text."""
+
+_NAMED = 5
+"""Rows that a sentence names."""
+
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Characters that SVG and HTML may not have, even as references."""
 
 
 def column(values: Sequence[object]) -> NDArray[Any]:
@@ -166,7 +177,8 @@ class Table:
         self, x: str, y: str, *, by: str | None = None, title: str = "", log_x: bool = False, log_y: bool = False
     ) -> Figure:
         """Draws column ``y`` over column ``x``, a curve for each value of column ``by``. Several values at one place
-        become their mean with the least and the most. Rows without a number in either are left out.
+        become their mean with the least and the most. Rows without a finite number in either are left out: a warning
+        and the caption say which, and why. Raises :class:`UsageError` if that leaves none.
 
         >>> Table({"lanes": [1, 2], "rate": [9.8, 19.5]}).figure("lanes", "rate").to_table()["y"].tolist()
         [9.8, 19.5]
@@ -175,11 +187,24 @@ class Table:
         from ._linecard import curves
 
         points: dict[str, list[tuple[float, float]]] = {}
-        names = [y] * self.rows if by is None else [f"{by} {_cell(value)}" for value in self[by]]
-        for name, place, value in zip(names, self[x], self[y], strict=True):
-            if all(isinstance(number, (int, float, np.number)) for number in (place, value)):
+        left_out: dict[str, list[int]] = {}
+        names = [y] * self.rows if by is None else [f"{by} {text}" for text in _told_apart(self[by].tolist())]
+        errors = self.get("error", [None] * self.rows)
+        rows = zip(names, self[x].tolist(), self[y].tolist(), errors, strict=True)
+        for row, (name, place, value, error) in enumerate(rows):
+            wrong = [f"{key} is {cell!r}" for key, cell in ((x, place), (y, value)) if not _is_number(cell)]
+            if wrong:
+                left_out.setdefault(wrong[0] if error is None else str(error), []).append(row)
+            else:
                 points.setdefault(name, []).append((float(place), float(value)))
-        return curves(title or f"{y} over {x}", (x, log_x), (y, log_y), list(points.items()))
+        caption = _left_out(left_out, self.rows)
+        if not points:
+            raise UsageError(f"figure: there is nothing to draw: {caption or 'the table has no rows'}", 2)
+        if caption:
+            warnings.warn(caption, stacklevel=2)
+        drawn = [(printable(name), of_curve) for name, of_curve in points.items()]
+        heading, places, values = map(printable, (title or f"{y} over {x}", x, y))
+        return curves(heading, (places, log_x), (values, log_y), drawn, printable(caption) or None)
 
     def to_pandas(self) -> pd.DataFrame:
         """As a pandas data frame."""
@@ -268,14 +293,50 @@ class Table:
         shown = list(range(min(self.rows, 2 * _SHOWN)))
         if self.rows > 2 * _SHOWN:
             shown = [*range(_SHOWN), *range(self.rows - _SHOWN, self.rows)]
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._columns)
+        head = "".join(f"<th>{markup(name)}</th>" for name in self._columns)
         lines = []
         for number in shown:
             if number == self.rows - _SHOWN and self.rows > 2 * _SHOWN:
                 lines.append(f"<tr><td colspan='{len(self._columns)}'>…</td></tr>")
-            cells = (html.escape(_cell(values[number])) for values in self._columns.values())
+            cells = (markup(_cell(values[number])) for values in self._columns.values())
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         return f"<table><thead><tr>{head}</tr></thead>{''.join(lines)}</table><p>{self.rows} rows</p>"
+
+
+def printable(text: str) -> str:
+    """Text with a sign in place of each character that pictures and pages may not have."""
+    return _NO_TEXT.sub("\ufffd", text)
+
+
+def markup(text: str) -> str:
+    """Text as HTML has it."""
+    return html.escape(printable(text))
+
+
+def _is_number(value: object) -> bool:
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def _told_apart(values: list[object]) -> list[str]:
+    """A text for each value, as short as possible where different ones have different texts."""
+    different = {repr(value): value for value in values}
+    kinds: tuple[Callable[[object], str], ...] = (_cell, str, repr)
+    text = next(kind for kind in kinds if len(set(map(kind, different.values()))) == len(different))
+    return list(map(text, values))
+
+
+def _left_out(reasons: Mapping[str, Sequence[int]], rows: int) -> str:
+    """Which rows a figure leaves out, and why."""
+    if not reasons:
+        return ""
+    count = sum(map(len, reasons.values()))
+    parts = []
+    for why, numbers in reasons.items():
+        named = ", ".join(map(str, numbers[:_NAMED])) + (", …" if len(numbers) > _NAMED else "")
+        parts.append(f"{'row' if len(numbers) == 1 else 'rows'} {named}: {why}")
+    more = [f"{len(parts) - _NAMED} more reasons"] if len(parts) > _NAMED else []
+    return f"{count} of {rows} rows are left out ({'; '.join(parts[:_NAMED] + more)})"
 
 
 def _plain(value: object) -> object:

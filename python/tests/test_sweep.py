@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import itertools
+import math
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -56,6 +60,48 @@ def test_a_sweep_is_drawn() -> None:
     assert drawn["name"].tolist() == ["load.mtu 576"] * 2 + ["load.mtu 1500"] * 2
     assert drawn["y"].tolist() == table["wire_bits_per_second"].tolist()
     assert "core.mhz" in str(figure.svg) and figure.title == "wire_bits_per_second over core.mhz"
+
+
+def test_what_a_figure_leaves_out_is_said() -> None:
+    table = linecard.Table(
+        {
+            "lanes": [1, 2, 3, 4, "five", 6],
+            "rate": [1.0, None, 3.0, math.inf, 5.0, None],
+            "error": [None, None, None, None, None, "no route"],
+        }
+    )
+    said = "4 of 6 rows are left out (row 1: rate is nan; row 3: rate is inf; row 4: lanes is 'five'; row 5: no route)"
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        figure = table.figure("lanes", "rate")
+    assert figure.to_table()["x"].tolist() == [1.0, 3.0] and figure.data["caption"] == said
+    assert said in html.unescape(figure._repr_html_())
+    with pytest.raises(linecard.UsageError, match="nothing to draw: 6 of 6 rows .*rows 0, 1, 2, 3: error is None"):
+        table.figure("lanes", "error")
+    with pytest.raises(linecard.UsageError, match="the table has no rows"):
+        linecard.Table({"a": [], "b": []}).figure("a", "b")
+
+
+def test_different_values_have_curves_of_their_own() -> None:
+    for by in ([1.0000001, 1.0000002], [1, "1"], [None, "None"], [float("nan"), 1.0], [True, "True"]):
+        table = linecard.Table({"x": [1, 1], "y": [1, 2], "by": by})
+        drawn = table.figure("x", "y", by="by").to_table()
+        assert drawn["y"].tolist() == [1.0, 2.0] and len(set(drawn["name"])) == 2, by
+    table = linecard.Table({"x": [1, 2], "y": [1, 2], "by": [float("nan"), float("nan")]})
+    assert set(table.figure("x", "y", by="by").to_table()["name"]) == {"by nan"}
+
+
+def test_names_with_control_characters_are_drawn(tmp_path: Path) -> None:
+    name = "a\x00b\x1b<\udc80>\ufffe&"
+    table = linecard.Table({name: [1, 2], "y": [1, 2], "by": [name, "c"]})
+    figure = table.figure(name, "y", by="by", title=name)
+    ElementTree.fromstring(str(figure.svg))
+    figure.save(tmp_path / "figure.html")
+    page = (tmp_path / "figure.html").read_text(encoding="utf-8")
+    shown = "a\ufffdb\ufffd&lt;\ufffd&gt;\ufffd&amp;"
+    assert page.startswith('<!DOCTYPE html>\n<html lang="en">') and '<meta charset="utf-8">' in page
+    assert f"<title>{shown}</title>" in page and f'alt="{shown}"' in page and page.endswith("</html>\n")
+    for text in (page, table._repr_html_()):
+        assert shown in text and not set(text) & set("\x00\x1b\udc80\ufffe")
 
 
 # Promise (Python): A sweep gives the same table, bit for bit, on one thread and on several.

@@ -26,6 +26,7 @@ pub fn curves<'py>(
     x: (String, bool),
     y: (String, bool),
     curves: Vec<(String, Vec<(f64, f64)>)>,
+    caption: Option<String>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let axes = [x, y].map(|(name, is_log)| {
         let axis = Axis::new(name, Unit::Plain(""));
@@ -34,6 +35,9 @@ pub fn curves<'py>(
     let mut chart = Curves::new("table", title, axes);
     for (name, points) in curves {
         chart.model(name, points);
+    }
+    if let Some(caption) = caption {
+        chart.caption(caption);
     }
     figure_of(py, parts_of(&chart.into()))
 }

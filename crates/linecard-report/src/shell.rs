@@ -37,7 +37,15 @@ pub(crate) fn page(title: &str, content: &Markup, figures: Option<&str>, saves: 
             }
         }
     };
-    markup.into_string()
+    printable(&markup.into_string())
+}
+
+/// Markup with a sign in place of each character that neither XML nor HTML has, not even as a reference.
+pub(crate) fn printable(markup: &str) -> String {
+    let is_none = |c: char| {
+        c.is_control() && !matches!(c, '\t' | '\n' | '\r') || matches!(c, '\u{FFFE}' | '\u{FFFF}')
+    };
+    markup.replace(is_none, "\u{FFFD}")
 }
 
 /// The part of the style that pictures in files of their own need, with values in place of variables, which few programs
@@ -92,6 +100,13 @@ mod tests {
         assert!(!safe.contains('<'), "{safe}");
         let read: String = serde_json::from_str(&safe).unwrap_or_default();
         assert_eq!(read, "</script><!--<script>");
+    }
+
+    #[test]
+    fn pages_have_printable_characters_only() {
+        let page = page("a\u{0}b\u{1b}c\u{FFFE}\td", &html! { p { "\u{85}\n" } }, Some("{}"), true);
+        assert!(page.contains("<title>a\u{FFFD}b\u{FFFD}c\u{FFFD}\td</title>"), "{page}");
+        assert!(page.contains("<p>\u{FFFD}\n</p>"), "{page}");
     }
 
     #[test]

@@ -37,10 +37,7 @@ pub(crate) fn picture(chart: &Chart) -> Option<String> {
         picture.split("viewBox=\"0 0 ").nth(1)?.split('"').next()?.split_once(' ')?;
     let size = format!(" width=\"{width}\" height=\"{height}\" viewBox=");
     let sized = picture.replacen(" viewBox=", &size, 1);
-    // XML has no such characters, even as references.
-    let sized =
-        sized.replace(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'), "\u{FFFD}");
-    Some(sized.replacen("</title>", &format!("</title>{style}"), 1))
+    Some(shell::printable(&sized).replacen("</title>", &format!("</title>{style}"), 1))
 }
 
 /// A chart with few elements, as SVG.
