@@ -90,7 +90,7 @@ impl Bench {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
-        let bench = here.join(format!("tests/rv32_witness/{name}.sv"));
+        let witness = here.join("tests/rv32_witness");
         let version = Command::new("verilator").arg("--version").output();
         let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         // "Verilator 5.006 2023-01-22 …": earlier ones build no programs by themselves.
@@ -102,7 +102,9 @@ impl Bench {
         let mut command = Command::new("verilator");
         command.args(["--binary", "--top-module", "bench", "-Wno-fatal", "-Wno-lint", "-O3"]);
         command.arg("--Mdir").arg(folder.path().join("obj")).args(["-o", "bench"]);
-        let outcome = command.args(rtl.sources).arg(bench).current_dir(core).output().unwrap();
+        command.arg(format!("-I{}", witness.display())).args(rtl.sources);
+        command.arg(witness.join(format!("{name}.sv")));
+        let outcome = command.current_dir(core).output().unwrap();
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "verilator: {said}");
         Some(Self { rtl, folder })
