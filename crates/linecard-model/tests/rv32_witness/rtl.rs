@@ -22,6 +22,9 @@ const LENGTH: u32 = 40 + 5 * 1_460 + 100;
 /// Words of data memory that the bench prints.
 const SHOWN: usize = 64;
 
+/// Hashes of the sources that are built, by their paths in `target`.
+const SOURCES: &str = ".ci/cores.sha256";
+
 /// A core whose source a package has: its name, and how Verilator finds it.
 struct Rtl {
     kind: CoreKind,
@@ -60,6 +63,27 @@ const IBEX: Rtl = Rtl {
         "ibex_top.sv",
     ],
 };
+
+impl Rtl {
+    /// The list of the sources that are built, whose content must be as it says.
+    fn check_sources(&self, folder: &Path) -> String {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let sums = fs::read_to_string(root.join(SOURCES)).unwrap();
+        let own = sums.lines().filter(|line| line.contains(self.folder));
+        let own: String = own.map(|line| format!("{line}\n")).collect();
+        fs::write(folder.join("sums"), &own).unwrap();
+        let mut command = Command::new("sha256sum");
+        command.args(["--check", "--strict", "--quiet"]).arg(folder.join("sums"));
+        let outcome = command.current_dir(root.join("target")).output().unwrap();
+        let said = String::from_utf8_lossy(&outcome.stdout);
+        let name = self.name;
+        assert!(
+            outcome.status.success(),
+            "{name} in target/ is another one than {SOURCES} says: {said}remove target/{name} and run .ci/setup"
+        );
+        own
+    }
+}
 
 /// The simulated core in a folder of its own.
 struct Bench {
@@ -104,9 +128,21 @@ impl Bench {
         command.arg("--Mdir").arg(folder.path().join("obj")).args(["-o", "bench"]);
         command.arg(format!("-I{}", witness.display())).args(rtl.sources);
         command.arg(witness.join(format!("{name}.sv")));
+        let sources = rtl.check_sources(folder.path());
         let outcome = command.current_dir(core).output().unwrap();
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "verilator: {said}");
+        // What it has read, each in quotes; of the core's by names from its folder.
+        let read = fs::read_to_string(folder.path().join("obj/Vbench__verFiles.dat")).unwrap();
+        for path in read
+            .lines()
+            .filter(|line| line.starts_with('S'))
+            .filter_map(|line| line.split('"').nth(1))
+        {
+            let is_known =
+                path.starts_with('/') || sources.contains(&format!("{}/{path}\n", rtl.folder));
+            assert!(is_known, "{path} of {name} is not in {SOURCES}");
+        }
         Some(Self { rtl, folder })
     }
 
