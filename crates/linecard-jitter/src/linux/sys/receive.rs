@@ -171,7 +171,7 @@ mod tests {
             // SAFETY: a struct of integers and pointers, for which zeros are valid.
             let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
             message.msg_control = controls.as_ptr().cast_mut().cast();
-            message.msg_controllen = size_of_val(&controls[..]);
+            message.msg_controllen = size_of_val(&controls[..]) as _;
             assert_eq!(stamps(&message), right);
         }
     }
