@@ -77,19 +77,25 @@ impl LatePacket {
 
 impl Spike {
     /// The delay of a late packet, by the events around it: those of [`Joined::by_identity`], sorted by time. Of packets
-    /// with equal identity, the one received nearest to its time stamp counts.
+    /// with equal identity, the one received nearest to its time stamp counts. Where packets of the same softirq that
+    /// another program's socket took have the events of this one's, the next of those counts.
     #[must_use]
     pub fn of_late(mut trace: Trace, late: &LatePacket) -> Self {
         let (joined, identities) = Joined::by_identity(&mut trace);
-        let is_it = |(passage, identity): &(&PacketTimes, &u64)| {
+        let is_ready = |passage: &&PacketTimes| {
             passage.socket == late.socket
-                && **identity == late.identity
                 && (1..=late.read_ns).contains(&passage.begin_ns(Stage::Wakeup))
         };
-        let found = joined.passages.iter().zip(&identities).filter(is_it);
+        let same = || {
+            let passages = joined.passages.iter().zip(&identities);
+            passages.filter(|(_, identity)| **identity == late.identity).map(|(passage, _)| passage)
+        };
         let distance =
             |passage: &PacketTimes| passage.begin_ns(Stage::Protocols).abs_diff(late.stamp_ns);
-        let passage = found.map(|(passage, _)| *passage).min_by_key(distance);
+        let ready = || joined.passages.iter().filter(is_ready);
+        let passage = same().filter(is_ready).copied().min_by_key(distance).or_else(|| {
+            same().filter_map(|passage| passage.ready_with(ready())).min_by_key(distance)
+        });
         let passage = passage.map(|passage| passage.of_foreign(late.due_ns, late.read_ns));
         let timeline = Timeline::of(&trace);
         let usual_ns = [0; Stage::ALL.len()];

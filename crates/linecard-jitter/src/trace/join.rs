@@ -112,6 +112,25 @@ impl PacketTimes {
         self.begins_ns[stage as usize] = at_ns;
     }
 
+    /// The path of a packet that was received and has no event of its socket, with that of the first of those of the socket
+    /// which came after; `None` if there is none.
+    pub(crate) fn ready_with<'a>(self, others: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let receive_ns = self.begin_ns(Stage::Protocols);
+        if receive_ns == 0 || self.begin_ns(Stage::Wakeup) > 0 {
+            return None;
+        }
+        let wakeup_ns = |other: &&Self| other.begin_ns(Stage::Wakeup);
+        let after = others.filter(|other| {
+            other.received_on == self.received_on && wakeup_ns(other) >= receive_ns
+        });
+        let other = after.min_by_key(wakeup_ns)?;
+        let (socket, read_on) = (other.socket, other.read_on);
+        let mut found = Self { socket, read_on, ..self };
+        found.set(Stage::Wakeup, other.begin_ns(Stage::Wakeup));
+        found.set(Stage::Application, other.begin_ns(Stage::Application));
+        Some(found)
+    }
+
     /// The path of a packet whose sender is not known, which was due at a time and arrived at another. If it was
     /// transmitted on this host, its path begins with that. Otherwise the first event is the request of a poll; if a
     /// timer made this, the packet may have waited since the poll before.

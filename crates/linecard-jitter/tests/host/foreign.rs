@@ -69,3 +69,16 @@ fn a_request_after_all_was_polled_is_the_first() {
     let causes = causes(&[&polled[..], &again].concat());
     assert_eq!(charged(&causes, Cause::Outside), 400_000 - DUE_NS, "{causes:?}");
 }
+
+/// A packet in the same softirq that another program's socket took has no event there that is recorded.
+#[test]
+fn a_packet_of_another_socket_hides_no_way() {
+    let causes = causes(&[
+        (10_000, EventKind::Raise),
+        (11_000, OTHER),
+        (500_000, EXIT),
+        (501_000, ENTRY),
+        (509_000, EventKind::Receive { sequence: 5 }),
+    ]);
+    assert_eq!(charged(&causes, Cause::Softirq(TIMER)), 480_000, "{causes:?}");
+}
