@@ -345,6 +345,11 @@ impl Join {
                 core.is_raised = true;
             }
             EventKind::SoftirqEntry { number: NET_RX } => {
+                if !core.is_raised {
+                    // Requested before the trace: a packet has waited since then at the latest.
+                    (core.raise_ns, core.unpolled_ns) = (at_ns, core.poll_ns);
+                    core.is_raised_by_timer = false;
+                }
                 core.poll_ns = at_ns;
                 (core.in_receive, core.is_raised) = (true, false);
             }

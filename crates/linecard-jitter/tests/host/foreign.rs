@@ -82,3 +82,16 @@ fn a_packet_of_another_socket_hides_no_way() {
     ]);
     assert_eq!(charged(&causes, Cause::Softirq(TIMER)), 480_000, "{causes:?}");
 }
+
+/// A packet of a softirq that was requested before the trace has waited since that began, at the latest.
+#[test]
+fn a_softirq_that_was_requested_before_the_trace_goes_on_here() {
+    let causes = causes(&[
+        (11_000, ENTRY),
+        (300_000, EventKind::Raise),
+        (300_100, EXIT),
+        (400_000, EventKind::Raise),
+        (501_000, ENTRY),
+    ]);
+    assert_eq!(charged(&causes, Cause::Outside), 0, "{causes:?}");
+}

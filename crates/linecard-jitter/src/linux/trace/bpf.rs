@@ -160,21 +160,22 @@ impl Recorder {
     }
 
     /// The events from one time to another that are still kept, unsorted; of each core also the last switch of threads
-    /// before. Of a core that has overwritten some of them there are none.
+    /// before, if none is within. Of a core that has overwritten some of them there are none.
     pub(super) fn window(&self, from_ns: u64, to_ns: u64) -> Trace {
         let mut trace = Trace { cores: self.cores.clone(), ..Trace::default() };
         for (slot, core) in self.cores.iter().enumerate() {
+            // Before the head: a program writes the thread first, and a switch behind it names the one before, too.
+            let thread = self.log.word(slot * COUNTER_WORDS + 1);
             let head = || self.log.word(slot * COUNTER_WORDS) as usize;
             let end = head();
             let kept = Kept {
                 indices: end.saturating_sub(self.capacity - UNFINISHED)..end,
                 record: |index| self.record(slot, index),
-                thread: self.log.word(slot * COUNTER_WORDS + 1) as u32,
+                is_whole: || head() <= self.capacity,
+                thread: (thread >> 32 != 0).then_some(thread as u32),
             };
-            // Meanwhile, programs have gone on writing.
-            let is_intact = |found: &(usize, Vec<Event>)| head() - found.0 <= self.capacity;
-            match kept.window(*core, from_ns..to_ns).filter(is_intact) {
-                Some((_, events)) => trace.events.extend(events),
+            match kept.window(*core, from_ns..to_ns) {
+                Some(events) => trace.events.extend(events),
                 None => trace.lost += 1,
             }
         }
@@ -202,28 +203,27 @@ impl Recorder {
     }
 }
 
-/// The records of a core that are still kept.
-struct Kept<R> {
+/// The records of a core that are still kept. Programs go on writing, and overwrite the oldest.
+struct Kept<R, W> {
     /// All that were written have indices from 0; of these, the log has the last ones.
     indices: Range<usize>,
     record: R,
-    /// The thread that the core was switched to last; 0 if that was before the trace, or the idle loop.
-    thread: u32,
+    /// Whether none has been overwritten so far.
+    is_whole: W,
+    /// The thread that the core was switched to last, 0 for the idle loop; none if that was before the trace.
+    thread: Option<u32>,
 }
 
-impl<R: Fn(usize) -> [u64; RECORD_WORDS]> Kept<R> {
-    /// The events of a core in this time, and its last switch of threads before, after the index of the first; `None` if
-    /// the log does not go back so far any more.
-    fn window(&self, core: u16, time: Range<u64>) -> Option<(usize, Vec<Event>)> {
-        let oldest = self.indices.start;
-        // The first record that is kept may be one that was claimed and not written yet.
-        let goes_back = oldest == 0
-            || self.indices.clone().take(UNFINISHED).any(|at| (self.record)(at)[0] < time.start);
-        if !goes_back {
+impl<R: Fn(usize) -> [u64; RECORD_WORDS], W: Fn() -> bool> Kept<R, W> {
+    /// The events of a core in this time, and its last switch of threads before, if none is within; `None` if the log
+    /// does not go back so far any more.
+    fn window(&self, core: u16, time: Range<u64>) -> Option<Vec<Event>> {
+        if !self.goes_back_to(time.start) {
             return None;
         }
+        let oldest = self.indices.start;
         let (mut events, mut is_known, mut thread) = (Vec::new(), false, self.thread);
-        let mut first = self.indices.end;
+        let mut is_intact = false;
         for index in self.indices.clone().rev() {
             let record = (self.record)(index);
             // Claimed and not yet written: what is there is a whole log older than its neighbours.
@@ -238,32 +238,44 @@ impl<R: Fn(usize) -> [u64; RECORD_WORDS]> Kept<R> {
                 _ => None,
             };
             if event.at_ns > time.end {
-                thread = switched_from.unwrap_or(thread);
+                thread = switched_from.or(thread);
                 continue;
             }
             is_known |= switched_from.is_some();
             if switched_from.is_some() || !is_before {
-                first = index;
                 events.push(event);
             }
+            // As old as this one is, it was not overwritten, nor those behind it.
+            is_intact |= is_before;
             if is_known && is_before {
                 break;
             }
         }
-        if !is_known && thread > 0 {
+        if !is_intact && !self.goes_back_to(time.start) {
+            return None;
+        }
+        if let (false, Some(thread)) = (is_known, thread) {
             // One thread had the core all the time.
             let (from, to) = (thread, thread);
             let what = EventKind::Switch { from, is_displaced: false, to, name: [0; NAME_LEN] };
             events.push(Event { at_ns: time.start, core, what });
         }
         events.reverse();
-        Some((first, events))
+        Some(events)
+    }
+
+    /// Whether the log has records from before this time, or all that there were.
+    fn goes_back_to(&self, at_ns: u64) -> bool {
+        // The oldest may be one that was claimed and not written yet.
+        let mut oldest = self.indices.clone().take(UNFINISHED);
+        (self.is_whole)() || oldest.any(|index| (self.record)(index)[0] < at_ns)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     /// A record of a switch, as the programs write it.
     fn switch(at_ns: u64, from: u32, to: u32) -> [u64; RECORD_WORDS] {
@@ -277,8 +289,9 @@ mod tests {
     /// The threads that the core was switched to, in the window from 1,000 to 2,000, by the last records of a log.
     fn threads(records: &[[u64; RECORD_WORDS]], overwritten: usize) -> Option<Vec<u32>> {
         let indices = overwritten..overwritten + records.len();
-        let kept = Kept { indices, record: |index| records[index - overwritten], thread: 9 };
-        let (_, events) = kept.window(0, 1_000..2_000)?;
+        let record = |index| records[index - overwritten];
+        let kept = Kept { indices, record, is_whole: || overwritten == 0, thread: Some(9) };
+        let events = kept.window(0, 1_000..2_000)?;
         let to = |event: &Event| match event.what {
             EventKind::Switch { to, .. } => Some(to),
             _ => None,
@@ -308,5 +321,33 @@ mod tests {
         assert_eq!(threads(&records, 100), Some(vec![4]));
         assert_eq!(threads(&records[..2], 100), Some(vec![9]));
         assert_eq!(threads(&[], 0), Some(vec![9]));
+    }
+
+    #[test]
+    fn an_idle_core_is_known() {
+        let records = [wakeup(800), wakeup(1_500), switch(2_500, 0, 5)];
+        assert_eq!(threads(&records, 100), Some(vec![0]));
+    }
+
+    /// The log goes back far enough when it is looked at, and not when its oldest records are read.
+    #[test]
+    fn records_that_are_overwritten_meanwhile_are_missed() {
+        let records = [wakeup(800), switch(1_200, 2, 3), wakeup(1_500), wakeup(1_600)];
+        let reads = Cell::new(0);
+        let window = |lasts: usize| {
+            reads.set(0);
+            let record = |index: usize| {
+                reads.set(reads.get() + 1);
+                if reads.get() > lasts && index < 102 {
+                    wakeup(9_000)
+                } else {
+                    records[index - 100]
+                }
+            };
+            let kept = Kept { indices: 100..104, record, is_whole: || false, thread: Some(9) };
+            kept.window(0, 1_000..2_000).map(|events| events.len())
+        };
+        assert_eq!(window(100), Some(3));
+        assert_eq!(window(2), None);
     }
 }
