@@ -6,6 +6,7 @@ use super::open::Opening;
 use super::settings::{PortKind, Settings};
 use super::stats::SharedStats;
 use super::{AttachError, Side};
+use crate::capture::OutputFile;
 use crate::engine::{self, Gather, Join, Spread};
 use crate::port::LivePort;
 use crate::port::xdp::XdpBuffer;
@@ -59,17 +60,17 @@ impl<P> Joined<P> {
         port
     }
 
-    /// Leaves the calling thread only the files that its ports still make or remove.
+    /// Leaves the calling thread no files, but for completing a capture and removing the socket of a guest.
     fn confine(&self) -> Result<(), RightsError> {
-        let files =
-            [&self.near, &self.far].into_iter().filter_map(|opening| match &opening.spec.kind {
-                PortKind::File(path) if opening.side == Side::Far => {
-                    Some((folder_of(path), Use::Change))
-                }
-                PortKind::Vhost(path) => Some((folder_of(path), Use::Remove)),
-                _ => None,
-            });
-        let files: Vec<_> = files.collect();
+        let of_port = |opening: &Opening| match &opening.spec.kind {
+            PortKind::File(path) if opening.side == Side::Far => {
+                Some((OutputFile::folder(path)?, Use::Replace))
+            }
+            PortKind::Vhost(path) => Some((folder_of(path).to_owned(), Use::Remove)),
+            _ => None,
+        };
+        let files: Vec<_> = [&self.near, &self.far].into_iter().filter_map(of_port).collect();
+        let files: Vec<_> = files.iter().map(|(folder, used)| (folder.as_path(), *used)).collect();
         rights::confine(&files).map(drop)
     }
 
@@ -157,9 +158,8 @@ where
     fn ready(&self) -> bool {
         self.gate.tell(ThreadEvent::Scheduled(engine::class()));
         let _opens_its_file = engine::ThreadTime::current();
-        if !self.settings.keep_rights
-            && let Err(error) = rights::forget().and_then(|()| self.confine())
-        {
+        let forgotten = if self.settings.keep_rights { Ok(()) } else { rights::forget() };
+        if let Err(error) = forgotten.and_then(|()| self.confine()) {
             self.gate.tell(ThreadEvent::Failed(error.into()));
         }
         self.gate.wait()
@@ -179,12 +179,14 @@ mod tests {
     use super::*;
     use crate::attach::settings::PortSpec;
     use crate::port::SharedPool;
+    use std::io::Write;
     use std::path::Path;
     use std::sync::mpsc::channel;
     use std::{fs, io, thread};
 
-    /// Promise (Live interfaces): Threads of `attach` that process packets can open no files but the capture that they
-    /// write, nor connect by TCP, where the kernel has Landlock.
+    /// Promise (Live interfaces): Threads of `attach` that process packets can open no files, nor connect by TCP, where the
+    /// kernel has Landlock: they only rename and remove files beside a capture that they write, and remove files beside
+    /// sockets of guests.
     #[test]
     fn threads_that_are_ready_open_no_files() {
         if !thread::spawn(|| rights::confine(&[])).join().unwrap().unwrap() {
@@ -195,6 +197,11 @@ mod tests {
         let [input, output] = ["in", "out"].map(|name| at.path().join(name));
         [&input, &output].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
         fs::write(input.join("a"), "secret").unwrap();
+        // The capture is completed where its link leads to.
+        let links = at.path().join("links");
+        fs::create_dir(&links).unwrap();
+        fs::write(output.join("a"), "before").unwrap();
+        std::os::unix::fs::symlink(output.join("a"), links.join("a")).unwrap();
         let file = |folder: &Path| PortSpec::new(PortKind::File(folder.join("a")));
         let (told, _listening) = channel();
         let gate = Arc::new(Gate::new(told));
@@ -213,14 +220,15 @@ mod tests {
         };
         let joined = Joined {
             near: opening(Side::Near, file(&input)),
-            far: opening(Side::Far, file(&output)),
-            settings: Settings::new(file(&input), file(&output)),
+            far: opening(Side::Far, file(&links)),
+            settings: Settings::new(file(&input), file(&links)),
             stats: Arc::new(SharedStats::new(1, 1)),
             gate,
             pool: SharedPool::new,
         };
         let confined = move || {
             let before = fs::read(input.join("a"));
+            let mut capture = OutputFile::create(&links.join("a"), &[]).unwrap();
             assert!(joined.ready());
             let denied = |result: io::Result<()>| {
                 let error = result.expect_err("it is forbidden");
@@ -230,12 +238,14 @@ mod tests {
             denied(fs::read(input.join("a")).map(drop));
             denied(fs::write(input.join("b"), "x"));
             denied(fs::read("/proc/self/status").map(drop));
-            fs::write(output.join("part"), "x").unwrap();
-            fs::rename(output.join("part"), output.join("a")).unwrap();
+            denied(fs::read(output.join("a")).map(drop));
+            capture.write_all(b"after").unwrap();
+            capture.commit().unwrap();
             // The account of a worker needs them.
             assert_ne!(engine::ThreadTime::current(), engine::ThreadTime::default());
         };
         thread::spawn(confined).join().unwrap();
+        assert_eq!(fs::read(at.path().join("out/a")).unwrap(), b"after");
     }
 
     #[test]

@@ -109,6 +109,19 @@ impl OutputFile {
         Ok(Self { named: path.into(), out })
     }
 
+    /// The folder in which an output of this name is completed, links followed; none for pipes and devices, and for `-`,
+    /// which are written as they are.
+    #[must_use]
+    pub fn folder(path: &Path) -> Option<PathBuf> {
+        let target = match fs::metadata(path) {
+            _ if path == Path::new("-") => return None,
+            Ok(existing) if !existing.is_file() => return None,
+            Ok(_) => fs::canonicalize(path).ok()?,
+            Err(_) => path.into(),
+        };
+        Some(crate::rights::folder_of(&target).into())
+    }
+
     /// Removes the files of all outputs of this process that are not complete: for a process that is
     /// about to end without dropping them.
     #[must_use]

@@ -18,6 +18,8 @@ pub enum Use {
     Read,
     /// Read, make, change, rename and remove them.
     Change,
+    /// Remove them, and give an open one a name.
+    Replace,
     /// Remove them.
     Remove,
 }
@@ -78,6 +80,7 @@ impl Use {
                 });
                 reading | changing
             }
+            Self::Replace => make_bitflags!(AccessFs::{MakeReg | RemoveFile}),
             Self::Remove => make_bitflags!(AccessFs::{RemoveFile}),
         }
     }
