@@ -94,6 +94,8 @@ impl Counters {
         let dropped = &mut self.dropped;
         if dropped.transmitted() == before.transmitted() {
             self.cut += 1;
+            // Segments are written beside each other before they are sent.
+            self.copied_bytes += bytes as u64;
             return self.count_transmitted(bytes);
         }
         let is_long = dropped.above_mtu > before.above_mtu;

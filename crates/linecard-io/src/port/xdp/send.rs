@@ -152,7 +152,9 @@ impl XdpPort {
             }
             Err(error) => return Err(error),
         }
-        if self.fits(frame.as_ref().len()) {
+        let len = frame.as_ref().len();
+        if self.fits(len) {
+            self.counters.copied_bytes += len as u64;
             self.queue_frame(&frame, 0);
         }
         Ok(Step::On(1))
