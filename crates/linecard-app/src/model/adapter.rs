@@ -193,3 +193,23 @@ impl Busy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::progress::Progress;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_wrong_answer_of_the_firmware_ends_the_run() {
+        let progress = Arc::new(Progress::new());
+        let context = Context { progress: &progress, document: None };
+        let found = AdapterModel::run(&Config::default(), &context);
+        let mut outcome = found.unwrap_or_else(|why| panic!("{why}"));
+        assert!(AdapterModel::check(&outcome).is_ok());
+        let wrong = Mismatch { frame: 3, field: "deliveries", expected: 1, got: 0 };
+        outcome.mismatch = Some(wrong);
+        let said = AdapterModel::check(&outcome).expect_err("wrong firmware").to_string();
+        assert_eq!(said, "the firmware is wrong: frame 3: deliveries: expected 1, got 0");
+    }
+}
