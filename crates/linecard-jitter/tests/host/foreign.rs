@@ -34,17 +34,19 @@ const ENTRY: EventKind = EventKind::SoftirqEntry { number: NET_RX };
 const OTHER: EventKind = EventKind::SoftirqEntry { number: TIMER };
 const EXIT: EventKind = EventKind::SoftirqExit;
 
+/// The softirq has more than its budget, requests itself again, and once more while it waits.
+const GOES_ON: [(u64, EventKind); 6] = [
+    (10_000, EventKind::Raise),
+    (11_000, ENTRY),
+    (300_000, EventKind::Raise),
+    (300_100, EXIT),
+    (400_000, EventKind::Raise),
+    (501_000, ENTRY),
+];
+
 #[test]
 fn a_softirq_that_goes_on_is_not_before_this_host() {
-    // The softirq has more than its budget, requests itself again, and once more while it waits.
-    let causes = causes(&[
-        (10_000, EventKind::Raise),
-        (11_000, ENTRY),
-        (300_000, EventKind::Raise),
-        (300_100, EXIT),
-        (400_000, EventKind::Raise),
-        (501_000, ENTRY),
-    ]);
+    let causes = causes(&GOES_ON);
     assert_eq!(charged(&causes, Cause::Outside), 0, "{causes:?}");
     assert!(charged(&causes, Cause::Softirq(NET_RX)) >= 280_000, "{causes:?}");
 }
@@ -86,12 +88,6 @@ fn a_packet_of_another_socket_hides_no_way() {
 /// A packet of a softirq that was requested before the trace has waited since that began, at the latest.
 #[test]
 fn a_softirq_that_was_requested_before_the_trace_goes_on_here() {
-    let causes = causes(&[
-        (11_000, ENTRY),
-        (300_000, EventKind::Raise),
-        (300_100, EXIT),
-        (400_000, EventKind::Raise),
-        (501_000, ENTRY),
-    ]);
+    let causes = causes(&GOES_ON[1..]);
     assert_eq!(charged(&causes, Cause::Outside), 0, "{causes:?}");
 }

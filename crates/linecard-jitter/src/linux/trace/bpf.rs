@@ -238,6 +238,10 @@ impl<R: Fn(usize) -> [u64; RECORD_WORDS], W: Fn() -> bool> Kept<R, W> {
                 _ => None,
             };
             if event.at_ns > time.end {
+                if is_intact {
+                    // It was overwritten meanwhile, and so were those before it.
+                    break;
+                }
                 thread = switched_from.or(thread);
                 continue;
             }
@@ -349,5 +353,12 @@ mod tests {
         };
         assert_eq!(window(100), Some(3));
         assert_eq!(window(2), None);
+    }
+
+    /// Overwritten behind a record that shows that all of the window was there.
+    #[test]
+    fn a_later_switch_in_an_overwritten_place_names_no_thread() {
+        let records = [switch(9_000, 7, 8), wakeup(900), wakeup(1_500), switch(2_500, 4, 5)];
+        assert_eq!(threads(&records, 100), Some(vec![4]));
     }
 }
