@@ -5,7 +5,7 @@
 
 use crate::{Error, Failure};
 use linecard_io::attach::{PortSpec, Settings};
-use linecard_io::rights::Account;
+use linecard_io::rights::{Account, folder_of};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -63,13 +63,6 @@ pub(super) fn of_page(
         })?);
     }
     Ok(owner)
-}
-
-fn folder_of(target: &Path) -> PathBuf {
-    match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    }
 }
 
 /// Whether this user may put another file in the place of one.

@@ -13,6 +13,7 @@ use tempfile::{Builder, NamedTempFile};
 
 use super::CaptureError;
 use super::compressed::{Compression, Encoder};
+use crate::rights::folder_of;
 
 /// Bytes gathered before a system call.
 const BUFFER: usize = 1 << 20;
@@ -119,7 +120,7 @@ impl OutputFile {
             Ok(_) => fs::canonicalize(path).ok()?,
             Err(_) => path.into(),
         };
-        Some(crate::rights::folder_of(&target).into())
+        Some(folder_of(&target).into())
     }
 
     /// Removes the files of all outputs of this process that are not complete: for a process that is
@@ -203,10 +204,7 @@ impl Sink {
         let Some(name) = target.file_name() else {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "this names no file"));
         };
-        let folder = match target.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
+        let folder = folder_of(&target);
         let mut prefix = OsString::from(name);
         prefix.push(".");
         let file = Builder::new()
