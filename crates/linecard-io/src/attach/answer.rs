@@ -85,10 +85,6 @@ impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for Answering<P, S>
         self.port.large_packets()
     }
 
-    fn is_crowded(&self) -> Option<bool> {
-        self.port.is_crowded()
-    }
-
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.port.descriptor()
     }

@@ -1,5 +1,6 @@
 //! Supplies the threads of an attachment with ports and stages.
 
+use super::ack_queue::{self, AckQueue};
 use super::answer::Answering;
 use super::gate::{Gate, ThreadEvent};
 use super::open::Opening;
@@ -75,18 +76,27 @@ impl<P> Joined<P> {
     }
 
     /// A port that publishes its counters, and between live ports the delay of its packets: those of
-    /// a capture have the times of its recording.
-    fn watched<B: 'static>(
+    /// a capture have the times of its recording. Acknowledgments wait where it knows when it has received much.
+    fn watched<S>(
         &self,
         side: Side,
         worker: usize,
-        port: impl LivePort<B> + 'static,
-    ) -> Box<dyn LivePort<B>> {
+        port: impl LivePort<S::Buffer> + 'static,
+    ) -> Box<dyn LivePort<S::Buffer>>
+    where
+        P: Fn(usize, usize) -> S,
+        S: Buffers<Buffer: 'static> + 'static,
+    {
         let port = self.stats.port(side, worker, port);
-        match [&self.near, &self.far].into_iter().any(|opening| opening.spec.file().is_some()) {
-            true => Box::new(port),
-            false => Box::new(self.stats.delayed(side, worker, port)),
+        if [&self.near, &self.far].into_iter().any(|opening| opening.spec.file().is_some()) {
+            return Box::new(port);
         }
+        let port = self.stats.delayed(side, worker, port);
+        if port.is_crowded().is_none() {
+            return Box::new(port);
+        }
+        let buffers = (self.pool)(ack_queue::CAPACITY, ack_queue::MAX_LEN);
+        Box::new(AckQueue::new(port, buffers))
     }
 
     /// Packets received from that side that each stage may hold.

@@ -21,6 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod ack_queue;
 mod answer;
 mod delay;
 mod device;

@@ -132,9 +132,7 @@ pub fn inline<B: 'static>(
             let (near, far) = (shared_port(join.near(worker)?), shared_port(join.far(worker)?));
             let ways = TaskSet::new(stopper, batch)
                 .add_live(&near, join.ingress(worker), Rc::clone(&far))
-                .with_backpressure(&near, |set, near| {
-                    set.add_live(&far, join.egress(worker), near)
-                });
+                .add_live(&far, join.egress(worker), near);
             join.ready().then_some(ways)
         };
         let thread = config.thread(worker, format!("worker {worker}"), true);
@@ -162,7 +160,7 @@ pub fn shared<B: AsRef<[u8]> + Send + 'static>(
         let ways = TaskSet::new(stopper, batch)
             .add_live(&near, Box::new(Forward::default()), join.spread(spread))
             .add_fed(join.gather(gather), Forward::default(), Rc::clone(&far))
-            .with_backpressure(&near, |set, near| set.add_live(&far, join.egress(0), near));
+            .add_live(&far, join.egress(0), near);
         join.ready().then_some(ways)
     };
     let thread = config.thread(config.workers().len(), "ports".into(), true);
@@ -190,7 +188,7 @@ pub fn dedicated<B: AsRef<[u8]> + Send + 'static>(
         let near = shared_port(near_join.near(0)?);
         let ways = TaskSet::new(near_stop, batch)
             .add_live(&near, Box::new(Forward::default()), near_join.spread(spread))
-            .with_backpressure(&near, |set, near| set.add_fed(from_far, Forward::default(), near));
+            .add_fed(from_far, Forward::default(), near);
         near_join.ready().then_some(ways)
     };
     let far = move || {
