@@ -4,8 +4,9 @@ use crate::offload::Checksum;
 use garde::Validate;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard_config::{Bytes, ConfigError, Duration, Maybe, Parsed};
-use linecard_io::attach::{self, PortSpec, Settings};
+use linecard_io::attach::{self, PortKind, PortSpec, Settings};
 use linecard_io::engine;
+use linecard_tun::interface;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -24,6 +25,9 @@ const LONG_IDLE: Duration = Duration::from_ns(100_000);
 
 /// The most cores that a list can name.
 const MAX_CORES: usize = 1_024;
+
+/// The most workers.
+const MOST_WORKERS: u16 = 1_024;
 
 /// Two ports, and how packets pass between them.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
@@ -92,9 +96,10 @@ pub struct Config {
     /// acknowledge data from NEAR on behalf of its receiver; docs/design/modes.md says what that gives up
     #[schemars(extend("x-flag" = "active-ack", "x-flag-alone" = "receiver", "x-value" = "WINDOW"))]
     pub active_ack: ActiveAck,
-    /// workers; with inline deployment each has a queue of both ports
+    /// workers; with inline deployment they share the queues of both ports. 0: one for each queue of the `xdp` port that has
+    /// fewest, at most one for each core of `cores` or, without, for each core but one
     #[default(1)]
-    #[garde(range(min = 1, max = 1_024))]
+    #[garde(range(min = 0, max = MOST_WORKERS))]
     #[schemars(extend("x-flag" = "workers"))]
     pub workers: u16,
     /// cores to pin threads to, as 0,2-3: the workers first
@@ -342,6 +347,25 @@ fn port(text: &str, (): &()) -> garde::Result {
     text.parse::<PortSpec>().map(drop).map_err(garde::Error::new)
 }
 
+/// Most workers that a virtual machine has queues for.
+const MOST_OF_A_MACHINE: usize = 64;
+
+/// One worker for each queue of the port that has fewest, at most one for each of these cores; without any, for each
+/// core but one, since threads that could take all cores do not run in real time.
+fn by_queues(ports: [&PortSpec; 2], cores: usize) -> u16 {
+    let queues = |port: &&PortSpec| match &port.kind {
+        // Opening says what is wrong with it.
+        PortKind::Xdp(name) => interface::receive_queues(name).unwrap_or(1),
+        PortKind::Vhost(_) => port.queues.unwrap_or(MOST_OF_A_MACHINE),
+        PortKind::File(_) => 1,
+        PortKind::Packet(_) | PortKind::Tap(_) | PortKind::Tun(_) => usize::MAX,
+    };
+    let fewest = ports.iter().map(queues).min().unwrap_or(1);
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = if cores > 0 { cores } else { all - 1 };
+    fewest.min(cores).clamp(1, MOST_WORKERS.into()) as u16
+}
+
 impl Config {
     /// The settings of [`linecard_io::attach`].
     ///
@@ -392,7 +416,7 @@ impl Config {
                 Deployment::Shared => attach::Deployment::Shared,
                 Deployment::Dedicated => attach::Deployment::Dedicated,
             },
-            engine: self.engine(),
+            engine: self.engine([&near, &far]),
             merge: attach::Merge {
                 ingress: matches!(self.merge, Merge::Ingress | Merge::Both),
                 egress: matches!(self.merge, Merge::Egress | Merge::Both),
@@ -410,9 +434,12 @@ impl Config {
         })
     }
 
-    fn engine(&self) -> engine::Config {
+    fn engine(&self, ports: [&PortSpec; 2]) -> engine::Config {
         engine::Config {
-            workers: self.workers,
+            workers: match self.workers {
+                0 => by_queues(ports, self.cores.0.0.len()),
+                workers => workers,
+            },
             cores: self.cores.0.0.clone(),
             scheduling: match self.scheduling {
                 Scheduling::Auto => engine::Scheduling::Automatic,

@@ -51,6 +51,16 @@ fn two_workers_with_a_queue_each() {
 }
 
 #[test]
+fn one_worker_with_all_queues() {
+    transfers(3, "xdp:lcw tap:lc0");
+}
+
+#[test]
+fn as_many_workers_as_queues() {
+    transfers(2, "xdp:lcw tap:lc0 --workers 0");
+}
+
+#[test]
 fn two_packet_sockets_of_a_fanout() {
     transfers(1, "packet:lcw tap:lc0 --workers 2");
 }

@@ -1,7 +1,7 @@
 //! What cannot be done is refused in one line, with the exit code that `--help` documents.
 
 use crate::command::{Ended, command, refused, refused_as};
-use crate::lab::{Lab, with_lab, with_queues};
+use crate::lab::{Lab, with_lab};
 use crate::sys;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -71,14 +71,5 @@ fn arguments() {
         }
         let shared = "xdp:lcw tap:lc0 --deployment shared --workers 2 --cores 0,0,999";
         refused(lab, shared).is(2, &["thread ports", "core 999"]);
-    });
-}
-
-#[test]
-fn more_queues_than_workers() {
-    with_queues("queues", 2, |lab| {
-        let ended = refused(lab, "xdp:lcw tap:lc0");
-        ended.is(6, &["`lcw` has 2 receive queues", "--workers 2", "ethtool -L lcw"]);
-        clean(lab, &ended);
     });
 }

@@ -3,20 +3,24 @@
 use crate::port::LivePort;
 use linecard::offload::coalesce::LargePackets;
 use linecard::packet::header::{self, Tcp, tcp_flags};
-use linecard::packet::{Batch, LayerKind, Packet};
+use linecard::packet::{BATCH, Batch, LayerKind, Packet};
 use linecard::port::{Port, PortState};
-use linecard::time::Instant;
+use linecard::time::{Instant, ns};
 use linecard_tun::{Buffers, Counters};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::thread;
 use std::time::Duration;
 
-/// Turns for which acknowledgments wait at most: with batches of 64, half of a receive ring.
+/// Turns after which a few leave although the port is crowded: with batches of 64, half of a receive ring.
 const MAX_WAITED: u32 = 64;
+
+/// The longest that one waits while a few leave each turn: as long as in the full queue of a TAP device, without this one.
+const MAX_WAIT: Duration = Duration::from_millis(250);
 
 /// Packets that are sent at a time where the port may be crowded afterwards: each may be an acknowledgment that
 /// releases up to 90 packets, and then three quarters of a ring have room for what all of them release, twice over.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 
 /// When a port is tried again that takes nothing and receives nothing.
 const RETRY: Duration = Duration::from_micros(100);
@@ -24,8 +28,15 @@ const RETRY: Duration = Duration::from_micros(100);
 /// Acknowledgments that wait at most: more than the queue of a TAP device has, which they would be in otherwise.
 pub(super) const CAPACITY: usize = 8_192;
 
-/// Bytes of the longest acknowledgment that waits: Ethernet with two VLAN tags, IPv6, and TCP with all options.
-pub(super) const MAX_LEN: usize = 14 + 8 + 40 + 60;
+/// Bytes of the longest acknowledgment that waits: Ethernet with two VLAN tags, IPv6, and TCP with all options, also in
+/// VXLAN over IPv6. Longer ones pass.
+pub(super) const MAX_LEN: usize = 256;
+
+/// From no reception for so long on, none comes: the pipelines end. Far above a turn, and below the second that they have.
+const ENDING: Duration = Duration::from_millis(50);
+
+/// How often a full port is tried again at the end: for a second.
+const LAST_TRIES: usize = 10_000;
 
 /// A port to which acknowledgments go a few at a time, since each may make a peer send much. While the receive ring of
 /// the port is crowded they wait in a queue, in which nothing else has to wait: it would be in the queue of the sender
@@ -62,23 +73,30 @@ impl<P: LivePort<S::Buffer>, S: Buffers> AckQueue<P, S> {
         Some(Packet::new(buffer, packet.link(), packet.meta))
     }
 
-    /// Sends acknowledgments in their order, until the port is crowded.
+    /// Sends acknowledgments in their order, until the port is crowded, and at most a batch: then the port receives.
     fn release(&mut self, now: Instant) {
-        if self.is_crowded() && self.waited < MAX_WAITED {
+        let first = self.waiting.front().map_or(now, |packet| packet.meta.timestamp);
+        let may_wait = self.waited < MAX_WAITED && now.ns_since(first) < ns(MAX_WAIT);
+        if may_wait && self.is_crowded() {
             self.waited += 1;
             return;
         }
         self.waited = 0;
-        loop {
-            while self.leaving.room() > 0 {
-                let Some(packet) = self.waiting.pop_front() else { break };
-                let _has_room = self.leaving.push(packet);
-            }
-            self.port.transmit(&mut self.leaving, now);
+        for _ in 0..BATCH / FEW {
+            self.send(now);
             if self.waiting.is_empty() || !self.leaving.is_empty() || self.is_crowded() {
                 return;
             }
         }
+    }
+
+    /// Sends what is on its way, with acknowledgments where there is room.
+    fn send(&mut self, now: Instant) {
+        while self.leaving.room() > 0 {
+            let Some(packet) = self.waiting.pop_front() else { break };
+            let _has_room = self.leaving.push(packet);
+        }
+        self.port.transmit(&mut self.leaving, now);
     }
 }
 
@@ -103,12 +121,19 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for AckQueue<P, S> {
     }
 
     fn transmit(&mut self, batch: &mut Batch<S::Buffer>, now: Instant) {
+        let is_ending = now.ns_since(self.now) > ns(ENDING);
+        while is_ending && !self.waiting.is_empty() {
+            self.send(now);
+            if !self.leaving.is_empty() {
+                return;
+            }
+        }
         loop {
             self.port.transmit(&mut self.leaving, now);
             if batch.is_empty() || self.leaving.room() == 0 {
                 return;
             }
-            let waits = !self.waiting.is_empty() || self.is_crowded();
+            let waits = !is_ending && (!self.waiting.is_empty() || self.is_crowded());
             while self.leaving.room() > 0 {
                 let Some(packet) = batch.front() else { break };
                 if waits && packet.bytes().len() <= MAX_LEN && is_bare_ack(packet) {
@@ -150,11 +175,17 @@ impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for AckQueue<P, S> 
 /// What waits leaves before the port is closed.
 impl<P: LivePort<S::Buffer>, S: Buffers> Drop for AckQueue<P, S> {
     fn drop(&mut self) {
-        loop {
-            self.port.transmit(&mut self.leaving, self.now);
-            let Some(packet) = self.waiting.pop_front() else { return };
-            if self.leaving.push(packet).is_err() {
-                return;
+        // The port may have panicked, by the packet that it would be given again.
+        if thread::panicking() {
+            return;
+        }
+        for _ in 0..LAST_TRIES {
+            let before = self.waiting.len() + self.leaving.len();
+            self.send(self.now);
+            match self.waiting.len() + self.leaving.len() {
+                0 => return,
+                left if left == before => thread::sleep(RETRY),
+                _ => {}
             }
         }
     }
@@ -294,6 +325,33 @@ mod tests {
         known.until_crowded.set(1);
         queue.transmit(&mut acks(&buffers, 0..60), Instant::ZERO);
         assert_eq!(known.take(), (0..FEW as u8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_turn_sends_a_batch_at_most_and_none_waits_for_long() {
+        let (known, mut queue, buffers) = crowded(256);
+        queue.transmit(&mut acks(&buffers, 0..60), Instant::ZERO);
+        queue.transmit(&mut acks(&buffers, 60..100), Instant::ZERO);
+        known.is_crowded.set(false);
+        turn(&mut queue);
+        assert_eq!(known.take(), (0..BATCH as u8).collect::<Vec<_>>());
+        // The time of reception is 0.
+        known.is_crowded.set(true);
+        queue.receive(&mut Batch::new(), Instant::from_ns(ns(MAX_WAIT) - 1));
+        assert!(known.take().is_empty());
+        queue.receive(&mut Batch::new(), Instant::from_ns(ns(MAX_WAIT)));
+        assert_eq!(known.take().len(), FEW);
+    }
+
+    #[test]
+    fn nothing_waits_once_nobody_receives() {
+        let (known, mut queue, buffers) = crowded(40);
+        turn(&mut queue);
+        let mut batch = acks(&buffers, 0..50);
+        queue.transmit(&mut batch, Instant::ZERO);
+        assert_eq!((batch.len(), known.take()), (10, vec![]));
+        queue.transmit(&mut batch, Instant::from_ns(ns(ENDING) + 1));
+        assert_eq!((batch.len(), known.take()), (0, (0..50).collect::<Vec<_>>()));
     }
 
     #[test]

@@ -79,20 +79,6 @@ pub enum AttachError {
         /// The values allowed.
         range: &'static str,
     },
-    /// More queues receive than there are workers for.
-    #[error(
-        "`{interface}` has {queues} receive queues and this takes {workers} of them: the packets of \
-         the others would stay with the kernel; take `--workers {queues}` with inline deployment, or \
-         `ethtool -L {interface} combined {workers}`"
-    )]
-    Queues {
-        /// The interface.
-        interface: String,
-        /// Its receive queues.
-        queues: usize,
-        /// Threads that could each have one.
-        workers: usize,
-    },
     /// A thread has ended without a reason: a bug.
     #[error("a thread has ended before it had its ports; please report this")]
     Ended,

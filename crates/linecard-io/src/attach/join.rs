@@ -223,6 +223,7 @@ mod tests {
             buffers: 128,
             merges: false,
             attachment: None,
+            queues: 1,
             vhost: None,
             input: None,
             owner: None,

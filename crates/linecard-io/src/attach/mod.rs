@@ -373,16 +373,12 @@ fn engine(settings: &Settings) -> engine::Config {
 fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening, AttachError> {
     let shares = ports(settings);
     let spec = if side == Side::Near { &settings.near } else { &settings.far };
-    let attachment = match &spec.kind {
+    let (attachment, queues) = match &spec.kind {
         PortKind::Xdp(name) => {
             let queues = interface::receive_queues(name)?;
-            if queues > shares {
-                let (interface, workers) = (name.clone(), shares);
-                return Err(AttachError::Queues { interface, queues, workers });
-            }
-            Some(open::attach(spec, name)?)
+            (Some(open::attach(spec, name)?), queues)
         }
-        _ => None,
+        _ => (None, shares),
     };
     let vhost = match &spec.kind {
         PortKind::Vhost(path) => Some(VhostDevice::open(&VhostConfig {
@@ -406,6 +402,7 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
         buffers,
         merges,
         attachment,
+        queues,
         vhost,
         input,
         owner,

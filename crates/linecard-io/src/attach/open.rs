@@ -1,11 +1,12 @@
 //! Opens ports, each on its own thread.
 
+use super::ack_queue::FEW;
 use super::files::{Player, Recorder};
 use super::gate::{Gate, ThreadEvent};
 use super::settings::{PortKind, PortSpec};
 use super::{AttachError, Side};
 use crate::port::vhost::{VhostConfig, VhostDevice, VhostPort};
-use crate::port::xdp::{self, Attachment, Mode, XdpBuffer, XdpError, XdpPort};
+use crate::port::xdp::{self, Attachment, Mode, XdpBuffer, XdpError, XdpPort, XdpQueues};
 use crate::port::{Fanout, FanoutBy, LivePort, Pace, PacketConfig, PacketSocket};
 use crate::rights::Account;
 use crate::sys::ethtool;
@@ -23,6 +24,12 @@ const FRAME_LEN: usize = 9_216 + 64;
 /// of a batch have to fit.
 pub(super) const RECEIVE_SLOTS: u32 = 8_192;
 
+/// Receive slots of a queue at least, where a thread has several.
+const LEAST_SLOTS: u32 = 2_048;
+
+/// What a few acknowledgments release fits, in slow start, behind what makes a ring crowded.
+const _: () = assert!(LEAST_SLOTS as usize * 3 / 4 >= FEW * 90);
+
 /// The parameters by which any thread opens its port.
 #[derive(Debug)]
 pub(super) struct Opening {
@@ -36,6 +43,8 @@ pub(super) struct Opening {
     pub(super) merges: bool,
     /// The attachment from which AF_XDP receives.
     pub(super) attachment: Option<Attachment>,
+    /// Its receive queues, which workers share out.
+    pub(super) queues: usize,
     /// The device of a virtual machine.
     pub(super) vhost: Option<VhostDevice>,
     /// The capture that is read, which must not be overwritten.
@@ -112,20 +121,33 @@ impl Opening {
             Some(attachment) => attachment.clone(),
             None => attach(&self.spec, name)?,
         };
+        let queues = (worker..self.queues.max(worker + 1)).step_by(self.shares);
+        // All are small numbers.
+        let queues: Vec<u32> = queues.map(|queue| queue as u32).collect();
+        let slots = RECEIVE_SLOTS / (queues.len() as u32).next_power_of_two();
         let config = xdp::Config {
+            // Of each queue: all that are held may be of one.
             spare_frames: u32::try_from(self.buffers).unwrap_or(u32::MAX),
-            rx_slots: RECEIVE_SLOTS,
+            rx_slots: slots.max(LEAST_SLOTS),
             zero_copy: !self.spec.copy,
             // Only contiguous packets merge, and a copy costs less than an unmerged packet.
             gather: !self.merges,
             open_checksums: leaves_checksums_open(name),
             ..xdp::Config::default()
         };
-        // The number of workers is small.
-        let port = XdpPort::open(&attachment, worker as u32, &config)?;
-        let binding = port.binding();
-        let how = if binding.zero_copy { "zero-copy" } else { "copy mode" };
-        let said = format!("{}, queue {worker}: {how}", self.spec);
+        let said = |port: Option<&XdpPort>, which| {
+            let is_zero_copy = port.is_some_and(|port| port.binding().zero_copy);
+            let how = if is_zero_copy { "zero-copy" } else { "copy mode" };
+            format!("{}, {which}: {how}", self.spec)
+        };
+        if let [queue] = queues[..] {
+            let port = XdpPort::open(&attachment, queue, &config)?;
+            let said = said(Some(&port), format!("queue {queue}"));
+            return Ok((Box::new(port), said));
+        }
+        let numbers: Vec<_> = queues.iter().map(u32::to_string).collect();
+        let port = XdpQueues::open(&attachment, queues, &config)?;
+        let said = said(port.ports().first(), format!("queues {}", numbers.join(", ")));
         Ok((Box::new(port), said))
     }
 

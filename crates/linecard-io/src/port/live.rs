@@ -102,7 +102,7 @@ impl<S: Buffers> LivePort<S::Buffer> for PacketSocket<S> {
     }
 
     fn is_crowded(&self) -> Option<bool> {
-        Some(Self::is_crowded(self))
+        Self::is_crowded(self)
     }
 
     fn link(&self) -> Option<LinkType> {

@@ -5,10 +5,10 @@ use crate::cable::{
 };
 use crate::sys::{self, PacketSocket};
 use linecard::packet::{Batch, LinkType, Meta, Packet, Piece};
-use linecard::port::Port;
+use linecard::port::{Port, PortState};
 use linecard::time::Instant;
 use linecard_io::port::LivePort;
-use linecard_io::port::xdp::{Attachment, Config, FrameLen, Mode, XdpBuffer, XdpPort};
+use linecard_io::port::xdp::{Attachment, Config, FrameLen, Mode, XdpBuffer, XdpPort, XdpQueues};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
@@ -348,6 +348,43 @@ fn each_queue_has_its_port() {
         });
         assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
         ports.iter_mut().for_each(|port| nothing_leaks(port, &config));
+    });
+}
+
+#[test]
+fn several_queues_are_received_from_in_turn() {
+    with_queues("queues of one port", ("1500", "2"), |cable| {
+        let attachment = cable.attach(Mode::Native);
+        let mut port = XdpQueues::open(&attachment, [0, 1], &Config::default()).expect("free");
+        let flow = |port: u16| {
+            let mut datagram = datagram(100);
+            datagram[34..36].copy_from_slice(&port.to_be_bytes());
+            datagram
+        };
+        (0..256).for_each(|port| cable.send(&flow(port)));
+        let descriptor = LivePort::<XdpBuffer>::descriptor(&port).expect("it has one");
+        assert!(linecard_tun::wait(&[descriptor], PATIENCE).expect("it can be polled"));
+        let (mut batch, mut lanes) = (Batch::<XdpBuffer>::bounded(8), Vec::new());
+        until("all are received", || {
+            port.receive(&mut batch, now());
+            lanes.extend(batch.drain().map(|packet| packet.meta.lane));
+            lanes.len() == 256
+        });
+        // Neither waits until the other is empty.
+        let first = lanes[0];
+        let changes = lanes.iter().position(|lane| *lane != first).expect("both are used");
+        assert!(changes <= 8, "{lanes:?}");
+        let counters = LivePort::<XdpBuffer>::counters(&mut port);
+        assert_eq!((counters.received, counters.gone, counters.dropped.total()), (256, 0, 0));
+        let mut buffer = port.ports()[0].buffer(flow(1).len()).expect("one is free");
+        buffer.as_mut().copy_from_slice(&flow(1));
+        assert!(batch.push(packet(buffer)).is_ok());
+        port.transmit(&mut batch, now());
+        assert!(cable.next() == flow(1));
+        let device = cable.near.device();
+        cable.near.ip(&["link", "del", &device]).expect("it is ours");
+        until("all queues are gone", || port.receive(&mut batch, now()) == PortState::Ended);
+        assert_eq!(LivePort::<XdpBuffer>::counters(&mut port).gone, 1);
     });
 }
 

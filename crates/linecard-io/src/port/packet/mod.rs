@@ -131,10 +131,10 @@ impl<S: Buffers> PacketSocket<S> {
         self.virtio.is_some()
     }
 
-    /// Whether a quarter of the ring is taken; false without a ring.
+    /// Whether a quarter of the ring is taken; none without a ring.
     #[must_use]
-    pub fn is_crowded(&self) -> bool {
-        self.ring.as_ref().is_some_and(Ring::is_crowded)
+    pub fn is_crowded(&self) -> Option<bool> {
+        self.ring.as_ref().map(Ring::is_crowded)
     }
 
     /// The counters so far; queries the kernel's drop counters.

@@ -4,7 +4,7 @@ use super::error::XdpError;
 
 /// Ring slots: at least a batch; the kernel accepts up to 2³¹, but more than 65,536 only adds
 /// latency.
-const SLOTS: std::ops::RangeInclusive<u32> = 64..=1 << 16;
+pub(super) const SLOTS: std::ops::RangeInclusive<u32> = 64..=1 << 16;
 /// The most frames beyond those of the rings: 4 GiB of 4,096 bytes.
 const MAX_SPARE: u32 = 1 << 20;
 
