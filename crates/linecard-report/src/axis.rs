@@ -110,7 +110,7 @@ impl Scale {
         }
     }
 
-    /// About `most` ticks in order: values and texts.
+    /// About `most` ticks in order, at least two: values and texts.
     pub(crate) fn ticks(&self, most: usize) -> Vec<(f64, String)> {
         let most = most.clamp(2, MOST_TICKS);
         if self.is_log {
@@ -119,7 +119,10 @@ impl Scale {
                 return ticks.into_iter().map(|x| (x, self.unit.tick(x, x, x))).collect();
             }
         }
-        let (step, ticks) = linear_ticks(self.low, self.high, most);
+        // One tick alone shows no scale.
+        let finer = (most..=3 * most).map(|most| linear_ticks(self.low, self.high, most));
+        let found = finer.into_iter().find(|(_, ticks)| ticks.len() >= 2);
+        let (step, ticks) = found.unwrap_or_else(|| linear_ticks(self.low, self.high, most));
         let magnitude = self.low.abs().max(self.high.abs());
         ticks.into_iter().map(|x| (x, self.unit.tick(x, magnitude, step))).collect()
     }
@@ -192,7 +195,7 @@ mod tests {
             for axis in [Axis::new("", Unit::Ns), Axis::new("", Unit::Plain("")).log()] {
                 let scale = axis.scale(values, 500.0);
                 let ticks = scale.ticks(6);
-                assert!((1..=15).contains(&ticks.len()), "{round}: {values:?} {ticks:?}");
+                assert!((2..=15).contains(&ticks.len()), "{round}: {values:?} {ticks:?}");
                 assert!(ticks.is_sorted_by(|a, b| a.0 < b.0), "{values:?} {ticks:?}");
                 let inside = |x: f64| (-1e-6..=500.0 + 1e-6).contains(&scale.at(x));
                 assert!(ticks.iter().all(|(x, _)| inside(*x)), "{values:?} {ticks:?}");
