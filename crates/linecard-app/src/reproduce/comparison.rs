@@ -2,7 +2,8 @@
 //!
 //! A row agrees to the digits that were printed, or within the per cents that it is allowed. Where
 //! it does not, it says why and how far that explains it; a row that differs without a reason, or
-//! beyond the limit of its reason, is marked DIFFERS and fails the command.
+//! beyond the limit of its reason, is marked DIFFERS and fails the command. A limit explains only if
+//! it has a ground that was known before our value: without one, the row differs.
 
 use super::expression::Query;
 use linecard_report::{Table, Value};
@@ -36,6 +37,8 @@ pub(super) struct Row {
     /// That was chosen so that this value comes out.
     parameter: String,
     within_percent: Option<f64>,
+    /// From what the row's tolerance, or the limit of its reason, follows.
+    ground: String,
     reason: Option<Reason>,
 }
 
@@ -92,8 +95,12 @@ pub(super) enum Verdict {
     Same,
     /// Within the per cents allowed.
     Within,
-    /// Not, and it is known why, within the limit of the reason.
+    /// Not, and it is known why, within a limit that was known before our value.
     Explained,
+    /// Not, and what we hold to be the reason has no such limit.
+    Differs,
+    /// Nothing here can answer.
+    Cannot,
     /// Not, and nobody knows why, or beyond the limit of the reason.
     Unexplained,
 }
@@ -183,6 +190,8 @@ pub(super) struct Fields<'r> {
     class: Class,
     #[serde(skip_serializing_if = "str::is_empty")]
     parameter: &'r str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    ground: &'r str,
     verdict: Verdict,
     #[serde(flatten)]
     reason: Option<&'r Reason>,
@@ -220,6 +229,7 @@ impl Row {
             class: Class::Predicted,
             parameter: String::new(),
             within_percent: None,
+            ground: String::new(),
             reason: None,
         }
     }
@@ -275,9 +285,19 @@ impl Row {
         self
     }
 
+    /// Says from what the row's tolerance, or the limit of its reason, follows: something known before our value.
+    #[must_use]
+    pub(super) fn grounded(mut self, ground: impl Into<String>) -> Self {
+        self.ground = ground.into();
+        self
+    }
+
     /// How this row came out.
     #[must_use]
     pub(super) fn verdict(&self) -> Verdict {
+        if self.class == Class::Cannot {
+            return Verdict::Cannot;
+        }
         let (is_same, is_within) = match &self.seen {
             Seen::Words { holds, .. } => (*holds, false),
             Seen::Numbers { paper, ours } => {
@@ -288,7 +308,9 @@ impl Row {
         match (is_same, is_within, &self.reason) {
             (true, ..) => Verdict::Same,
             (_, true, _) => Verdict::Within,
-            (.., Some(reason)) if reason.covers() => Verdict::Explained,
+            (.., Some(reason)) if !reason.covers() => Verdict::Unexplained,
+            (.., Some(_)) if self.ground.is_empty() => Verdict::Differs,
+            (.., Some(_)) => Verdict::Explained,
             _ => Verdict::Unexplained,
         }
     }
@@ -298,24 +320,42 @@ impl Row {
     }
 
     fn verdict_text(&self) -> String {
-        match (self.verdict(), &self.reason, self.within_percent) {
-            (Verdict::Same, ..) => "same".to_owned(),
-            (Verdict::Within, _, Some(percent)) => format!("within {percent} %"),
-            (Verdict::Explained, Some(reason), _) => {
-                format!("differs: {} ({})", reason.text, reason.limit_text())
+        let from = match self.ground.as_str() {
+            "" => String::new(),
+            ground => format!("; limit from {ground}"),
+        };
+        let verdict = self.verdict();
+        let Some(reason) = &self.reason else {
+            return match (verdict, self.within_percent) {
+                (Verdict::Same, _) if self.is_statement() => format!("same{from}"),
+                (Verdict::Same, _) => "same".to_owned(),
+                (Verdict::Within, Some(percent)) => format!("within {percent} %{from}"),
+                _ => "DIFFERS".to_owned(),
+            };
+        };
+        let (text, range) = (&reason.text, reason.range_text());
+        match (verdict, self.within_percent) {
+            (Verdict::Same, _) => "same".to_owned(),
+            (Verdict::Within, Some(percent)) => format!("within {percent} %{from}"),
+            (Verdict::Cannot, _) => format!("cannot: {text}"),
+            (Verdict::Explained, _) => format!("differs: {text} (explains {range}{from})"),
+            (Verdict::Differs, _) => format!("differs: {text} (no limit known; recorded {range})"),
+            _ if self.ground.is_empty() => {
+                format!("DIFFERS beyond what was recorded ({range}): {text}")
             }
-            (Verdict::Unexplained, Some(reason), _) => {
-                format!("DIFFERS beyond its reason ({}): {}", reason.limit_text(), reason.text)
-            }
-            _ => "DIFFERS".to_owned(),
+            _ => format!("DIFFERS beyond its reason (explains {range}): {text}"),
         }
+    }
+
+    const fn is_statement(&self) -> bool {
+        matches!(self.seen, Seen::Words { .. })
     }
 
     /// Why agreement of this row does not count, if it does not.
     fn class_text(&self) -> String {
         match self.class {
             Class::Fitted => format!(" (fitted: {})", self.parameter),
-            Class::Arithmetic | Class::Cannot => format!(" ({})", self.class.name()),
+            Class::Arithmetic => " (arithmetic)".to_owned(),
             _ => String::new(),
         }
     }
@@ -352,7 +392,7 @@ impl Row {
             }
         };
         let verdict = self.verdict();
-        let differs = matches!(verdict, Verdict::Explained | Verdict::Unexplained);
+        let agrees = matches!(verdict, Verdict::Same | Verdict::Within);
         Fields {
             paper,
             ours,
@@ -361,8 +401,9 @@ impl Row {
             within_percent: self.within_percent,
             class: self.class,
             parameter: &self.parameter,
+            ground: &self.ground,
             verdict,
-            reason: self.reason.as_ref().filter(|_| differs),
+            reason: self.reason.as_ref().filter(|_| !agrees),
         }
     }
 }
@@ -375,7 +416,7 @@ impl Reason {
         (self.from - room..=self.to + room).contains(&self.value)
     }
 
-    fn limit_text(&self) -> String {
+    fn range_text(&self) -> String {
         let number = |x: f64| {
             let text = format!("{x:.3}");
             let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -384,7 +425,7 @@ impl Reason {
         let [low, high] = [self.from, self.to].map(number);
         let unit = if self.unit.is_empty() { "" } else { " " };
         let range = if low == high { low } else { format!("{low} to {high}") };
-        format!("explains {range}{unit}{}", self.unit)
+        format!("{range}{unit}{}", self.unit)
     }
 }
 
@@ -442,7 +483,8 @@ pub(super) mod tests {
         let mut table = Comparison::new("figure", "A figure");
         table.add(Row::number("frame", (19.4, 1), 19.42).unit("µs"));
         table.add(Row::number("rate", 754, 758.4).unit("Mbit/s").within(1.0));
-        table.add(Row::number("idle", 21, 22.0).because("a slip", 20.0..=22.0));
+        let idle = Row::number("idle", 21, 22.0).because("a slip", 20.0..=22.0);
+        table.add(idle.grounded("the paper's own sum"));
         table.add(Row::number("waits", 0, 3.0).unit("clocks"));
         table
             .add(Row::shape("over clients", "rises", "rises", true).because("not said", 0.0..=1.0));
@@ -463,7 +505,7 @@ pub(super) mod tests {
     fn beyond_the_limit_of_its_reason_a_row_fails() {
         let frames = |ours| {
             let row = Row::number("frames in a burst", 6, ours).unit("frames").within(10.0);
-            row.because("2 to 6 by how frames fall", 2.0..=6.0)
+            row.because("2 to 6 by how frames fall", 2.0..=6.0).grounded("six links")
         };
         assert_eq!(frames(5.0).verdict(), Verdict::Explained);
         assert_eq!(frames(318.5).verdict(), Verdict::Unexplained);
@@ -478,8 +520,24 @@ pub(super) mod tests {
         let shape = Row::shape("over cores", "rises", "falls", false);
         assert_eq!(shape.clone().because("why", 0.0..=1.0).verdict(), Verdict::Unexplained);
         let load = |load| shape.clone().because_measured("why", (load, ""), 1.0..=1.5);
-        assert_eq!(load(1.4).verdict(), Verdict::Explained);
-        assert_eq!(load(1.6).verdict(), Verdict::Unexplained);
+        assert_eq!(load(1.4).grounded("a sum").verdict(), Verdict::Explained);
+        assert_eq!(load(1.6).grounded("a sum").verdict(), Verdict::Unexplained);
+    }
+
+    /// A limit that was drawn round our own value explains nothing: it only shows that the value has changed.
+    #[test]
+    fn a_limit_without_a_ground_explains_nothing() {
+        let clock = |ours| Row::number("clock", 125, ours).because("another cost", 59.0..=61.0);
+        assert_eq!(clock(60.0).verdict(), Verdict::Differs);
+        assert_eq!(
+            clock(60.0).verdict_text(),
+            "differs: another cost (no limit known; recorded 59 to 61)"
+        );
+        assert_eq!(clock(70.0).verdict(), Verdict::Unexplained);
+        assert_eq!(
+            clock(70.0).verdict_text(),
+            "DIFFERS beyond what was recorded (59 to 61): another cost"
+        );
     }
 
     #[test]

@@ -30,6 +30,9 @@ struct FigureAxis {
     name: String,
     #[serde(default)]
     log: bool,
+    /// Of the values 0, 1, …, if they are no numbers.
+    #[serde(default)]
+    names: Vec<String>,
 }
 
 /// A curve of ours: expressions for its places and values.
@@ -53,6 +56,12 @@ struct Published {
 }
 
 impl Figure {
+    /// Expressions of its curves, each with the number of its curve.
+    pub(super) fn expressions(&self) -> impl Iterator<Item = (usize, &str)> {
+        let all = self.curves.iter().enumerate();
+        all.flat_map(|(index, curve)| [(index, curve.x.as_str()), (index, curve.y.as_str())])
+    }
+
     /// The figure with our values.
     pub(super) fn draw(&self, lookup: &Lookup<'_>) -> Result<Curves, String> {
         let in_figure = |what: String| format!("{}: {what}", self.key);
@@ -81,7 +90,11 @@ impl Figure {
     fn axes(&self) -> [Axis; 2] {
         [&self.x, &self.y].map(|axis| {
             let plain = Axis::new(axis.name.clone(), Unit::Plain(""));
-            if axis.log { plain.log() } else { plain }
+            match &axis.names[..] {
+                [] if axis.log => plain.log(),
+                [] => plain,
+                names => Axis::of_names(axis.name.clone(), names.to_vec()),
+            }
         })
     }
 }

@@ -16,7 +16,7 @@ use smart_default::SmartDefault;
 #[derive(Debug, Clone, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
-struct Config {
+pub(super) struct Config {
     /// the core's program
     firmware: Program,
     /// access to the bus during a transfer
@@ -41,7 +41,7 @@ struct Config {
 /// Firmware that comes with the model.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Program {
+pub(super) enum Program {
     /// as published
     #[default]
     Published,

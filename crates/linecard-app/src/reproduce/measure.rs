@@ -1,10 +1,11 @@
 //! Quantities that papers need and no job computes, by the names that papers use.
 
 use super::{lso, lso_receive};
+use crate::model::transmit;
 use crate::plan::Planning;
 use crate::{Context, Error, Job};
 use garde::Validate;
-use linecard_config::Document;
+use linecard_config::{Document, Parameter, parameters as parameters_of};
 use linecard_jitter::media::st2022_6::Format;
 use linecard_model::Ps;
 use linecard_model::npu::{Discipline, Overload, expected_share};
@@ -18,18 +19,32 @@ use smart_default::SmartDefault;
 /// A measurement: the configuration of a job of a paper in, an outcome out.
 pub(super) type Measure = fn(&Document, &Context<'_>) -> Result<Value, Error>;
 
+/// A measurement: its name, itself, and its parameters.
+type Named = (&'static str, Measure, fn() -> &'static [Parameter]);
+
+const ALL: [Named; 7] = [
+    ("busy-loop", spikes, parameters_of::<BusyLoop>),
+    ("lso-cells", lso::cells, parameters_of::<transmit::Config>),
+    ("lso-clocks", lso::clocks, parameters_of::<transmit::Config>),
+    ("lso-dma-clock", lso::dma_clock, parameters_of::<transmit::Config>),
+    ("lso-receive-cell", lso_receive::cell, parameters_of::<lso_receive::Config>),
+    ("lso-receive-clock", lso_receive::clock, parameters_of::<lso_receive::Config>),
+    ("plan", planned, parameters_of::<<Planning as Job>::Config>),
+];
+
 /// The measurement of this name.
 pub(super) fn named(name: &str) -> Option<Measure> {
-    let all: [(&str, Measure); 7] = [
-        ("busy-loop", spikes),
-        ("lso-cells", lso::cells),
-        ("lso-clocks", lso::clocks),
-        ("lso-dma-clock", lso::dma_clock),
-        ("lso-receive-cell", lso_receive::cell),
-        ("lso-receive-clock", lso_receive::clock),
-        ("plan", planned),
-    ];
-    all.into_iter().find(|(known, _)| *known == name).map(|(_, measure)| measure)
+    ALL.into_iter().find(|(known, ..)| *known == name).map(|(_, measure, _)| measure)
+}
+
+/// Names of all measurements.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.into_iter().map(|(name, ..)| name)
+}
+
+/// Parameters of the measurement of this name.
+pub(super) fn parameters(name: &str) -> Option<&'static [Parameter]> {
+    ALL.into_iter().find(|(known, ..)| *known == name).map(|(.., parameters)| parameters())
 }
 
 /// A function of numbers.

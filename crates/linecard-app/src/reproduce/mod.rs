@@ -4,6 +4,7 @@
 //! `papers/NAME.toml`. This runs the jobs, compares, and counts agreement only of values that the
 //! models were not given.
 
+mod check;
 mod comparison;
 mod expression;
 mod figure;
@@ -98,6 +99,41 @@ pub fn check(all: &[Reproduced]) -> Result<(), Error> {
     if count == 0 { Ok(()) } else { Err(Failure::Unexplained.with(what)) }
 }
 
+/// All values of several reproductions together, by class.
+#[must_use]
+pub fn total(all: &[Reproduced]) -> Report {
+    let mut report = Report::new("reproduce");
+    let mut by_name = Section::new("reproductions", "Together, by reproduction");
+    for one in all {
+        let Agreement { predicted: Agreed { agree, of, .. }, fitted, arithmetic, cannot, .. } =
+            &one.outcome.agreement;
+        let text = format!(
+            "{agree} of {of} agree; not counted: {fitted} fitted, {arithmetic} arithmetic, {cannot} cannot be had here"
+        );
+        by_name.add(one.name.clone(), one.name.clone(), Value::Text(text));
+    }
+    report.push(by_name);
+    let sum = Agreement::sum(all.iter().map(|one| &one.outcome.agreement));
+    let (Agreed { agree, exact, explained, of }, values) = (sum.predicted, sum.values());
+    let mut by_class = Section::new("classes", "Together, by class");
+    for (key, label, count) in [
+        ("exact", "exact", exact),
+        ("predicted", "predicted", agree - exact),
+        ("explained", "differ, within a limit", explained),
+        ("differs", "differ, no limit known", of - agree - explained),
+        ("fitted", "fitted", sum.fitted),
+        ("arithmetic", "arithmetic", sum.arithmetic),
+        ("cannot", "cannot be had here", sum.cannot),
+    ] {
+        by_class.add(key, label, Value::Count(count as u64));
+    }
+    let share = agree as f64 / values.max(1) as f64;
+    let text = format!("{agree} of {values}, {}", Value::Share(share));
+    by_class.add("share", "exact or predicted", Value::Text(text));
+    report.push(by_class);
+    report
+}
+
 /// A page about reproductions.
 #[must_use]
 pub fn page(title: impl Into<String>, all: &[Reproduced]) -> Page {
@@ -126,15 +162,14 @@ fn folded(section: &Section) -> Table {
 
 /// A sentence about what agrees.
 fn headline(all: &[Reproduced]) -> String {
-    let sum = |of: &dyn Fn(&ReproduceOutcome) -> usize| -> usize {
-        all.iter().map(|one| of(&one.outcome)).sum()
-    };
-    let agree = sum(&|one| one.agreement.predicted.agree);
-    let differ = match sum(&|one| one.verdicts.unexplained) {
-        0 => "each of the others has a reason with a limit".to_owned(),
+    let unexplained: usize = all.iter().map(|one| one.outcome.verdicts.unexplained).sum();
+    let sum = Agreement::sum(all.iter().map(|one| &one.outcome.agreement)).predicted;
+    let Agreed { agree, explained, of, .. } = sum;
+    let differ = match unexplained {
+        0 => format!("{explained} of the others differ within a limit that was known before"),
         count => format!("{count} values differ without a reason, or beyond its limit"),
     };
-    match sum(&|one| one.agreement.predicted.of) {
+    match of {
         0 => "No value here tests a model: all are arithmetic, or fitted.".to_owned(),
         all => format!("{agree} of {all} values that the models were not given agree; {differ}."),
     }
@@ -152,7 +187,7 @@ pub fn reproduce(
     context: &Context<'_>,
 ) -> Result<Reproduced, Error> {
     let (built_in, job) = Paper::built_in(name)?;
-    let mut paper: Paper = built_in.read_as()?;
+    let mut paper = Paper::read(&built_in)?;
     let mut files = vec![built_in];
     let hardware = match own {
         Some(path) => add(path, name, (&mut paper, &mut files))?,
@@ -179,7 +214,7 @@ fn reproduce_in(
     context: &Context<'_>,
 ) -> Result<Vec<Reproduced>, Error> {
     let document = Document::read(path)?;
-    let paper: Paper = document.read_as()?;
+    let paper = Paper::read(&document)?;
     let files = [document];
     let names = paper.names().filter(|name| only.is_none_or(|only| only == *name));
     let found = names.map(|name| {
@@ -272,8 +307,8 @@ fn add(
         let scenario = Scenario::read(path, &[])?;
         return Ok(Some((hardware.job.clone(), scenario.only_named(&hardware.model)?)));
     }
-    let refuse = |what| Failure::Usage.with(format!("{}: {what}", path.display()));
-    paper.overlay(own.read_as()?).map_err(refuse)?;
+    paper.overlay(own.read_as()?, &own)?;
+    check::check(&own, paper)?;
     files.push(own);
     Ok(None)
 }

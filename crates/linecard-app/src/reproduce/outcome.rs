@@ -39,8 +39,10 @@ pub struct Verdicts {
     pub same: usize,
     /// as near as stated
     pub within: usize,
-    /// differ, reason given
+    /// differ, within a limit
     pub explained: usize,
+    /// differ, no limit known
+    pub differs: usize,
     /// DIFFER without a reason
     pub unexplained: usize,
 }
@@ -61,10 +63,14 @@ pub struct Agreement {
 }
 
 /// Values that agree, and all that the models were not given.
-#[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub struct Agreed {
     /// That agree.
     pub agree: usize,
+    /// Of those, equal to the printed digits.
+    pub exact: usize,
+    /// That differ within a limit that was known before.
+    pub explained: usize,
     /// All.
     pub of: usize,
 }
@@ -87,6 +93,35 @@ pub(super) struct Point {
     pub(super) text: String,
 }
 
+impl Agreement {
+    /// The sum of several.
+    pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        let zero = Agreed { agree: 0, exact: 0, explained: 0, of: 0 };
+        let none =
+            Self { predicted: zero, fitted: 0, arithmetic: 0, cannot: 0, free: String::new() };
+        all.fold(none, |sum, one| {
+            let (a, b) = (sum.predicted, one.predicted);
+            Self {
+                predicted: Agreed {
+                    agree: a.agree + b.agree,
+                    exact: a.exact + b.exact,
+                    explained: a.explained + b.explained,
+                    of: a.of + b.of,
+                },
+                fitted: sum.fitted + one.fitted,
+                arithmetic: sum.arithmetic + one.arithmetic,
+                cannot: sum.cannot + one.cannot,
+                ..sum
+            }
+        })
+    }
+
+    /// All published values, with those that test no model.
+    pub(super) const fn values(&self) -> usize {
+        self.predicted.of + self.fitted + self.arithmetic + self.cannot
+    }
+}
+
 impl ReproduceOutcome {
     /// Without curves, figures and notes.
     pub(super) fn new(tables: Vec<Comparison>, free: &[String]) -> Self {
@@ -103,11 +138,16 @@ impl ReproduceOutcome {
                 same: with(Verdict::Same),
                 within: with(Verdict::Within),
                 explained: with(Verdict::Explained),
+                differs: with(Verdict::Differs),
                 unexplained: with(Verdict::Unexplained),
             },
             agreement: Agreement {
                 predicted: Agreed {
                     agree: counted().filter(|row| row.agrees()).count(),
+                    exact: counted()
+                        .filter(|row| row.class == Class::Exact && row.agrees())
+                        .count(),
+                    explained: counted().filter(|row| row.verdict() == Verdict::Explained).count(),
                     of: counted().count(),
                 },
                 fitted: of(Class::Fitted),
@@ -146,7 +186,7 @@ impl Outcome for ReproduceOutcome {
     }
 
     fn text(&self, _: &str, key: &str) -> Option<String> {
-        let Agreed { agree, of } = self.agreement.predicted;
+        let Agreed { agree, of, .. } = self.agreement.predicted;
         (key == "predicted").then(|| format!("{agree} of {of}"))
     }
 
@@ -192,10 +232,14 @@ mod tests {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(lines[0], "A figure");
         let page = Page::new("").table(rows().table()).html();
-        assert!(page.contains("19.4 µs") && page.contains("differs: a slip (explains 20 to 22)"));
+        assert!(
+            page.contains("19.4 µs")
+                && page.contains("differs: a slip (explains 20 to 22; limit from")
+        );
         assert!(lines[1].ends_with("same") && lines[1].contains("paper    19.4 µs"), "{text}");
         assert!(lines[2].contains("ours 758.4 Mbit/s  +0.6 %  within 1 %"), "{text}");
-        assert!(lines[3].ends_with("differs: a slip (explains 20 to 22)"), "{text}");
+        let slip = "differs: a slip (explains 20 to 22; limit from the paper's own sum)";
+        assert!(lines[3].ends_with(slip), "{text}");
         assert!(lines[4].contains("+3") && lines[4].ends_with("DIFFERS"), "{text}");
         assert!(lines[5].ends_with("same") && lines[6].ends_with("DIFFERS"), "{text}");
         assert!(text.contains("DIFFER without a reason"), "{text}");
@@ -212,6 +256,7 @@ mod tests {
         );
         assert_eq!(rate["value"]["verdict"], "within");
         assert_eq!(found["figure"][2]["value"]["reason"], "a slip");
+        assert_eq!(found["figure"][2]["value"]["ground"], "the paper's own sum");
         assert_eq!(found["figure"][4]["value"]["ours"], "rises");
         assert_eq!(found["verdicts"]["unexplained"], 2);
         assert_eq!(found["agreement"]["free"], "1: a clock");

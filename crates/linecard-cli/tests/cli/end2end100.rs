@@ -30,7 +30,7 @@ fn the_reproduction_is_the_same_everywhere() {
 }
 
 /// Promise (Transfer): Every difference from the figures of the published end-to-end system has a
-/// reason with a limit.
+/// reason, and none is beyond the limit of its reason.
 #[test]
 fn every_difference_has_its_reason() {
     let folder = Folder::new();

@@ -23,7 +23,7 @@ fn row<'a>(found: &'a Json, section: &str, label: &str) -> &'a Json {
 }
 
 /// Promise (Hardware model): 22 of 24 totals and 21 of 24 idle cells of the published table 1 are
-/// exact, and the other five differ by one cycle with a reason.
+/// exact, and the other five are what the table's other cells add up to.
 #[test]
 fn table_1_is_the_paper_s_but_for_five_cells() {
     let found = reproduce("lso-table1");
@@ -42,10 +42,10 @@ fn table_1_is_the_paper_s_but_for_five_cells() {
 fn table_2_says_which_clock_it_takes() {
     let found = reproduce("lso-table2");
     assert_eq!(verdicts(&found), [28, 20, 0], "{found}");
-    // The clocks of two columns were chosen by four of the cells, which therefore do not count.
+    // The clocks of two columns were chosen by four of the cells: what agrees in them does not count.
     assert_eq!(
         (&found["agreement"]["predicted"]["of"], &found["agreement"]["fitted"]),
-        (&44.into(), &4.into())
+        (&31.into(), &17.into())
     );
     let text = found.to_string();
     assert!(text.contains("17 of 24 totals") && text.contains("taken: 423 MHz"), "{text}");
@@ -97,7 +97,6 @@ fn all_are_there_one_after_the_other() {
         assert!(names.contains(&&name.to_owned()), "{names:?}");
     }
     assert!(names.len() >= 9, "{names:?}");
-    folder.refuses(2, &["reproduce"], &["NAME", "--help"]);
     folder.refuses(2, &["reproduce", "lso-table1", "--all"], &["--all"]);
 }
 

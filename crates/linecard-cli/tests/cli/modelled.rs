@@ -46,7 +46,7 @@ fn every_difference_has_its_reason() {
 }
 
 /// Promise (Hardware model): Figures that the paper on the PCI adapter states are met within 1 % or
-/// have a reason with a limit.
+/// have a reason.
 #[test]
 fn what_the_paper_states_is_met() {
     let folder = Folder::new();
