@@ -9,7 +9,7 @@ use clap::{Arg, Args, Command, ValueEnum};
 use linecard_app::Context;
 #[cfg(target_os = "linux")]
 use linecard_app::reproduce::live;
-use linecard_app::reproduce::{Reproduced, check, reproduce, reproduce_file};
+use linecard_app::reproduce::{Reproduced, check, reproduce, reproduce_file, total};
 use linecard_app::{Error, Failure};
 use serde_json::json;
 use std::ffi::OsStr;
@@ -20,10 +20,11 @@ use std::sync::Arc;
 #[derive(Debug, Args)]
 #[command(after_long_help = all_exit_codes())]
 pub(crate) struct ReproduceArguments {
-    /// The publication to reproduce, or a file (.toml) of your own with published values, jobs and figures.
-    #[arg(value_name = "NAME", required_unless_present = "all", value_parser = SubjectParser)]
+    /// The publication to reproduce, or a file (.toml) of your own with published values, jobs and figures. Without one the
+    /// names are listed.
+    #[arg(value_name = "NAME", value_parser = SubjectParser)]
     pub(crate) name: Option<Subject>,
-    /// Reproduce all, one after the other, with models only: a minute.
+    /// Reproduce all, one after the other, with models only, and sum up by class: a minute.
     #[arg(long, conflicts_with_all = ["name", "scenario"])]
     pub(crate) all: bool,
     /// Scenario to use instead of the one that comes with the command.
@@ -120,7 +121,7 @@ pub(crate) enum Reproduction {
     /// it, modelled.
     ZeroCopy,
     /// Bulk transfer over one to eight lanes of 10 Gbit/s in virtual time: throughput, overhead and
-    /// latency of a chunk in both modes, without FEC and with it, in some seconds; then, where this
+    /// latency of a chunk. Both modes, without FEC and with it, in some seconds; then, where this
     /// process may make namespaces, over eight real lanes of 200 Mbit/s beside TCP: a minute.
     End2end100,
 }
@@ -131,8 +132,24 @@ impl Reproduction {
     }
 }
 
+/// Lists what can be reproduced, and refuses: nothing was named.
+fn list() -> Result<(), Error> {
+    let known = || Reproduction::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    let wide = known().map(|one| one.get_name().len()).max().unwrap_or(0);
+    for one in known() {
+        let help = one.get_help().map(ToString::to_string).unwrap_or_default();
+        let (name, help) = (one.get_name(), help.replace('\n', " "));
+        let sentence = help.split_once(". ").map_or(help.as_str(), |(first, _)| first);
+        account::print_text(&format!("{name:wide$}  {}\n", sentence.trim_end_matches('.')))?;
+    }
+    Err(Failure::Usage.with("give a NAME of these, a file (.toml), or --all; --help says more"))
+}
+
 /// Runs the command.
 pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
+    if arguments.name.is_none() && !arguments.all {
+        return list();
+    }
     // Live experiments end at a signal by themselves, with what they have found.
     let is_jitter = matches!(arguments.name, Some(Subject::Known(Reproduction::LinuxJitter)));
     let has_experiments = !arguments.modelled && is_jitter;
@@ -164,8 +181,10 @@ pub(crate) fn command(arguments: &ReproduceArguments) -> Result<(), Error> {
                 }
                 _ => (all(arguments.json, &context)?, "The papers, reproduced".to_owned()),
             };
-            if arguments.json {
-                print_json(&found)?;
+            match found.len() {
+                _ if arguments.json => print_json(&found)?,
+                1 => {}
+                _ => account::print_text(&format!("\n{}", total(&found)))?,
             }
             save_figures(arguments.figures.as_deref(), &found)?;
             return page.write(|| linecard_app::reproduce::page(title, &found), check(&found));

@@ -145,7 +145,21 @@ fn what_is_wrong_is_said_in_one_line() {
     folder.refuses(2, &["reproduce", "nothing"], &["nothing", "lro-npu"]);
 }
 
-/// A reason has a limit: with eight clients in place of six, bursts are long.
+/// Without a name the names are listed, a line each.
+#[test]
+fn names_are_listed() {
+    let outcome = Folder::new().run(&["reproduce"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("a file (.toml), or --all") && outcome.stderr.lines().count() == 1
+    );
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert!(lines.len() >= 11 && lines.iter().all(|line| line.len() <= 170), "{lines:?}");
+    assert!(lines[0].starts_with("lso-table1  ") && lines[0].contains("(table 1)"), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("end2end100  ")), "{lines:?}");
+}
+
+/// With eight clients in place of seven, bursts are long: nothing explains that.
 #[test]
 fn a_difference_beyond_its_reason_fails() {
     let folder = Folder::new();
@@ -153,7 +167,7 @@ fn a_difference_beyond_its_reason_fails() {
     let outcome = folder.run(&["reproduce", "gigabit-bus", "--scenario", "eight.toml"]);
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     let row = outcome.stdout.lines().find(|line| line.trim_start().starts_with("550 MHz"));
-    assert!(row.unwrap().contains("DIFFERS beyond its reason (explains 2 to 6 frames)"), "{row:?}");
+    assert!(row.unwrap().contains("DIFFERS beyond what was recorded (2 to 6 frames)"), "{row:?}");
     let all = folder.run(&["reproduce", "gigabit-bus"]);
     assert_eq!(all.code, Some(0), "{all:?}");
 }
@@ -173,6 +187,18 @@ fn a_file_of_ones_own_is_reproduced() {
     assert_eq!(found["agreement"]["predicted"]["agree"], 2, "{found}");
     assert!(folder.path("figures/my-server-throughput.svg").is_file());
     assert!(folder.read("mine.html").starts_with(b"<!"));
+    // Several are summed up.
+    let (head, reproduction) = example.split_once("[[reproduction]]").unwrap();
+    let other = reproduction.replace("\"my-server\"", "\"its-twin\"");
+    let both = format!("{head}[[reproduction]]{reproduction}[[reproduction]]{other}");
+    folder.write("both.toml", both.as_bytes());
+    let text = folder.succeeds(&["reproduce", "both.toml"]);
+    let (_, total) = text.split_once("Together, by reproduction\n").unwrap();
+    assert!(total.contains("its-twin   2 of 3 agree; not counted: 0 fitted, "), "{total}");
+    let (_, by_class) = total.split_once("Together, by class\n").unwrap();
+    let words: Vec<&str> = by_class.split_whitespace().collect();
+    assert_eq!(words[..4], ["exact", "0", "predicted", "4"], "{total}");
+    assert!(by_class.ends_with("exact or predicted      4 of 6, 66.7 %\n"), "{total}");
     // Beyond the limit of a reason, and what cannot be run.
     folder.write("mine.toml", example.replace("to = 380", "to = 360").as_bytes());
     let outcome = folder.run(&["reproduce", "mine.toml"]);
@@ -181,6 +207,10 @@ fn a_file_of_ones_own_is_reproduced() {
         outcome.stdout.contains("DIFFERS beyond its reason (explains 349 to 360"),
         "{outcome:?}"
     );
+    let exact =
+        example.replace("within = 1.0, class = \"predicted\"", "within = 90, class = \"exact\"");
+    folder.write("mine.toml", exact.as_bytes());
+    folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:22: `within`", "printed digits"]);
     folder.write("mine.toml", example.replace("server.mhz", "server.mhzz").as_bytes());
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:8", "unknown key `server.mhzz`"]);
     // The names of a file from elsewhere do not lead out of the folder.
