@@ -21,7 +21,7 @@ pub struct AnyJob {
     pub name: &'static str,
     /// Runs it with the configuration of a document.
     run: fn(&Document, &Arc<Progress>) -> Result<Finished, Error>,
-    check: fn(&Document) -> Result<(), Error>,
+    config: fn(&Document) -> Result<Value, Error>,
     former_names: fn(&Document) -> Vec<String>,
     at_points: MakeAtPoints,
     parameters: fn() -> &'static [Parameter],
@@ -48,7 +48,7 @@ impl AnyJob {
         Self {
             name: J::NAME,
             run: run::<J>,
-            check: check::<J>,
+            config: config::<J>,
             former_names: Document::former_names::<J::Config>,
             at_points: at_points::<J>,
             parameters: parameters::<J::Config>,
@@ -65,13 +65,13 @@ impl AnyJob {
         (self.run)(document, progress)
     }
 
-    /// Checks the values of a document, also beside each other, without running anything.
+    /// The values of a document and the defaults of the others, checked, also beside each other; runs nothing.
     ///
     /// # Errors
     ///
     /// The first value that is refused.
-    pub fn check(&self, document: &Document) -> Result<(), Error> {
-        (self.check)(document)
+    pub fn config(&self, document: &Document) -> Result<Value, Error> {
+        (self.config)(document)
     }
 
     /// A warning for each value of a document that is given by a parameter's former name.
@@ -253,11 +253,12 @@ fn flatten(name: &str, value: Value, row: &mut Row) {
 }
 
 fn at_points<J: Job>(document: &Document, keys: &[String]) -> Result<Box<dyn AtPoints>, Error> {
-    check::<J>(document)?;
+    config::<J>(document)?;
     Ok(Box::new(JobAtPoints::<J>(Varied::new(document.clone(), keys)?)))
 }
 
-fn check<J: Job>(document: &Document) -> Result<(), Error> {
+fn config<J: Job>(document: &Document) -> Result<Value, Error> {
     let config = document.config()?;
-    J::validate(&config).map_err(|error| Error::Config(document.placed(error)))
+    J::validate(&config).map_err(|error| Error::Config(document.placed(error)))?;
+    Ok(serde_json::to_value(&config).unwrap_or_default())
 }

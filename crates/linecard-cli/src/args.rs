@@ -43,7 +43,7 @@ pub(crate) enum Command {
     ///
     /// Needs no privileges and no interface: lanes are in memory, or with `--lanes sim` in virtual time. Values given
     /// here take precedence over those of the scenario, which can also choose the IP version, corruption, hold budget
-    /// and checksum policy; scenarios/run.toml shows every key.
+    /// and checksum policy; `linecard schema run` prints every key.
     Run(RunArguments),
     /// Join two live ports: packets from NEAR are merged (LRO) on their way to FAR, and large packets from
     /// FAR are segmented (LSO).

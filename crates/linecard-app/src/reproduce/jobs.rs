@@ -59,7 +59,7 @@ impl<'p> Runs<'p> {
             configs.insert(name.clone(), job.config()?);
             // Errors are reported before anything runs.
             for (model, at) in points.iter().filter_map(|at| Some((named(job.model)?, at))) {
-                model.check(at)?;
+                model.config(at)?;
                 warnings.extend(model.former_names(at));
             }
             tasks.extend(points.into_iter().map(|point| (name, job.model, point)));

@@ -1,22 +1,24 @@
 //! Keys of scenarios.
 
 use super::{code, compare, default_of, root, table};
-use linecard_app::model::MODELS;
-use linecard_app::{plan, run};
-use linecard_config::{Config, Parameter, parameters};
+use linecard_app::model::{MODELS, named};
+use linecard_app::{Error, plan, run};
+use linecard_config::{Config, Document, Parameter, parameters};
+use serde_json::Value;
 use std::fmt::Write as _;
+use std::fs;
 
 const HEAD: [&str; 3] = ["key", "meaning and range", "default"];
 
 #[test]
-fn scenarios_have_the_keys_of_the_code() {
+fn the_page_has_the_keys_of_the_code() {
     let mut text = "Scenarios are TOML. A key that is not known, or a value out of range, is refused in one line \
                     with the file, the line and what would do. Keys of models are written as sections, \
                     `core.mhz` as `mhz` in `[core]`; `--set core.mhz=300` and `--vary core.mhz=100..500:10` take \
                     them as they are here. Files of `linecard reproduce` are in `papers/`: their jobs have the keys \
                     of models.\n\n"
         .to_owned();
-    text += "## linecard run\n\n`scenarios/run.toml` has all of them.\n\n";
+    text += "## linecard run\n\nExample: `scenarios/run-loss.toml`.\n\n";
     text += &sections::<run::Config>();
     text += "## linecard plan\n\nCosts that are not given come from `linecard calibrate`. [Plans](../design/plan.md) has \
                  the terms; `scenarios/plan-offload.toml`, `plan-transfer.toml` and `plan-lanes.toml` are \
@@ -33,6 +35,38 @@ fn scenarios_have_the_keys_of_the_code() {
         let _ = write!(text, "Example: `{path}`.\n\n");
     }
     compare("scenarios.md", "Scenario files", &text);
+}
+
+/// A line of a scenario without which its configuration is the same repeats a default: a comment says why.
+#[test]
+fn scenarios_repeat_no_default_without_a_reason() {
+    for file in fs::read_dir(root().join("scenarios")).expect("scenarios") {
+        let path = file.expect("a file").path();
+        let text = fs::read_to_string(&path).expect("a text");
+        let lines: Vec<&str> = text.lines().collect();
+        let all = config_of(&lines).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        for at in (0..lines.len()).filter(|&at| lines[at].contains(" = ")) {
+            let without = config_of(&[&lines[..at], &lines[at + 1..]].concat()).ok();
+            let is_needed = lines[at].contains("# default: ") || without.as_ref() != Some(&all);
+            assert!(is_needed, "{}:{}: {} is the default", path.display(), at + 1, lines[at]);
+        }
+    }
+}
+
+/// The configuration of a scenario of any command, with defaults.
+fn config_of(lines: &[&str]) -> Result<Value, Error> {
+    let mut document = Document::of_text("", lines.join("\n"))?;
+    if document.find("reproduction").is_some() {
+        return Ok(document.read_as()?);
+    }
+    let config = match document.take_text("model")? {
+        Some(name) => return named(&name).expect("a model").config(&document),
+        None if document.find("demand").is_some() => {
+            serde_json::to_value(document.config::<plan::Config>()?)
+        }
+        None => serde_json::to_value(document.config::<run::Config>()?),
+    };
+    Ok(config.expect("values"))
 }
 
 /// A table for each section of a configuration.

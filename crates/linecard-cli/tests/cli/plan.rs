@@ -174,7 +174,7 @@ fn costs_are_measured_kept_and_used_and_another_machines_are_refused() {
     assert!(matches!(outcome.code, Some(0 | 13)), "{outcome:?}");
     assert!(outcome.stdout.contains("coalesce"), "{outcome:?}");
     // A size that was not measured.
-    let other = fs::read_to_string(&offload).unwrap().replace("packet = 1500", "packet = 1400");
+    let other = fs::read_to_string(&offload).unwrap().replace("payload = 1448", "payload = 1348");
     folder.write("other.toml", other.as_bytes());
     let other = ["plan", "other.toml", "--calibration", "c.json"];
     folder.refuses(2, &other, &["other.toml:", "neither application@1400 nor application"]);

@@ -210,8 +210,8 @@ fn a_file_of_ones_own_is_reproduced() {
     let exact =
         example.replace("within = 1.0, class = \"predicted\"", "within = 90, class = \"exact\"");
     folder.write("mine.toml", exact.as_bytes());
-    folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:22: `within`", "printed digits"]);
-    folder.write("mine.toml", example.replace("server.mhz", "server.mhzz").as_bytes());
+    folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:20: `within`", "printed digits"]);
+    folder.write("mine.toml", example.replace("\nvary", "\nserver.mhzz = 1\nvary").as_bytes());
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:8", "unknown key `server.mhzz`"]);
     // The names of a file from elsewhere do not lead out of the folder.
     folder.write("mine.toml", example.replace("\"my-server\"", "\"../my-server\"").as_bytes());

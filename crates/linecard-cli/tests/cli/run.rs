@@ -139,9 +139,9 @@ fn ipv6_is_really_ipv6() {
 }
 
 #[test]
-fn the_scenario_that_ships_is_the_default() {
-    let path = root().join("scenarios/run.toml");
-    let scenario = Folder::new().succeeds(&[&SHORT[..], &[path.to_str().unwrap()]].concat());
-    let default = Folder::new().succeeds(&SHORT);
-    assert_eq!(scenario.lines().next(), default.lines().next());
+fn the_scenario_that_ships_has_the_values_of_options() {
+    let path = root().join("scenarios/run-loss.toml");
+    let options = ["--loss=1%", "--reorder=1%", "--lanes=4", "--mtu=9000"];
+    let mut scenario = json(&[path.to_str().unwrap()]);
+    assert_eq!(scenario["config"].take(), json(&options)["config"].take());
 }

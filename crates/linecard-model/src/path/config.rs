@@ -55,7 +55,8 @@ pub struct Load {
 #[serde(default, deny_unknown_fields)]
 pub struct Stages {
     /// delay of a packet; as for all stages, the least time and the largest addition, 0ns to 100ms;
-    /// for a rare addition, one in how many packets has it, 1 to 4294967295, and its size
+    /// for a rare addition, one in how many packets has it, 1 to 4294967295, and its size; or six
+    /// measured quantiles: least, 50, 90, 99, 99.9 and 99.99 %
     #[default(Spread::ns(0, 600))]
     #[garde(custom(short))]
     pub wire: Spread,

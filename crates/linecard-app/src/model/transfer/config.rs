@@ -131,7 +131,7 @@ pub struct Transfer {
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Device {
-    /// whether packets pass devices
+    /// whether packets pass a device at each end, there and back
     pub present: Switch,
     /// bits per second of the link of each lane to it, each way, framing included
     #[default(Rate::giga(10))]
