@@ -4,11 +4,15 @@ use super::units::{Bytes, Duration, Frequency, Rate};
 use garde::rules::inner::Inner;
 use garde::rules::range::{Bounds, OutOfBounds};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
-use serde::{Serialize, Serializer};
+use serde::de::value::SeqDeserializer;
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, IntoDeserializer, Unexpected, Visitor,
+};
+use serde::{Serialize, Serializer, forward_to_deserialize_any};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 /// A value with a word for its absence: `"none"`, or `"unlimited"` of rates.
@@ -58,7 +62,7 @@ impl<'de, T: Absent + DeserializeOwned> Deserialize<'de> for Maybe<T> {
         if value == T::WORD {
             return Ok(Self(None));
         }
-        let value = T::deserialize(value)
+        let value = T::deserialize(Json::<D::Error>::of(value))
             .map_err(|error| D::Error::custom(format!("{error}, or \"{}\"", T::WORD)))?;
         Ok(Self(Some(value)))
     }
@@ -213,9 +217,51 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
             Value::String(text) => text.split(',').map(|part| scalar(part.trim())).collect(),
             one => vec![one],
         };
-        let values =
-            values.into_iter().map(|value| T::deserialize(value).map_err(D::Error::custom));
+        let values = values.into_iter().map(|value| T::deserialize(Json::of(value)));
         values.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// A value whose errors are those of the reader that it comes from.
+struct Json<E>(Value, PhantomData<E>);
+
+impl<E> Json<E> {
+    fn of(value: Value) -> Self {
+        Self(value, PhantomData)
+    }
+}
+
+impl<'de, E: Error> Deserializer<'de> for Json<E> {
+    type Error = E;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
+        match self.0 {
+            Value::String(text) => visitor.visit_string(text),
+            Value::Bool(flag) => visitor.visit_bool(flag),
+            Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+                (Some(number), _) => visitor.visit_u64(number),
+                (None, Some(number)) => visitor.visit_i64(number),
+                (None, None) => visitor.visit_f64(number.as_f64().unwrap_or_default()),
+            },
+            Value::Array(values) => {
+                visitor.visit_seq(SeqDeserializer::new(values.into_iter().map(Self::of)))
+            }
+            Value::Object(_) => Err(E::invalid_type(Unexpected::Map, &visitor)),
+            Value::Null => Err(E::invalid_type(Unexpected::Unit, &visitor)),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 f32 f64 char str string bytes byte_buf unit unit_struct identifier
+        option newtype_struct seq tuple tuple_struct map struct enum ignored_any
+    }
+}
+
+impl<E: Error> IntoDeserializer<'_, E> for Json<E> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 

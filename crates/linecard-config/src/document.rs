@@ -6,6 +6,7 @@ use super::parameter::{self, Config, Parameter, parameters};
 use super::walk::Walk;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::error::Error;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -74,7 +75,7 @@ impl Document {
         read.map_err(|error| refuse(Problem::Unreadable(error)))?;
         if bytes.len() as u64 > MAX_BYTES {
             let what = format!("the file is longer than the {MAX_BYTES} bytes of a scenario");
-            return Err(refuse(Problem::Invalid(what)));
+            return Err(refuse(Problem::Invalid(what.into())));
         }
         match String::from_utf8(bytes) {
             Ok(text) => Self::of_text(path, text),
@@ -159,7 +160,7 @@ impl Document {
     fn deserialized<T: DeserializeOwned>(&self, table: DeTable<'_>) -> Result<T, ConfigError> {
         node::of_table(table, 0..self.text.len()).map_err(|error| {
             let location = self.place_at(error.at.unwrap_or_default());
-            ConfigError::new(location, None, Problem::Invalid(plain(&error.message)))
+            ConfigError::new(location, None, *error.problem)
         })
     }
 
@@ -218,7 +219,7 @@ impl Document {
         let given = Location::Set(set.to_owned());
         match set.split_once('=') {
             Some((key, value)) => self.put(given, key, Given::of_text(value)),
-            None => Err(ConfigError::new(given, None, Problem::Invalid(WRITE.to_owned()))),
+            None => Err(ConfigError::new(given, None, Problem::Invalid(WRITE.into()))),
         }
     }
 
@@ -242,7 +243,7 @@ impl Document {
             self.sets.push(Set { given, key, value });
             return Ok(());
         };
-        Err(ConfigError::new(given, None, Problem::Invalid(what)))
+        Err(ConfigError::new(given, None, Problem::Invalid(what.into())))
     }
 
     /// Takes a value of the first level out of the document, as the one that says which kind it is of.
@@ -312,7 +313,11 @@ impl Document {
 
     /// Refuses a parameter's value, for a reason that the value alone does not show.
     #[must_use]
-    pub fn refuse(&self, parameter: &str, what: impl Into<String>) -> ConfigError {
+    pub fn refuse(
+        &self,
+        parameter: &str,
+        what: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> ConfigError {
         self.placed(ConfigError::of_parameter(parameter, what))
     }
 
@@ -340,7 +345,8 @@ impl Document {
     fn file(&self) -> Result<DeTable<'_>, ConfigError> {
         let mut table = DeTable::parse(&self.text).map(Spanned::into_inner).map_err(|error| {
             let location = self.place_at(error.span().unwrap_or_default().start);
-            ConfigError::new(location, None, Problem::Invalid(plain(error.message())))
+            let what = error.message().trim_end().replace('\n', " ");
+            ConfigError::new(location, None, Problem::Invalid(what.into()))
         })?;
         for part in &self.root {
             table = match table.remove(part.as_str()).map(Spanned::into_inner) {
@@ -503,34 +509,6 @@ fn insert<'t>(table: &mut DeTable<'t>, key: &[String], at: Range<usize>, value: 
     if let Some(DeValue::Table(section)) = table.get_mut(name.as_str()).map(Spanned::get_mut) {
         insert(section, rest, at, value);
     }
-}
-
-/// A sentence of the deserialiser in our words.
-fn plain(message: &str) -> String {
-    let plain = message
-        .replace("expected i64", "expected a whole number")
-        .replace("expected u64", "expected a whole number of 0 or more")
-        .replace("expected u32", "expected a whole number of 0 or more")
-        .replace("expected u16", "expected a whole number of 0 or more")
-        .replace("expected u8", "expected a whole number of 0 or more")
-        .replace("expected usize", "expected a whole number of 0 or more")
-        .replace("expected f64", "expected a number")
-        .replace("JSON number out of range", "the number is too large")
-        .replace(
-            "data did not match any variant of untagged enum Part",
-            "a part is a time or a whole number",
-        )
-        .replace('\n', " ");
-    let plain = plain.trim_end();
-    let mismatch = plain.strip_prefix("invalid type: ");
-    let Some((found, expected)) = mismatch.and_then(|rest| rest.split_once(", expected ")) else {
-        return plain.to_owned();
-    };
-    let kinds = ["string ", "floating point ", "integer ", "boolean "];
-    let found = kinds.iter().find_map(|kind| found.strip_prefix(kind)).unwrap_or(found);
-    let is_quoted_number = found.starts_with('"') && found.trim_matches('"').parse::<f64>().is_ok();
-    let hint = if is_quoted_number { ": write it without quotes" } else { "" };
-    format!("{} is not {expected}{hint}", found.replace('`', ""))
 }
 
 /// The line of a file with the byte at `at`.

@@ -1,5 +1,6 @@
 //! Why a document or a value in it was refused.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -31,7 +32,7 @@ impl ConfigError {
     /// Refuses a parameter's value, for a reason that its range does not show. Its place is known once
     /// [`Document::placed`](super::Document::placed) has seen the error.
     #[must_use]
-    pub fn of_parameter(parameter: &str, what: impl Into<String>) -> Self {
+    pub fn of_parameter(parameter: &str, what: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let (location, name) = (Location::Parameter(parameter.to_owned()), parameter.to_owned());
         Self::new(location, Some(name), Problem::Invalid(what.into()))
     }
@@ -91,8 +92,61 @@ pub enum Problem {
         /// A word that is taken too, as "unlimited".
         word: Option<String>,
     },
-    /// Any other problem, as one sentence.
-    Invalid(String),
+    /// The value is of another type.
+    Type {
+        /// The value, or the kind of value.
+        value: String,
+        /// The kind of value that is expected.
+        expected: String,
+        /// Whether the value is a number in quotes.
+        is_quoted: bool,
+    },
+    /// The value is none of the words that can be chosen.
+    Choice {
+        /// The value.
+        value: String,
+        /// The words.
+        choices: Vec<String>,
+    },
+    /// A key is missing.
+    Missing(String),
+    /// The name is that of a section.
+    Section {
+        /// The name.
+        name: String,
+        /// The first parameter in it.
+        first: String,
+    },
+    /// The name is that of a value, and has further parts.
+    Value {
+        /// The name.
+        name: String,
+    },
+    /// The name is that of a list of tables.
+    List {
+        /// The name.
+        name: String,
+        /// Whether a single value in it was set, of which the table is not known.
+        is_set: bool,
+    },
+    /// Two parameters exclude each other.
+    Excluded {
+        /// One of them.
+        name: String,
+        /// The other one.
+        other: String,
+        /// The place of the other one.
+        place: Option<Location>,
+    },
+    /// A date, or a number that is infinite or NaN.
+    Unusable {
+        /// The value as it was written.
+        value: String,
+        /// The reason.
+        reason: &'static str,
+    },
+    /// The error of a part, or a sentence.
+    Invalid(Box<dyn Error + Send + Sync>),
 }
 
 impl Problem {
@@ -136,7 +190,39 @@ impl fmt::Display for Problem {
                 write!(f, "{value} is out of range: choose {low} to {high}")?;
                 word.as_ref().map_or(Ok(()), |word| write!(f, ", or \"{word}\""))
             }
-            Self::Invalid(what) => f.write_str(what),
+            Self::Type { value, expected, is_quoted } => {
+                let hint = if *is_quoted { ": write it without quotes" } else { "" };
+                write!(f, "{value} is not {expected}{hint}")
+            }
+            Self::Choice { value, choices } => {
+                let choices: Vec<String> =
+                    choices.iter().map(|choice| format!("\"{choice}\"")).collect();
+                write!(f, "\"{value}\" is not a choice: choose {}", choices.join(", "))
+            }
+            Self::Missing(name) => write!(f, "the key `{name}` is missing"),
+            Self::Section { name, first } => write!(f, "{name} is a section: write {first} = …"),
+            Self::Value { name } => write!(f, "{name} is a value, not a section"),
+            Self::List { name, is_set: false } => {
+                write!(f, "{name} is a list of tables: write [[{name}]]")
+            }
+            Self::List { name, is_set: true } => {
+                write!(f, "`{name}` is a list of tables: change them in the file")
+            }
+            Self::Excluded { name, other, place } => {
+                write!(f, "`{name}` excludes `{other}`, which is given")?;
+                match place {
+                    Some(Location::Line { line, .. }) => write!(f, " on line {line}")?,
+                    Some(
+                        Location::Set(text) | Location::Option(text) | Location::Argument(text),
+                    ) => {
+                        write!(f, " by {text}")?;
+                    }
+                    _ => {}
+                }
+                f.write_str(": leave one out")
+            }
+            Self::Unusable { value, reason } => write!(f, "{value} is {reason}"),
+            Self::Invalid(error) => error.fmt(f),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! read: for a hundred types a megabyte of code, and much of the time of a build. Here a type gets what it needs (a struct
 //! takes tables only), and what does not depend on the type is compiled once.
 
+use super::error::Problem;
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess,
@@ -18,11 +19,11 @@ use toml::de::{DeString, DeTable, DeValue};
 use toml::map;
 
 /// Why a text cannot be read as a type.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct ReadError {
     /// The error.
-    pub(crate) message: String,
-    /// The first byte of what it is about, if that is known.
+    pub(crate) problem: Box<Problem>,
+    /// The first byte of the value or key, if that is known.
     pub(crate) at: Option<usize>,
 }
 
@@ -46,7 +47,7 @@ impl ReadError {
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        self.problem.fmt(f)
     }
 }
 
@@ -54,8 +55,67 @@ impl std::error::Error for ReadError {}
 
 impl Error for ReadError {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self { message: message.to_string(), at: None }
+        Problem::Invalid(message.to_string().into()).into()
     }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let is_quoted = matches!(found, Unexpected::Str(text) if text.parse::<f64>().is_ok());
+        let value = match found {
+            Unexpected::Bool(flag) => flag.to_string(),
+            Unexpected::Unsigned(number) => number.to_string(),
+            Unexpected::Signed(number) => number.to_string(),
+            Unexpected::Float(number) => format!("{number:?}"),
+            Unexpected::Str(text) => format!("{text:?}"),
+            Unexpected::Seq => "a list".to_owned(),
+            Unexpected::Map => "a table".to_owned(),
+            other => other.to_string(),
+        };
+        Problem::Type { value, expected: kind(expected), is_quoted }.into()
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        match found {
+            Unexpected::Unsigned(number) => Self::custom(format!("{number} is too large")),
+            Unexpected::Signed(number @ 0..) => Self::custom(format!("{number} is too large")),
+            _ => Self::invalid_type(found, expected),
+        }
+    }
+
+    fn unknown_variant(word: &str, known: &'static [&'static str]) -> Self {
+        let choices = known.iter().map(|&known| known.to_owned()).collect();
+        Problem::Choice { value: word.to_owned(), choices }.into()
+    }
+
+    fn unknown_field(name: &str, known: &'static [&'static str]) -> Self {
+        let known = known.iter().map(|&known| known.to_owned()).collect();
+        Problem::Unknown { name: name.to_owned(), known }.into()
+    }
+
+    fn missing_field(name: &'static str) -> Self {
+        Problem::Missing(name.to_owned()).into()
+    }
+}
+
+impl From<Problem> for ReadError {
+    fn from(problem: Problem) -> Self {
+        Self { problem: Box::new(problem), at: None }
+    }
+}
+
+/// The kind of value that a visitor expects. Those of serde name Rust's types.
+fn kind(expected: &dyn Expected) -> String {
+    let name = expected.to_string();
+    let kind = match name.as_str() {
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more",
+        "f32" | "f64" => "a number",
+        "a string" => "a text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        _ => return name,
+    };
+    kind.to_owned()
 }
 
 /// A value, and where it stands.
@@ -89,7 +149,7 @@ impl<'n> Node<'n> {
                 Scalar::Float(float.as_str().parse().map_err(refuse)?)
             }
             DeValue::Boolean(flag) => Scalar::Flag(*flag),
-            DeValue::Datetime(_) => return Ok(Err(Unexpected::Other("date"))),
+            DeValue::Datetime(_) => return Ok(Err(Unexpected::Other("a date"))),
             DeValue::Array(_) => return Ok(Err(Unexpected::Seq)),
             DeValue::Table(_) => return Ok(Err(Unexpected::Map)),
         }))
@@ -166,7 +226,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        self.deserialize_map(visitor)
+        visitor.visit_map(self.table(&"a table")?)
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(
@@ -285,7 +345,7 @@ mod tests {
     fn read<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map(|span| span.start);
-            ReadError { message: error.message().to_owned(), at }
+            ReadError { at, ..ReadError::custom(error.message()) }
         })?;
         of_table(table.into_inner(), 0..text.len())
     }
@@ -343,35 +403,45 @@ table = { a = [1, 'b'], c.d = false }
     }
 
     #[test]
-    fn errors_are_at_the_value_and_those_of_the_crate() {
-        for (from, to) in [
-            ("whole = 0xff", "whole = 256"),
-            ("whole = 0xff", "whole = 'x'"),
-            ("below = -5", "below = 1.5"),
-            ("flag = true", "flag = [true]"),
-            ("newtype = 7", "newtype = -7"),
-            ("choice = 'the-other'", "choice = 'none'"),
-            ("pair = [1, 2.5]", "pair = [1]"),
-            ("list = ['first', ", "list = ['first', 'second', "),
-            ("text = 'a'", "text = 'a'\nmore = 1"),
-            ("flag = true", ""),
-            ("table = {", "table = 5 #"),
-            ("flag = true", "flag = "),
+    fn errors_are_where_those_of_the_crate_are_in_words_of_ours() {
+        let known = "known are text, whole, large, below, part, flag, choice, newtype, pair, list, absent, present, table";
+        for (from, to, says) in [
+            ("whole = 0xff", "whole = 256", "256 is too large"),
+            ("whole = 0xff", "whole = 'x'", "\"x\" is not a whole number of 0 or more"),
+            (
+                "whole = 0xff",
+                "whole = '1'",
+                "\"1\" is not a whole number of 0 or more: write it without quotes",
+            ),
+            ("below = -5", "below = 1.5", "1.5 is not a whole number"),
+            ("part = 1_000.5", "part = true", "true is not a number"),
+            ("flag = true", "flag = [true]", "a list is not true or false"),
+            ("newtype = 7", "newtype = -7", "-7 is not a whole number of 0 or more"),
+            (
+                "choice = 'the-other'",
+                "choice = 'none'",
+                "\"none\" is not a choice: choose \"first\", \"the-other\"",
+            ),
+            ("choice = 'the-other'", "choice = {}", "a table is not a text"),
+            ("pair = [1, 2.5]", "pair = [1]", "invalid length 1, expected an array of length 2"),
+            (
+                "list = ['first', ",
+                "list = ['first', 'second', ",
+                "\"second\" is not a choice: choose \"first\", \"the-other\"",
+            ),
+            ("text = 'a'", "text = 'a'\nmore = 1", &format!("unknown key `more`: {known}")),
+            ("text = 'a'", "text = 1979-05-27", "a date is not a text"),
+            ("flag = true", "", "the key `flag` is missing"),
+            ("table = {", "table = 5 #", "5 is not a table"),
         ] {
             let text = ALL.replace(from, to);
             let ours = read::<All>(&text).expect_err(to);
             let theirs = toml::from_str::<All>(&text).expect_err(to);
-            assert_eq!(ours.message, theirs.message(), "{to}");
+            assert_eq!(ours.to_string(), says, "{to}");
             assert_eq!(ours.at, theirs.span().map(|span| span.start), "{to}");
         }
-        let error = |text: &str| read::<Choice>(text).expect_err(text).message;
-        assert!(error("a = 1").contains("map"), "{}", error("a = 1"));
-        let error = |text: &str| read::<BTreeMap<String, u64>>(text).expect_err(text);
-        let large = error("a = 1\nb = 18446744073709551616");
-        assert_eq!(
-            large,
-            ReadError { message: "the number is too large".to_owned(), at: Some(10) }
-        );
-        assert!(error("a = 1979-05-27").message.contains("date"));
+        let text = "a = 1\nb = 18446744073709551616";
+        let large = read::<BTreeMap<String, u64>>(text).expect_err(text);
+        assert_eq!((large.to_string().as_str(), large.at), ("the number is too large", Some(10)));
     }
 }

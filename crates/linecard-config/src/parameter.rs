@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Bounds of times in the schema.
@@ -142,11 +143,8 @@ pub fn parameters<C: Config>() -> &'static [Parameter] {
 /// The first such value, by its parameter.
 pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
     let Err(report) = config.validate() else { return Ok(()) };
-    let mut found = report.iter().map(|(path, error)| (path.to_string(), error.to_string()));
-    let Some((name, first)) = found.next() else { return Ok(()) };
-    // Other rules of a parameter take its range for granted.
-    let range = found.find(|(other, what)| *other == name && is_range(what));
-    let what = range.map_or(first, |(_, what)| what);
+    let Some((path, error)) = report.iter().next() else { return Ok(()) };
+    let name = path.to_string();
     let values = serde_json::to_value(config).unwrap_or_default();
     let value = pointer(&values, &name);
     // In a list, it is an element that is wrong.
@@ -156,14 +154,14 @@ pub fn check<C: Config>(config: &C) -> Result<(), ConfigError> {
     };
     let of = in_any_table(&bare);
     let known = parameters::<C>().iter().find(|parameter| parameter.name == of);
-    let problem = match known {
-        Some(parameter) if is_range(&what) => parameter.range_problem(value.unwrap_or_default()),
-        _ => Problem::Invalid(what),
+    // Other rules of a parameter take its range for granted.
+    let problem = match (known, value) {
+        (Some(known), Some(value)) if known.excludes_value(value) => known.range_problem(value),
+        _ => Problem::Invalid(error.to_string().into()),
     };
     Err(ConfigError::new(Location::Parameter(bare.clone()), Some(bare), problem))
 }
 
-/// Whether garde refused a value for its range.
 /// The name of a parameter in a list of tables: `stage[].takes` of `stage[2].takes`.
 fn in_any_table(path: &str) -> String {
     let mut name = String::new();
@@ -174,8 +172,16 @@ fn in_any_table(path: &str) -> String {
     name
 }
 
-fn is_range(what: &str) -> bool {
-    what.starts_with("lower than ") || what.starts_with("greater than ")
+/// The order of two numbers or times, as documents write them.
+fn compare(one: &Value, other: &Value) -> Option<Ordering> {
+    let whole = |value: &Value| match value {
+        Value::String(text) => text.parse::<Duration>().ok().map(|time| time.as_ps().into()),
+        value => value.as_number()?.as_i128(),
+    };
+    match (whole(one), whole(other)) {
+        (Some(one), Some(other)) => Some(one.cmp(&other)),
+        _ => one.as_f64()?.partial_cmp(&other.as_f64()?),
+    }
 }
 
 /// The value at a path as garde writes it: `load.size[3]`.
@@ -296,6 +302,14 @@ impl Parameter {
             Some((section, _)) => format!("{section}.{old}"),
             None => old.clone(),
         })
+    }
+
+    /// Whether a value is out of range.
+    fn excludes_value(&self, value: &Value) -> bool {
+        let is_beyond = |bound: &Option<Value>, side| {
+            bound.as_ref().and_then(|bound| compare(value, bound)) == Some(side)
+        };
+        is_beyond(&self.low, Ordering::Less) || is_beyond(&self.high, Ordering::Greater)
     }
 
     pub(crate) fn range_problem(&self, value: &Value) -> Problem {

@@ -438,7 +438,7 @@ macro_rules! quantity {
                 fn number_of<E: serde::de::Error>($text: &str) -> Result<$type, E> {
                     $number.map_err(E::custom)
                 }
-                deserializer.deserialize_any(Text).map_err(D::Error::custom)
+                deserializer.deserialize_any(Text)
             }
         }
 

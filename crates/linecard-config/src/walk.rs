@@ -28,16 +28,11 @@ impl Walk<'_> {
         for own in self.known.iter().filter(|known| !known.conflicts.is_empty()).filter(is_given) {
             let excluded = |other: &&Parameter| own.excludes(other);
             let Some(other) = self.known.iter().filter(excluded).find(is_given) else { continue };
-            let place = match self.document.find(&other.name) {
-                Some(Location::Line { line, .. }) => format!(" on line {line}"),
-                Some(Location::Set(text) | Location::Option(text) | Location::Argument(text)) => {
-                    format!(" by {text}")
-                }
-                _ => String::new(),
-            };
-            let (name, other) = (&own.name, &other.name);
-            let what = format!("`{name}` excludes `{other}`, which is given{place}: leave one out");
-            return Err(self.document.refuse(name, what));
+            let place = self.document.find(&other.name);
+            let (name, other) = (own.name.clone(), other.name.clone());
+            let (location, parameter) = (Location::Parameter(name.clone()), Some(name.clone()));
+            let problem = Problem::Excluded { name, other, place };
+            return Err(self.document.placed(ConfigError::new(location, parameter, problem)));
         }
         Ok(())
     }
@@ -51,15 +46,14 @@ impl Walk<'_> {
                 key.strip_prefix(list)?.starts_with('.').then_some(list)
             });
             if let Some(list) = list {
-                let what = format!("`{list}` is a list of tables: change them in the file");
-                let problem = Problem::Invalid(what);
+                let problem = Problem::List { name: list.to_owned(), is_set: true };
                 return Err(ConfigError::new(given.clone(), Some(key), problem));
             }
             let goes_on = |known: &&Parameter| {
                 key.strip_prefix(&known.name).is_some_and(|rest| rest.starts_with('.'))
             };
             if let Some(known) = self.known.iter().find(goes_on) {
-                let problem = Problem::Invalid(format!("{} is a value, not a section", known.name));
+                let problem = Problem::Value { name: known.name.clone() };
                 return Err(ConfigError::new(given.clone(), Some(key), problem));
             }
         }
@@ -85,8 +79,7 @@ impl Walk<'_> {
             let each = format!("{name}[]");
             if self.known.iter().any(|known| known.name.starts_with(&each)) {
                 let DeValue::Array(tables) = value.get_ref() else {
-                    let what = format!("{name} is a list of tables: write [[{name}]]");
-                    return refuse(Problem::Invalid(what));
+                    return refuse(Problem::List { name: name.clone(), is_set: false });
                 };
                 self.tables(&each, tables)?;
                 continue;
@@ -99,8 +92,8 @@ impl Walk<'_> {
             match value.get_ref() {
                 DeValue::Table(values) => self.section(&name, values)?,
                 _ => {
-                    let what = format!("{name} is a section: write {} = …", first.name);
-                    return refuse(Problem::Invalid(what));
+                    let first = first.name.clone();
+                    return refuse(Problem::Section { name: name.clone(), first });
                 }
             }
         }
@@ -114,8 +107,8 @@ impl Walk<'_> {
             DeValue::Table(values) => self.section(path, values),
             _ => {
                 let location = self.document.place_at(table.span().start);
-                let what = format!("{name} is a list of tables: write [[{name}]]");
-                Err(ConfigError::new(location, Some(name.to_owned()), Problem::Invalid(what)))
+                let problem = Problem::List { name: name.to_owned(), is_set: false };
+                Err(ConfigError::new(location, Some(name.to_owned()), problem))
             }
         })
     }
@@ -149,7 +142,6 @@ fn given(table: &DeTable<'_>, name: &str) -> bool {
 
 /// The error of a value, as far as it can be found without its type.
 fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
-    let invalid = |what: String| Some(Problem::Invalid(what));
     let written = match value {
         DeValue::Integer(number) => number.to_string(),
         DeValue::Float(number) => number.as_str().to_owned(),
@@ -159,26 +151,27 @@ fn problem(parameter: &Parameter, value: &DeValue<'_>) -> Option<Problem> {
             return values.iter().find_map(|value| problem(parameter, value.get_ref()));
         }
         DeValue::Table(_) => {
-            return invalid(format!("{} is a value, not a section", parameter.name));
+            return Some(Problem::Value { name: parameter.name.clone() });
         }
         DeValue::Datetime(date) => {
-            return invalid(format!("{date} is a date: no parameter takes one"));
+            let value = date.to_string();
+            return Some(Problem::Unusable { value, reason: "a date: no parameter takes one" });
         }
     };
     if !parameter.choices.is_empty() {
         let is_choice = parameter.choices.iter().any(|(choice, _)| *choice == written);
         let is_switch = matches!(value, DeValue::Boolean(_)) && parameter.choices[0].0 == "on";
-        let names: Vec<String> =
-            parameter.choices.iter().map(|(choice, _)| format!("\"{choice}\"")).collect();
-        let what = format!("\"{written}\" is not a choice: choose {}", names.join(", "));
-        return if is_choice || is_switch { None } else { invalid(what) };
+        let choices = parameter.choices.iter().map(|(choice, _)| choice.clone()).collect();
+        let problem = Problem::Choice { value: written, choices };
+        return if is_choice || is_switch { None } else { Some(problem) };
     }
     let number = match value {
         DeValue::Integer(_) => written.replace('_', "").parse::<f64>().ok()?,
         DeValue::Float(_) => {
             let number = written.replace('_', "").parse::<f64>().ok()?;
             if !number.is_finite() {
-                return invalid(format!("{written} is not a number that can be computed with"));
+                let reason = "not a number that can be computed with";
+                return Some(Problem::Unusable { value: written, reason });
             }
             number
         }

@@ -402,7 +402,7 @@ impl Config {
     fn own_settings(&self) -> Result<Settings, ConfigError> {
         let spec = |parameter: &str, text: &str| {
             let spec = text.parse::<PortSpec>();
-            spec.map_err(|error| ConfigError::of_parameter(parameter, error.to_string()))
+            spec.map_err(|error| ConfigError::of_parameter(parameter, error))
         };
         let (near, far) = (spec("near", &self.near)?, spec("far", &self.far)?);
         if near == far {

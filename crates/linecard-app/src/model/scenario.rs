@@ -92,7 +92,7 @@ impl Scenario {
 
     /// Refuses its model.
     #[must_use]
-    pub fn refuse(&self, what: impl Into<String>) -> Error {
+    pub fn refuse(&self, what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
         self.document.refuse("model", what).into()
     }
 }

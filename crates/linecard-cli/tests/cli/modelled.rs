@@ -107,7 +107,7 @@ fn a_wrong_scenario_is_refused_where_it_stands() {
     for (own, said) in [
         ("[job.middel]", "unknown job `middel`"),
         ("[value]\nfile_byte = \"1\"", "unknown value `file_byte`"),
-        ("[jobs.middle]", "unknown field `jobs`"),
+        ("[jobs.middle]", "unknown key `jobs`"),
     ] {
         folder.write("wrong.toml", own.as_bytes());
         let arguments = ["reproduce", "gigabit-overhead", "--scenario", "wrong.toml"];

@@ -88,7 +88,7 @@ fn between(quantiles: &[Ps; LEVELS.len()], rng: &mut Rng) -> Ps {
 
 /// A part of a spread in a document: a time, or a count.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a part is a time or a whole number")]
 pub(super) enum Part {
     Count(u32),
     Text(String),

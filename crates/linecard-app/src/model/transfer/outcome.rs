@@ -107,7 +107,7 @@ impl TransferOutcome {
             lanes.map(|(index, lane)| (format!("lane_{index}_bytes"), ByteCount(lane.line_bytes)));
         Ok(Self {
             summary: Summary::new(spec, outcome)
-                .map_err(|error| ConfigError::of_parameter("chunk.count", error.to_string()))?,
+                .map_err(|error| ConfigError::of_parameter("chunk.count", error))?,
             chunk_latency: Latency {
                 min_ns: of(latencies_ns.iter().copied().min()),
                 p50_ns: of(Some(outcome.median_latency_ns())),

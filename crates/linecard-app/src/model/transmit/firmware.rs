@@ -55,7 +55,7 @@ pub fn load(config: &Config, context: &Context<'_>) -> Result<Firmware, ConfigEr
 pub fn by_name(name: &str, path: &Path) -> Result<Firmware, ConfigError> {
     match BUILT_IN.iter().find(|known| known.name == name) {
         Some(known) => Firmware::parse(name, known.elf)
-            .map_err(|error| ConfigError::of_parameter(IMAGE, error.to_string())),
+            .map_err(|error| ConfigError::of_parameter(IMAGE, error)),
         None => file(path, &BUILT_IN.map(|known| known.name)),
     }
 }

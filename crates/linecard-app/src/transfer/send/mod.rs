@@ -168,7 +168,7 @@ impl Config {
             mode: self.mode.into(),
             fec: self.fec.0,
             chunk_bytes: ChunkBytes::new(self.chunk.get())
-                .map_err(|error| ConfigError::of_parameter("chunk", error.to_string()))?,
+                .map_err(|error| ConfigError::of_parameter("chunk", error))?,
             payload_bytes: self.payload.map(|bytes| bytes.get() as u32),
             cores: cores(self.cores),
             patience: self.patience.into(),
@@ -192,7 +192,7 @@ impl Config {
                 FileError::Pattern { pattern, .. } if is_excluded(pattern) => "exclude",
                 _ => "include",
             };
-            ConfigError::of_parameter(parameter, error.to_string())
+            ConfigError::of_parameter(parameter, error)
         };
         Ok(Patterns::new(&self.include, &self.exclude).map_err(wrong)?)
     }
