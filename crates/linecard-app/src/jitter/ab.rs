@@ -213,7 +213,7 @@ fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
         }
         AbError::Run(RunError::Stopped) => Failure::Withheld
             .with("no verdict: stopped before all runs were complete; the settings are restored"),
-        AbError::Design(what) => Failure::Usage.with(what),
+        error @ AbError::Design { .. } => Failure::Usage.with(error),
         error => Failure::Attach.with(error),
     }
 }

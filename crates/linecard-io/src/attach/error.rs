@@ -1,5 +1,8 @@
 //! Why ports cannot be connected; each error is one line that says what to do.
 
+use super::heir::MoveError;
+use super::links::advice;
+use super::settings::PortSpec;
 use crate::capture::CaptureError;
 use crate::convert::Unknown;
 use crate::engine::Failure;
@@ -64,11 +67,8 @@ pub enum AttachError {
     #[error("{0}")]
     Rights(#[from] RightsError),
     /// Addresses and routes cannot be moved.
-    #[error("addresses were not moved: {why}")]
-    Addresses {
-        /// Why not.
-        why: String,
-    },
+    #[error("addresses were not moved: {0}")]
+    Addresses(#[from] MoveError),
     /// A setting is out of its range.
     #[error("{what} is {value}: choose {range}")]
     Setting {
@@ -84,21 +84,18 @@ pub enum AttachError {
     Ended,
     /// The ports have different link types.
     #[error(
-        "{near} has {} and {far} has {}, so they cannot be joined: {advice}",
-        words(*near_link),
-        words(*far_link)
+        "{} has {} and {} has {}, so they cannot be joined: {}",
+        ports[0],
+        words(links[0]),
+        ports[1],
+        words(links[1]),
+        advice(ports, links)
     )]
     Links {
-        /// The near port.
-        near: String,
-        /// Its link type.
-        near_link: LinkType,
-        /// The far port.
-        far: String,
-        /// Its link type.
-        far_link: LinkType,
-        /// The advice.
-        advice: String,
+        /// The near and the far port.
+        ports: [Box<PortSpec>; 2],
+        /// Their link types.
+        links: [LinkType; 2],
     },
     /// Not possible.
     #[error("{what} cannot be attached")]

@@ -6,8 +6,8 @@
 //! nothing later: batches of `ip` can start programs, and who takes over a process without privileges is not to do so
 //! by its pipe.
 
-use super::AttachError;
 use super::settings::{PortSpec, Settings};
+use linecard_tun::PortError;
 use linecard_tun::interface::addresses;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -21,6 +21,50 @@ const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin:/run/current-system/sw/bin";
 /// whether or not others succeed. Signals that end a terminal's or a service's processes are for others.
 const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; echo; cat >/dev/null; exec >/dev/null; \
                          printf '%s' \"$1\" | ip -force -batch -";
+
+/// Why addresses and routes cannot be moved.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// Ports without addresses that could move.
+    #[error(
+        "only those of an interface at NEAR that is taken from the kernel (`xdp:NAME`, `packet:NAME`) can \
+         move, and only to a device at FAR (`tap:NAME`); the ports are {near} and {far}"
+    )]
+    Ports {
+        /// The near port.
+        near: Box<PortSpec>,
+        /// The far port.
+        far: Box<PortSpec>,
+    },
+    /// A name with characters that a batch of `ip` reads as something else.
+    #[error("{0}: rename it to letters, digits and `.`, `_`, `-`, `@`, `+`")]
+    Name(String),
+    /// The addresses cannot be read.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A route that other interfaces may share.
+    #[error("`{0}` may have several next hops: remove it, or move it by hand")]
+    Shared(String),
+    /// The shell that gives everything back does not start.
+    #[error("sh: {0}")]
+    Shell(io::Error),
+    /// `ip` cannot be run.
+    #[error("ip {arguments}: {source}")]
+    Run {
+        /// Its arguments.
+        arguments: String,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// `ip` refuses.
+    #[error("ip {arguments}: {answer}")]
+    Refused {
+        /// Its arguments.
+        arguments: String,
+        /// The first line of its answer.
+        answer: String,
+    },
+}
 
 /// Addresses and routes that were moved. On drop they are given back.
 #[derive(Debug)]
@@ -40,21 +84,21 @@ impl Drop for Moved {
 /// # Errors
 ///
 /// If the ports are others, there is no `ip`, or it refuses; then everything is as it was.
-pub(super) fn take(settings: &Settings) -> Result<(Moved, String), AttachError> {
-    let failed = |why: String| AttachError::Addresses { why };
+pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     let interface = settings.near.interface().filter(|_| !settings.near.mirror);
     let (Some(near), Some(far)) = (interface, settings.far.device()) else {
-        return Err(failed(refused(&settings.near, &settings.far)));
+        let [near, far] = [&settings.near, &settings.far].map(|port| Box::new(port.clone()));
+        return Err(MoveError::Ports { near, far });
     };
     for name in [near, far] {
-        check_name(name).map_err(failed)?;
+        check_name(name)?;
     }
-    let plan = Plan::of(near).map_err(failed)?;
+    let plan = Plan::of(near)?;
     let give_back = [plan.removed(far), plan.added(near)].concat();
-    let moved = wait_to(&give_back).map_err(|error| failed(format!("sh: {error}")))?;
+    let moved = wait_to(&give_back).map_err(MoveError::Shell)?;
     let take_over = [plan.removed(near), plan.added(far)].concat();
     // If that fails, what is there is dropped, and gives everything back.
-    batch(&take_over).map_err(failed)?;
+    batch(&take_over)?;
     let Plan { addresses, routes, .. } = &plan;
     let list: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let said = match list.as_slice() {
@@ -68,19 +112,12 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), AttachError> 
     Ok((moved, said))
 }
 
-fn refused(near: &PortSpec, far: &PortSpec) -> String {
-    format!(
-        "only those of an interface at NEAR that is taken from the kernel (`xdp:NAME`, `packet:NAME`) can \
-         move, and only to a device at FAR (`tap:NAME`); the ports are {near} and {far}"
-    )
-}
-
 /// A batch of `ip` has comments, quotes and lines that go on, which names of interfaces may contain.
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), MoveError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte);
     match name.bytes().all(is_plain) {
         true => Ok(()),
-        false => Err(format!("{name}: rename it to letters, digits and `.`, `_`, `-`, `@`, `+`")),
+        false => Err(MoveError::Name(name.to_owned())),
     }
 }
 
@@ -96,8 +133,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(interface: &str) -> Result<Self, String> {
-        let all = addresses(interface).map_err(|error| error.to_string())?;
+    fn of(interface: &str) -> Result<Self, MoveError> {
+        let all = addresses(interface)?;
         let kept = all.into_iter().filter(|(address, _)| !is_link_local(address));
         let addresses: Vec<String> =
             kept.map(|(address, bits)| format!("{address}/{bits}")).collect();
@@ -142,7 +179,7 @@ impl Plan {
 
 /// Routes over several interfaces, and by a next hop that others may have too, end with the addresses,
 /// and cannot be moved for one interface.
-fn check_shared(text: &str, interface: &str) -> Result<(), String> {
+fn check_shared(text: &str, interface: &str) -> Result<(), MoveError> {
     let mut route = "";
     for line in text.lines() {
         if !line.starts_with(char::is_whitespace) {
@@ -151,9 +188,7 @@ fn check_shared(text: &str, interface: &str) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_shared = words.first() == Some(&"nexthop") || words.contains(&"nhid");
         if is_shared && words.windows(2).any(|pair| pair == ["dev", interface]) {
-            return Err(format!(
-                "`{route}` may have several next hops: remove it, or move it by hand"
-            ));
+            return Err(MoveError::Shared(route.to_owned()));
         }
     }
     Ok(())
@@ -219,13 +254,13 @@ fn command(program: &str) -> Command {
     command
 }
 
-fn batch(commands: &str) -> Result<(), String> {
+fn batch(commands: &str) -> Result<(), MoveError> {
     ip(&["-batch", "-"], commands).map(drop)
 }
 
 /// Runs `ip`, and returns what it says.
-fn ip(arguments: &[&str], input: &str) -> Result<String, String> {
-    let told = |error: io::Error| format!("ip {}: {error}", arguments.join(" "));
+fn ip(arguments: &[&str], input: &str) -> Result<String, MoveError> {
+    let told = |source| MoveError::Run { arguments: arguments.join(" "), source };
     let mut command = command("ip");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(told)?;
@@ -236,9 +271,9 @@ fn ip(arguments: &[&str], input: &str) -> Result<String, String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let mut why = String::new();
-    let _all = output.stderr.as_slice().read_to_string(&mut why);
-    Err(format!("ip {}: {}", arguments.join(" "), why.lines().next().unwrap_or("it refuses")))
+    let said = String::from_utf8_lossy(&output.stderr);
+    let answer = said.lines().next().unwrap_or("it refuses").to_owned();
+    Err(MoveError::Refused { arguments: arguments.join(" "), answer })
 }
 
 #[cfg(test)]
@@ -314,19 +349,19 @@ mod tests {
             ("eth1", "`default proto static`"),
             ("eth2", "`10.0.0.0/8 nhid 7 via 203.0.113.1 dev eth2`"),
         ] {
-            let why = check_shared(text, interface).expect_err("it has such a route");
+            let why = check_shared(text, interface).expect_err("it has such a route").to_string();
             assert!(why.starts_with(route), "{why}");
         }
-        assert_eq!(check_shared(text, "eth3"), Ok(()));
+        assert!(check_shared(text, "eth3").is_ok());
     }
 
     #[test]
     fn names_that_a_batch_reads_as_something_else_are_refused() {
         for name in ["eth0", "eth0.7", "veth-a@b", "wl_p3s0+"] {
-            assert_eq!(check_name(name), Ok(()));
+            assert!(check_name(name).is_ok());
         }
         for name in ["eth0#", "eth\\", "e'", "\"", "$(id)", "e;f"] {
-            let why = check_name(name).expect_err("it is none of these");
+            let why = check_name(name).expect_err("it is none of these").to_string();
             assert!(why.starts_with(name) && !why.contains('\n'), "{why}");
         }
     }

@@ -13,23 +13,22 @@ pub(super) fn check(
     if near_link == far_link {
         return Ok(());
     }
-    let advice = advice([(near, near_link), (far, far_link)]);
-    let (near, far) = (near.to_string(), far.to_string());
-    Err(AttachError::Links { near, near_link, far, far_link, advice })
+    let ports = [near, far].map(|port| Box::new(port.clone()));
+    Err(AttachError::Links { ports, links: [near_link, far_link] })
 }
 
 /// Advice: the device of the other kind, if one of the ports is a device and the other has a link
 /// type that devices support.
-fn advice(ports: [(&PortSpec, LinkType); 2]) -> String {
-    let device = ports.iter().zip(ports.iter().rev()).find_map(|((port, _), (_, other))| {
-        match (&port.kind, other) {
-            (PortKind::Tun(name), LinkType::Ethernet) => Some((port, format!("tap:{name}"))),
-            (PortKind::Tap(name), LinkType::Raw) => Some((port, format!("tun:{name}"))),
-            _ => None,
+pub(super) fn advice([near, far]: &[Box<PortSpec>; 2], links: &[LinkType; 2]) -> String {
+    let instead = |port: &PortSpec, other: LinkType| match (&port.kind, other) {
+        (PortKind::Tun(name), LinkType::Ethernet) => {
+            Some(format!("use tap:{name} instead of {port}"))
         }
-    });
-    match device {
-        Some((port, other)) => format!("use {other} instead of {port}"),
+        (PortKind::Tap(name), LinkType::Raw) => Some(format!("use tun:{name} instead of {port}")),
+        _ => None,
+    };
+    match instead(near, links[1]).or_else(|| instead(far, links[0])) {
+        Some(advice) => advice,
         None => {
             "use ports of one link type (tap devices have Ethernet frames, tun devices IP packets)"
                 .to_owned()

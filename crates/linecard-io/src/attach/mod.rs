@@ -38,6 +38,7 @@ mod stats;
 
 pub use error::AttachError;
 pub use follow::Follower;
+pub use heir::MoveError;
 pub use settings::{Deployment, Merge, PortKind, PortSpec, Settings, SpecError};
 pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 

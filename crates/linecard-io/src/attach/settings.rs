@@ -5,6 +5,7 @@ use crate::port::vhost::MAX_PAIRS;
 use crate::rights::Account;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::LinkType;
+use linecard_tun::PortError;
 use linecard_tun::interface::check_name;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -103,8 +104,11 @@ pub enum SpecError {
     )]
     Option(String),
     /// No interface can have this name.
-    #[error("{0}")]
-    Name(String),
+    #[error("{}", PortError::BadName { name: name.clone() })]
+    Name {
+        /// The name.
+        name: String,
+    },
 }
 
 impl PortSpec {
@@ -189,7 +193,7 @@ impl FromStr for PortSpec {
             _ => return Err(unknown()),
         });
         if let PortKind::Packet(name) | PortKind::Tap(name) | PortKind::Tun(name) = &spec.kind {
-            check_name(name).map_err(|error| SpecError::Name(error.to_string()))?;
+            check_name(name).map_err(|_| SpecError::Name { name: name.clone() })?;
         }
         for option in parts {
             match (option, &spec.kind) {

@@ -1,9 +1,7 @@
 //! The firmware (`firmware/adapter.c`) on its core: headers of packets, and what becomes of received frames.
 
-use super::AdapterError;
+use super::{AdapterError, FirmwareEnd};
 use crate::rv32::{self, Bus, Core, Image, Reply, Stop, Wake, Width};
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
@@ -57,7 +55,7 @@ impl Message {
         let (header_len, payload) = (layout.header_len(), layout.payload().len());
         let work = [1, (header_len + BEFORE) as u32, payload as u32, size as u32, 0];
         let unit = Unit::run(&image(), &bytes[..header_len], work)
-            .map_err(|why| AdapterError::Firmware { index, why })?;
+            .map_err(|end| AdapterError::Firmware { index, end })?;
         Ok(Self {
             headers: unit.headers,
             checksum_at: layout.checksum_offset().unwrap_or_default(),
@@ -102,7 +100,11 @@ fn dividable(bytes: &[u8], mtu: usize) -> Option<(Layout, usize)> {
 }
 
 /// Has the firmware look at the header of a received frame, beside the device's sum of its payload.
-pub(super) fn receive(image: &Image, header: &[u8], payload: &[u8]) -> Result<Received, String> {
+pub(super) fn receive(
+    image: &Image,
+    header: &[u8],
+    payload: &[u8],
+) -> Result<Received, FirmwareEnd> {
     let sum = Sum::of(payload).fold();
     let work = [2, (header.len() + BEFORE) as u32, payload.len() as u32, 0, sum.into()];
     Ok(Unit::run(image, header, work)?.received)
@@ -122,7 +124,7 @@ struct Unit {
 
 impl Unit {
     /// Until the firmware waits for more, or why it does not.
-    fn run(image: &Image, header: &[u8], work: [u32; 5]) -> Result<Self, String> {
+    fn run(image: &Image, header: &[u8], work: [u32; 5]) -> Result<Self, FirmwareEnd> {
         let mut words = vec![0; BEFORE];
         words.extend_from_slice(header);
         let mut unit = Self {
@@ -134,11 +136,10 @@ impl Unit {
             headers: Vec::new(),
             received: Received::default(),
         };
-        let core = Core::new(image, rv32::Config::default());
-        let mut core = core.map_err(|error| error.to_string())?;
-        match core.run(&mut unit, MAX_CYCLES).map_err(|fault| fault.to_string())? {
+        let mut core = Core::new(image, rv32::Config::default())?;
+        match core.run(&mut unit, MAX_CYCLES)? {
             Stop::Blocked => Ok(unit),
-            stop => Err(format!("{stop:?} at {:#x}, cycle {}", core.pc(), core.cycle())),
+            stop => Err(FirmwareEnd::Stop { stop, pc: core.pc(), cycle: core.cycle() }),
         }
     }
 

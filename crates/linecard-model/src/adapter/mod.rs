@@ -29,7 +29,7 @@ pub use memory::{AddressMap, Fault, Side, Window};
 pub use simulation::simulate;
 
 use crate::Ps;
-use alloc::string::String;
+use crate::rv32::{self, LoadError, Stop};
 use alloc::vec::Vec;
 use linecard_config::ConfigError;
 
@@ -93,6 +93,27 @@ pub struct Mismatch {
     pub got: u32,
 }
 
+/// The end of firmware that does not wait for the next message or frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FirmwareEnd {
+    /// It cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// It did what the core cannot do.
+    #[error(transparent)]
+    Fault(#[from] rv32::Fault),
+    /// It ended, or took too long.
+    #[error("{stop:?} at {pc:#x}, cycle {cycle}")]
+    Stop {
+        /// The end.
+        stop: Stop,
+        /// The address of the instruction.
+        pc: u32,
+        /// The cycle.
+        cycle: u64,
+    },
+}
+
 /// Why a run is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum AdapterError {
@@ -105,12 +126,12 @@ pub enum AdapterError {
     )]
     Message(usize),
     /// The firmware does not come to its end.
-    #[error("message or frame {index}: the firmware does not wait for the next one: {why}")]
+    #[error("message or frame {index}: the firmware does not wait for the next one: {end}")]
     Firmware {
         /// Which.
         index: usize,
         /// Its end instead.
-        why: String,
+        end: FirmwareEnd,
     },
     /// Too long for the embedded memory's buffers.
     #[error("message {index} has {len} bytes: send at most {MAX_MESSAGE}")]

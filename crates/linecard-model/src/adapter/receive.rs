@@ -187,7 +187,7 @@ impl Receiver<'_> {
         let Some(index) = next else { return Ok(()) };
         let arrival = &self.arrivals[index];
         let found = firmware::receive(self.image, arrival.header, arrival.payload)
-            .map_err(|why| AdapterError::Firmware { index, why })?;
+            .map_err(|end| AdapterError::Firmware { index, end })?;
         let mismatch = self.outcome.mismatch.take();
         self.outcome.mismatch = mismatch.or_else(|| arrival.mismatch(index, &found.answers));
         self.core_busy = true;

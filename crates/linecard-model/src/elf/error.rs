@@ -1,5 +1,6 @@
 //! Why a file is not usable firmware; each error is one line that says what to do.
 
+use super::MAX_SEGMENTS;
 use crate::rv32::{DATA_AT, MAX_MEMORY};
 use std::{fmt, io};
 
@@ -75,7 +76,18 @@ pub enum Refusal {
     },
     /// It contradicts the format.
     #[error("a damaged ELF file: {0}")]
-    Damaged(String),
+    Damaged(#[from] object::Error),
+    /// A class or a byte order that ELF does not have.
+    #[error("a damaged ELF file: class {class}, byte order {order}")]
+    Identification {
+        /// Its class: 1 or 2 in valid files.
+        class: u8,
+        /// Its byte order: 1 or 2 in valid files.
+        order: u8,
+    },
+    /// More segments than a program has.
+    #[error("a damaged ELF file: more than {MAX_SEGMENTS} segments to load")]
+    Segments,
 }
 
 /// A processor by its number in an ELF header.

@@ -28,7 +28,7 @@ pub(super) fn check(file: &[u8]) -> Result<(), Refusal> {
         (_, 2, _) => return Err(Refusal::BigEndian(machine)),
         (1, 1, Machine::RISC_V) => {}
         (1, 1, _) => return Err(Refusal::OtherMachine(machine)),
-        _ => return Err(Refusal::Damaged(format!("class {class}, byte order {order}"))),
+        _ => return Err(Refusal::Identification { class: *class, order: *order }),
     }
     let header = Header { file };
     if file.len() < HEADER {

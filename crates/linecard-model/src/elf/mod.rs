@@ -168,7 +168,7 @@ fn text_at(table: &[u8], offset: usize, longest: usize) -> Option<&[u8]> {
 
 fn parse(bytes: &[u8]) -> Result<(Image, Symbols, Lines), Refusal> {
     header::check(bytes)?;
-    let elf = ElfFile32::parse(bytes).map_err(|error| Refusal::Damaged(error.to_string()))?;
+    let elf = ElfFile32::parse(bytes)?;
     let image = image(&elf, bytes)?;
     Ok((image, Symbols::read(&elf), Lines::read(&elf)))
 }
@@ -187,7 +187,7 @@ fn image(elf: &ElfFile32<'_>, file: &[u8]) -> Result<Image, Refusal> {
             return Err(Refusal::Segment { address, len });
         }
         if segments.len() == MAX_SEGMENTS {
-            return Err(Refusal::Damaged(format!("more than {MAX_SEGMENTS} segments to load")));
+            return Err(Refusal::Segments);
         }
         let (start, in_file) = (row.p_offset(LITTLE), row.p_filesz(LITTLE));
         let found = file.get(start as usize..).and_then(|rest| rest.get(..in_file as usize));

@@ -88,13 +88,18 @@ pub enum FileError {
         /// The pipe.
         path: PathBuf,
     },
+    /// A pattern of names that is empty or begins with `!`.
+    #[error(
+        "the pattern {0:?}: it is empty, or begins with `!`; write one as in .gitignore, as *.log or /build/"
+    )]
+    NoPattern(String),
     /// A pattern of names that has another form.
-    #[error("the pattern {pattern:?}: {why}; write one as in .gitignore, as *.log or /build/")]
+    #[error("the pattern {pattern:?}: {source}; write one as in .gitignore, as *.log or /build/")]
     Pattern {
         /// As the user wrote it.
         pattern: String,
         /// The error.
-        why: String,
+        source: ignore::Error,
     },
     /// A name that no peer of ours sends.
     #[error("the name {name:?} is refused: {why}")]

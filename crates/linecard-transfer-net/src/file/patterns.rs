@@ -53,14 +53,14 @@ impl Patterns {
             .flat_map(|pattern| [(pattern, pattern.clone()), (pattern, below(pattern))]);
         let excluded = exclude.iter().map(|pattern| (pattern, format!("!{pattern}")));
         for (pattern, line) in included.chain(excluded) {
-            let refused = |why: String| FileError::Pattern { pattern: pattern.clone(), why };
             if pattern.is_empty() || pattern.starts_with('!') {
-                return Err(refused("it is empty, or begins with `!`".to_owned()));
+                return Err(FileError::NoPattern(pattern.clone()));
             }
-            builder.add(&line).map_err(|error| refused(error.to_string()))?;
+            let refused = |source| FileError::Pattern { pattern: pattern.clone(), source };
+            builder.add(&line).map_err(refused)?;
         }
-        let built = builder.build().map(Self);
-        built.map_err(|error| FileError::Pattern { pattern: String::new(), why: error.to_string() })
+        let refused = |source| FileError::Pattern { pattern: String::new(), source };
+        builder.build().map(Self).map_err(refused)
     }
 
     /// Whether an object is left out. Its name begins with that of the folder that is sent, which is none of it.

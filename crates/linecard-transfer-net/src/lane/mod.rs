@@ -22,7 +22,7 @@ pub use buffer::{Datagram, ReceiveBuffer};
 pub use error::LaneError;
 pub use open::{At, Listener, OpenError};
 pub(crate) use route::{Own, Peer};
-pub use spec::{LocalEnd, Spec, SpecError};
+pub use spec::{LocalEnd, Spec, SpecError, SpecProblem};
 pub use tcp::Tcp;
 pub use udp::Udp;
 

@@ -23,12 +23,12 @@ pub struct At {
 
 /// Why a lane does not open.
 #[derive(Debug, thiserror::Error)]
-#[error("lane at {at}: {why}")]
+#[error("lane at {at}: {}", reason(at, source))]
 pub struct OpenError {
-    at: At,
-    why: String,
-    #[source]
-    source: io::Error,
+    /// This host's end.
+    pub at: At,
+    /// The error of the operating system.
+    pub source: io::Error,
 }
 
 /// The receiving end of a lane before its peer has shown itself.
@@ -38,6 +38,29 @@ pub enum Listener {
     Udp(Udp),
     /// Connections come in, each a lane.
     Tcp(Socket),
+}
+
+/// The error of the operating system in words for the user.
+fn reason(at: &At, source: &io::Error) -> String {
+    match (source.raw_os_error(), &at.local) {
+        (Some(libc::ENODEV), LocalEnd::Interface(name)) => {
+            format!("there is no interface `{name}`; `ip link` lists them")
+        }
+        (Some(libc::EADDRNOTAVAIL), _) => {
+            "this host has no such address; `ip address` lists them".into()
+        }
+        (Some(libc::EADDRINUSE), _) => format!("port {} is in use; take another", at.port),
+        (Some(libc::EPERM | libc::EACCES), LocalEnd::Interface(_)) => {
+            "the kernel refuses to bind to the interface; give its address instead".into()
+        }
+        (Some(libc::ENETUNREACH | libc::EHOSTUNREACH), _) => {
+            "there is no route from here to the peer".into()
+        }
+        (Some(libc::EAFNOSUPPORT | libc::EINVAL), LocalEnd::Address(_)) => {
+            format!("this end's address and the peer's are of different families ({source})")
+        }
+        _ => source.to_string(),
+    }
 }
 
 impl Spec {
@@ -156,28 +179,8 @@ impl At {
         made.map_err(|source| self.failed(source))
     }
 
-    /// The remark for the user.
     pub(super) fn failed(&self, source: io::Error) -> OpenError {
-        let why = match (source.raw_os_error(), &self.local) {
-            (Some(libc::ENODEV), LocalEnd::Interface(name)) => {
-                format!("there is no interface `{name}`; `ip link` lists them")
-            }
-            (Some(libc::EADDRNOTAVAIL), _) => {
-                "this host has no such address; `ip address` lists them".into()
-            }
-            (Some(libc::EADDRINUSE), _) => format!("port {} is in use; take another", self.port),
-            (Some(libc::EPERM | libc::EACCES), LocalEnd::Interface(_)) => {
-                "the kernel refuses to bind to the interface; give its address instead".into()
-            }
-            (Some(libc::ENETUNREACH | libc::EHOSTUNREACH), _) => {
-                "there is no route from here to the peer".into()
-            }
-            (Some(libc::EAFNOSUPPORT | libc::EINVAL), LocalEnd::Address(_)) => {
-                format!("this end's address and the peer's are of different families ({source})")
-            }
-            _ => source.to_string(),
-        };
-        OpenError { at: self.clone(), why, source }
+        OpenError { at: self.clone(), source }
     }
 
     fn bound(&self, kind: Type, ip: IpAddr) -> io::Result<Socket> {

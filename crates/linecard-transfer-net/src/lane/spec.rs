@@ -48,12 +48,49 @@ pub struct Spec {
     pub shared: Option<String>,
 }
 
-/// Why that names no lane.
+/// A text that is not a lane.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("lane `{given}`: {why}")]
+#[error("lane `{given}`: {problem}")]
 pub struct SpecError {
-    given: String,
-    why: String,
+    /// The text, at most its first 80 characters.
+    pub given: String,
+    /// The error.
+    pub problem: SpecProblem,
+}
+
+/// The part of a text for which it is not a lane.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecProblem {
+    /// A key that was there before.
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    /// Not a key with a value.
+    #[error("`{0}` is neither rate=BITS (as 200M) nor shared=GROUP")]
+    Key(String),
+    /// Not an address, and not a name either.
+    #[error("`{0}` is not an address; write 10.0.0.1, 10.0.0.1:7000, [fd00::1]:7000")]
+    Address(String),
+    /// Not a name of an interface.
+    #[error("`{0}` is neither an address nor the name of an interface")]
+    Name(String),
+    /// A name that is too long.
+    #[error(
+        "`{0}` has {length} characters, and names of interfaces have at most {MAX_INTERFACE_BYTES}",
+        length = .0.len()
+    )]
+    LongName(String),
+    /// Not a port.
+    #[error("port `{0}` is not 0 to 65535")]
+    Port(String),
+    /// A rate that is too low or too high.
+    #[error("rate `{0}` is not 1k to 10000G bit/s")]
+    RateRange(String),
+    /// Not a rate.
+    #[error("rate `{0}` is not a number of bit/s, as 200M or 1.5G")]
+    Rate(String),
+    /// Not a group.
+    #[error("group `{0}` is not 1 to {MAX_GROUP_BYTES} letters, digits, `-` or `_`")]
+    Group(String),
 }
 
 impl Spec {
@@ -68,7 +105,8 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(given: &str) -> Result<Self, SpecError> {
-        parse(given).map_err(|why| SpecError { given: given.chars().take(80).collect(), why })
+        parse(given)
+            .map_err(|problem| SpecError { given: given.chars().take(80).collect(), problem })
     }
 }
 
@@ -91,7 +129,7 @@ impl fmt::Display for LocalEnd {
     }
 }
 
-fn parse(given: &str) -> Result<Spec, String> {
+fn parse(given: &str) -> Result<Spec, SpecProblem> {
     let mut parts = given.split(',');
     let end = parts.next().unwrap_or("");
     let (kind, end) = match end.split_once(':') {
@@ -105,14 +143,14 @@ fn parse(given: &str) -> Result<Spec, String> {
         match part.split_once('=') {
             Some(("rate", value)) if spec.rate_bps.is_none() => spec.rate_bps = Some(rate(value)?),
             Some(("shared", value)) if spec.shared.is_none() => spec.shared = Some(group(value)?),
-            Some(("rate" | "shared", _)) => return Err(format!("`{part}` is given twice")),
-            _ => return Err(format!("`{part}` is neither rate=BITS (as 200M) nor shared=GROUP")),
+            Some(("rate" | "shared", _)) => return Err(SpecProblem::Twice(part.to_owned())),
+            _ => return Err(SpecProblem::Key(part.to_owned())),
         }
     }
     Ok(spec)
 }
 
-fn local(text: &str) -> Result<(LocalEnd, Option<u16>), String> {
+fn local(text: &str) -> Result<(LocalEnd, Option<u16>), SpecProblem> {
     if let Some(interface) = text.strip_prefix("if:") {
         return named(interface);
     }
@@ -129,37 +167,31 @@ fn local(text: &str) -> Result<(LocalEnd, Option<u16>), String> {
     // An invalid address is an error, and is not taken for the name of an interface.
     let numeric = text.chars().all(|c| c.is_ascii_digit() || ".:[]".contains(c));
     if numeric || text.starts_with('[') || text.matches(':').count() > 1 {
-        return Err(format!(
-            "`{text}` is not an address; write 10.0.0.1, 10.0.0.1:7000, [fd00::1]:7000"
-        ));
+        return Err(SpecProblem::Address(text.to_owned()));
     }
     named(text)
 }
 
-fn named(text: &str) -> Result<(LocalEnd, Option<u16>), String> {
+fn named(text: &str) -> Result<(LocalEnd, Option<u16>), SpecProblem> {
     let (name, port) = match text.split_once(':') {
         Some((name, port)) => (name, Some(number(port)?)),
         None => (text, None),
     };
     let sane = |c: char| c.is_ascii_graphic() && !"/:,=".contains(c);
     if name.is_empty() || !name.chars().all(sane) || name == "." || name == ".." {
-        return Err(format!("`{name}` is neither an address nor the name of an interface"));
+        return Err(SpecProblem::Name(name.to_owned()));
     }
     if name.len() > MAX_INTERFACE_BYTES {
-        return Err(format!(
-            "`{name}` has {} characters, and names of interfaces have at most \
-             {MAX_INTERFACE_BYTES}",
-            name.len()
-        ));
+        return Err(SpecProblem::LongName(name.to_owned()));
     }
     Ok((LocalEnd::Interface(name.into()), port))
 }
 
-fn number(port: &str) -> Result<u16, String> {
-    port.parse().map_err(|_| format!("port `{port}` is not 0 to 65535"))
+fn number(port: &str) -> Result<u16, SpecProblem> {
+    port.parse().map_err(|_| SpecProblem::Port(port.to_owned()))
 }
 
-fn rate(text: &str) -> Result<u64, String> {
+fn rate(text: &str) -> Result<u64, SpecProblem> {
     let (digits, unit) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1e3),
         Some((at, 'M')) => (&text[..at], 1e6),
@@ -170,17 +202,15 @@ fn rate(text: &str) -> Result<u64, String> {
     let value = digits.parse::<f64>().ok().filter(|_| plain).map(|value| value * unit);
     match value {
         Some(value) if RATE_BPS.contains(&value) => Ok(value.round() as u64),
-        Some(_) => Err(format!("rate `{text}` is not 1k to 10000G bit/s")),
-        None => Err(format!("rate `{text}` is not a number of bit/s, as 200M or 1.5G")),
+        Some(_) => Err(SpecProblem::RateRange(text.to_owned())),
+        None => Err(SpecProblem::Rate(text.to_owned())),
     }
 }
 
-fn group(text: &str) -> Result<String, String> {
+fn group(text: &str) -> Result<String, SpecProblem> {
     let sane = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if text.is_empty() || text.len() > MAX_GROUP_BYTES || !sane {
-        return Err(format!(
-            "group `{text}` is not 1 to {MAX_GROUP_BYTES} letters, digits, `-` or `_`"
-        ));
+        return Err(SpecProblem::Group(text.to_owned()));
     }
     Ok(text.into())
 }

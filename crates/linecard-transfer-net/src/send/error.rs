@@ -1,5 +1,6 @@
 //! Why a transfer ended early, on the sending side.
 
+use super::LaneProblem;
 use crate::control::ControlError;
 use crate::file::FileError;
 use crate::lane::{OpenError, Spec};
@@ -39,8 +40,8 @@ pub enum SendError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// None of the lanes can be used.
-    #[error("no lane can be used: {0}")]
-    NoLane(String),
+    #[error("no lane can be used: {}", joined(.0, "; "))]
+    NoLane(Vec<LaneProblem>),
     /// Chunks that cannot be cut into packets.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -102,5 +103,9 @@ pub enum SendError {
 fn tcp_lanes(lanes: &[Spec]) -> String {
     let over_tcp = |lane: &Spec| format!("--lane {}", Spec { kind: LaneKind::Tcp, ..lane.clone() });
     let all: Vec<String> = lanes.iter().map(over_tcp).collect();
-    all.join(" ")
+    joined(&all, " ")
+}
+
+fn joined(all: &[impl ToString], between: &str) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
 }

@@ -1,9 +1,9 @@
 //! The lanes of the sending end: where each goes, its connection, and what the user is told about it.
 
-use super::SendError;
 use super::connection::Connection;
 use super::notes::Notes;
 use super::path::Path;
+use super::{LaneProblem, SendError};
 use crate::end::SealedSocket;
 use crate::lane::{LaneError, Spec};
 use linecard::time::Instant;
@@ -33,7 +33,7 @@ impl Lanes {
         for (lane, path) in self.paths.iter().enumerate() {
             match &path.problem {
                 None => self.connections[lane].tried(now),
-                Some(problem) if problem.is_final => {
+                Some(LaneProblem::Refused { .. }) => {
                     self.connections[lane].give_up();
                     sender.close(lane, now);
                 }

@@ -14,6 +14,7 @@ mod role;
 mod silence;
 
 pub use error::SendError;
+pub use path::LaneProblem;
 pub use plan::{Action, Planned};
 
 use crate::control::Access;

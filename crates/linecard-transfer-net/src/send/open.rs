@@ -81,7 +81,8 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         .map(|((spec, source), named)| Path::open(spec, source, (receiver, *named), &own))
         .collect();
     if paths.iter().all(|path| path.problem.is_some()) {
-        return Err(SendError::NoLane(unusable(paths)));
+        let problems = paths.into_iter().filter_map(|path| path.problem);
+        return Err(SendError::NoLane(problems.collect()));
     }
     let mut sockets = Vec::with_capacity(paths.len());
     let mut opened = Vec::with_capacity(paths.len());
@@ -106,12 +107,6 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let source = Source::new(payload_bytes, options.fec);
     let endpoint = Endpoint::new(control, sockets, payload_bytes);
     Ok(Opened { endpoint, lanes: Lanes::new(opened), sender, source, payload_bytes })
-}
-
-/// The error of each lane.
-fn unusable(paths: Vec<Path>) -> String {
-    let problems = paths.into_iter().filter_map(|path| path.problem);
-    problems.map(|problem| problem.to_string()).collect::<Vec<_>>().join("; ")
 }
 
 /// The addresses of this end, as the receiver is told: of the control connection, and of each lane.

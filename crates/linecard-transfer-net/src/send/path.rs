@@ -1,6 +1,6 @@
 //! Where each lane goes, and whether it can be opened.
 
-use crate::lane::{Absent, Lane, Own, Peer, Spec};
+use crate::lane::{Absent, Lane, OpenError, Own, Peer, Spec};
 use linecard_transfer::control::LaneKind;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -14,18 +14,31 @@ pub(super) struct Path {
     /// answered there.
     pub(super) is_proven: bool,
     /// Why the lane carries nothing.
-    pub(super) problem: Option<Problem>,
+    pub(super) problem: Option<LaneProblem>,
     /// The link that its packets share with other lanes, as one line.
     pub(super) detour: Option<String>,
     lane: Box<dyn Lane>,
 }
 
 /// Why a lane cannot be used.
-#[derive(Debug)]
-pub(super) struct Problem {
-    text: String,
-    /// Another try is of no use.
-    pub(super) is_final: bool,
+#[derive(Debug, thiserror::Error)]
+pub enum LaneProblem {
+    /// The receiver names an address to which this end does not send. It is not tried again.
+    #[error("the receiver names {peer} for it, which is not used: {reason}")]
+    Refused {
+        /// The address.
+        peer: SocketAddr,
+        /// The rule that excludes it.
+        reason: &'static str,
+    },
+    /// It does not open. It is tried again.
+    #[error("{source} at {peer}")]
+    Closed {
+        /// The receiver's end.
+        peer: SocketAddr,
+        /// The error of this end.
+        source: OpenError,
+    },
 }
 
 impl Path {
@@ -41,17 +54,13 @@ impl Path {
         let absent = Box::new(Absent::new(name, spec.kind == LaneKind::Tcp));
         let is_proven = peer.ip() == receiver.ip;
         let mut path = Self { spec, peer, is_proven, problem: None, detour: None, lane: absent };
-        if let Some(why) = receiver.refuses(peer, source, own) {
-            let text = format!("the receiver names {peer} for it, which is not used: {why}");
-            path.problem = Some(Problem { text, is_final: true });
+        if let Some(reason) = receiver.refuses(peer, source, own) {
+            path.problem = Some(LaneProblem::Refused { peer, reason });
             return path;
         }
         match path.spec.connect(peer) {
             Ok(lane) => path.lane = lane,
-            Err(error) => {
-                let text = format!("{error} at {peer}");
-                path.problem = Some(Problem { text, is_final: false });
-            }
+            Err(source) => path.problem = Some(LaneProblem::Closed { peer, source }),
         }
         let detour = source.and_then(|source| own.detour(source, peer.ip()));
         path.detour = detour.filter(|_| path.problem.is_none()).map(|detour| {
@@ -75,11 +84,5 @@ impl Path {
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.spec.kind, self.spec.local)
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }

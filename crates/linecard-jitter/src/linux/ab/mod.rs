@@ -16,7 +16,7 @@ pub use verdict::verdict;
 
 use super::journal::{Journal, JournalError, Restoration, Store};
 use super::toggle::{SinkChange, Target, Toggle, ToggleError, Witness};
-use crate::stats::arms::{Arm, blocks};
+use crate::stats::arms::{Arm, MAX_BLOCKS, MIN_BLOCKS, blocks};
 use crate::stats::effect::{Block, Effect, EffectError};
 use crate::stats::holm;
 use arms::Switched;
@@ -84,8 +84,17 @@ pub struct Observation {
 #[derive(Debug, thiserror::Error)]
 pub enum AbError<E: std::error::Error + 'static> {
     /// The design is invalid.
-    #[error("{0}")]
-    Design(String),
+    #[error("{count} {parts}: take {least} to {most}")]
+    Design {
+        /// The parts of the design: its figures, toggles or blocks.
+        parts: &'static str,
+        /// Their number.
+        count: usize,
+        /// The least number.
+        least: usize,
+        /// The largest number.
+        most: usize,
+    },
     /// A toggle cannot be switched here.
     #[error("{toggle}: {source}")]
     Toggle {
@@ -152,8 +161,8 @@ pub fn measure<E: std::error::Error + 'static>(
     store: &Store,
     mut run: impl FnMut(&Run<'_>) -> Result<Observation, E>,
 ) -> Result<Finished<E>, JournalError> {
-    if let Err(why) = check(design, toggles) {
-        return Ok(Finished { outcomes: Err(AbError::Design(why)), restorations: Vec::new() });
+    if let Err(error) = check(design, toggles) {
+        return Ok(Finished { outcomes: Err(error), restorations: Vec::new() });
     }
     let mut journal = Journal::begin(store)?;
     let mut rng = Rng::new(design.seed);
@@ -167,19 +176,20 @@ pub fn measure<E: std::error::Error + 'static>(
     Ok(Finished { outcomes: outcomes.map(correct), restorations })
 }
 
-fn check(design: &Design, toggles: &[&'static Toggle]) -> Result<(), String> {
+fn check<E: std::error::Error + 'static>(
+    design: &Design,
+    toggles: &[&'static Toggle],
+) -> Result<(), AbError<E>> {
     let (figures, toggles) = (design.figures.len(), toggles.len());
-    if !(1..=MAX_FIGURES).contains(&figures) {
-        return Err(format!("{figures} figures: take 1 to {MAX_FIGURES}"));
-    }
-    if !(1..=MAX_TOGGLES).contains(&toggles) {
-        return Err(format!("{toggles} toggles: take 1 to {MAX_TOGGLES}"));
-    }
-    let (least, most) = (crate::stats::arms::MIN_BLOCKS, crate::stats::arms::MAX_BLOCKS);
-    if !(least..=most).contains(&design.blocks) {
-        return Err(format!("{} blocks: take {least} to {most}", design.blocks));
-    }
-    Ok(())
+    let limits = [
+        ("figures", figures, 1, MAX_FIGURES),
+        ("toggles", toggles, 1, MAX_TOGGLES),
+        ("blocks", design.blocks, MIN_BLOCKS, MAX_BLOCKS),
+    ];
+    let wrong = limits.into_iter().find(|&(_, count, least, most)| count < least || count > most);
+    wrong.map_or(Ok(()), |(parts, count, least, most)| {
+        Err(AbError::Design { parts, count, least, most })
+    })
 }
 
 /// Makes all runs of one toggle.

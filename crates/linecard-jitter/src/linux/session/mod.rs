@@ -53,9 +53,12 @@ pub enum SessionError {
     /// The stream cannot be received.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The conditions do not fit the network.
-    #[error("{0}")]
-    Conditions(&'static str),
+    /// The conditions need a cable, and the network is the loopback interface.
+    #[error(
+        "over the loopback interface, packets are processed on the sender's core only: a cable is \
+         needed, which takes root"
+    )]
+    Loopback,
     /// A thread ended early.
     #[error("a measuring thread has failed, which is a bug")]
     Thread,

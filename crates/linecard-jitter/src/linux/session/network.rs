@@ -74,14 +74,7 @@ impl TestNetwork {
         let Self::Cable(lab) = self else {
             let needs_cable =
                 conditions.deferral.is_some() || conditions.receive != Receive::Sender;
-            return if needs_cable {
-                Err(SessionError::Conditions(
-                    "over the loopback interface, packets are processed on the sender's core \
-                     only: a cable is needed, which takes root",
-                ))
-            } else {
-                Ok(())
-            };
+            return if needs_cable { Err(SessionError::Loopback) } else { Ok(()) };
         };
         let queue = format!("/sys/class/net/{CABLE}/queues/rx-0/rps_cpus");
         let mask = match conditions.receive {
