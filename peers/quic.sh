@@ -30,7 +30,7 @@ quinn() {
         sed "s/^/$name: Gbit per CPU s, Gbit\/s, CPU s: /"
 }
 
-# The same from both accounts, whose processor time is `cpu_ns`.
+# The same from the statistics of both, whose processor time is `cpu_ns`.
 ours() {
     local name=$1
     shift

@@ -43,7 +43,7 @@ attach() {
     exec ip netns exec "$host" "$linecard" attach xdp:wire tap:lc0 "$@"
 }
 
-# Traffic both ways for this many minutes; each minute the memory of linecard, at the end its account.
+# Traffic both ways for this many minutes; each minute the memory of linecard, at the end its statistics.
 soak() {
     local seconds=$(($1 * 60)) account
     account=$(mktemp)

@@ -14,7 +14,7 @@ pub fn convert(data: &[u8]) {
     let mode = draw.byte();
     let size = 1 + u16::from(draw.byte());
     let bytes = if mode & 1 != 0 { capture_of(draw) } else { draw.rest().to_vec() };
-    trail(&bytes);
+    metadata(&bytes);
     let trust = mode & 2 != 0;
     let config = Config {
         checksum: if trust { ChecksumPolicy::Trust } else { ChecksumPolicy::Verify },
@@ -37,11 +37,11 @@ pub fn convert(data: &[u8]) {
         segment(&merged[..], Vec::new(), Format::Pcap, cut, &mut NoObserver).ok();
     }
     // The input may itself claim to be merged; then it is taken apart, which must not panic.
-    let trails = bytes.windows(4).any(|window| window == b"LCT1");
+    let has_metadata = bytes.windows(4).any(|window| window == b"LCT1");
     let (back, _) =
         segment(&merged[..], Vec::new(), Format::PcapNg, SegmentMode::AsMerged, &mut NoObserver)
             .expect("what we wrote can be read");
-    if !trails {
+    if !has_metadata {
         let packets = |bytes: &[u8]| -> Vec<_> {
             entries(bytes).into_iter().filter(|entry| entry.is_packet).collect()
         };
@@ -72,11 +72,11 @@ fn capture_of(draw: &mut Draw<'_>) -> Vec<u8> {
 }
 
 /// Decoded segment metadata is equal after encoding and decoding it again.
-fn trail(bytes: &[u8]) {
+fn metadata(bytes: &[u8]) {
     let value = [&b"LCT1"[..], bytes].concat();
     for value in [&value[..], bytes] {
-        if let Some(trail) = SegmentMetadata::decode(value) {
-            assert_eq!(SegmentMetadata::decode(&trail.encode()), Some(trail));
+        if let Some(metadata) = SegmentMetadata::decode(value) {
+            assert_eq!(SegmentMetadata::decode(&metadata.encode()), Some(metadata));
         }
     }
 }

@@ -109,7 +109,7 @@ pub enum Form {
     Copied,
 }
 
-/// Send: a large packet cut into segments.
+/// Send: a large packet divided into segments.
 pub struct Segmenter<'a> {
     pub form: Form,
     pub size: usize,

@@ -457,8 +457,8 @@ def segment_capture(
     Args:
         source: capture to read, pcap or pcapng, also compressed by gzip, zstd or lz4
         target: capture to write. Names ending in .pcap give pcap, all others pcapng
-        mss: bytes of payload beyond which TCP and UDP packets are cut into segments of this size, 1 to 65535,
-            or "none"
+        mss: bytes of payload beyond which TCP and UDP packets are divided into segments of this size, 1 to
+            65535, or "none"
         mtu: bytes of the longest IP packet: longer TCP packets are segmented, all others become IP fragments,
             68 to 65535, or "none"
         keep_partial: if stopped, as by Ctrl-C, complete the output with the packets read so far instead of

@@ -10,7 +10,7 @@ from typing import TypeAlias
 __all__ = ["Progress"]
 
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
-"""Display of progress: a function of what is done and of all; True for a line on stderr, False for none, None for
+"""Display of progress: a function of the work done and of all work; True for a line on stderr, False for none, None for
 a line if stderr is a terminal and it takes more than a second."""
 
 _PATIENCE = 1.0

@@ -1,4 +1,4 @@
-"""Fixtures, and the list of what is skipped."""
+"""Fixtures, and the list of skipped tests."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ pub fn open(path: &Path, context: &Context<'_>) -> Result<Box<dyn Read>, Error> 
     Ok(decompressed(context.input(file(path, context)?)))
 }
 
-/// The same for a conversion, whose input ends once the job is cancelled, so that it has an account of what was read.
+/// The same for a conversion, whose input ends once the job is cancelled, so that it has statistics of what was read.
 ///
 /// # Errors
 ///

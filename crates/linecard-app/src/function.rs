@@ -274,7 +274,7 @@ impl Call<'_> {
         let known: Vec<_> = self.function.arguments().collect();
         for (argument, value) in &self.arguments.values {
             let Some((_, parameter)) = known.iter().find(|(name, _)| name == argument) else {
-                return Err(Failure::Usage.with(format!("{argument}: there is no such argument")));
+                return Err(Failure::Usage.with(format!("{argument}: unknown argument")));
             };
             if value.is_null() {
                 continue;
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn arguments_that_there_are_not_and_that_exclude_each_other_are_refused() {
         let refused = call("solve", &[("speed", json!(1))]).expect_err("not an argument");
-        assert_eq!(refused.to_string(), "speed: there is no such argument");
+        assert_eq!(refused.to_string(), "speed: unknown argument");
         let both = [("rate", json!("1G")), ("protocol", json!("udp")), ("mix", json!("tcp:2=1"))];
         let refused = call("solve", &both).expect_err("both").to_string();
         assert_eq!(

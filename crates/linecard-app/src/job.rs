@@ -46,7 +46,7 @@ pub trait Job: 'static {
         let _ = (outcome, page);
     }
 
-    /// Whether an outcome is a success: what is not is shown all the same.
+    /// Whether an outcome is a success. A failed one is shown, too.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
  *     ./tunnel tun0 192.0.2.1 192.0.2.2
  *     ip addr add 10.0.0.1/30 dev tun0; ip link set tun0 mtu 1420 up
  *
- * Packets of up to 64 KiB are cut, and sent by one call for up to 64 datagrams (UDP GSO); as many
+ * Packets of up to 64 KiB are segmented, and sent by one call for up to 64 datagrams (UDP GSO); as many
  * are received by one call (UDP GRO), and merged where they lie.
  * IT DOES NOT ENCRYPT: `seal` and `unseal` are the places for it. */
 #define _GNU_SOURCE

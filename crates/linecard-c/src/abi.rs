@@ -2,7 +2,7 @@
 //! Those of bursts are in [`burst`].
 //!
 //! The top of the header states what all functions have in common (see `cbindgen.toml`): ownership
-//! and lifetime of buffers, threads, and what is checked. No panic leaves a function.
+//! and lifetime of buffers, threads, and checks. No panic leaves a function.
 #![expect(unsafe_code, reason = "C gives pointers, and nothing of them can be proven here")]
 
 mod burst;

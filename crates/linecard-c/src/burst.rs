@@ -1,4 +1,4 @@
-//! Bursts merged where they lie, and frames cut into segments in a buffer of the caller's. What leaves
+//! Bursts merged where they lie, and frames segmented into a buffer of the caller's. What leaves
 //! is handed over at once, so no pointer outlives a call.
 
 use crate::coalesce::reason_count;

@@ -78,7 +78,7 @@ impl Kind {
         if !json {
             return View::on_terminal().map_or(Self::Nothing, Self::View);
         }
-        // As for captures: what is not data goes to stderr when data goes to stdout.
+        // As for captures: other output goes to stderr when data goes to stdout.
         let is_data = output == Some(Path::new("-"));
         Self::Lines(Lines::new(if is_data {
             Box::new(io::stderr())

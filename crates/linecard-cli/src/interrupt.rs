@@ -1,4 +1,4 @@
-//! Ctrl-C while a file is being written: what is not complete is removed, and the user is told.
+//! Ctrl-C while a file is being written: the incomplete file is removed, and the user is told.
 
 use linecard::progress::Progress;
 use linecard_app::{Error, Failure};
@@ -34,7 +34,7 @@ impl Interrupt {
     }
 }
 
-/// From now on a signal cancels a conversion by its progress, so that it ends with its account. A job that has not
+/// From now on a signal cancels a conversion by its progress, so that it ends with its statistics. A job that has not
 /// ended after [`PATIENCE`] ends as by [`remove_incomplete_output`].
 pub(crate) fn stop(progress: &Arc<Progress>) -> Result<Interrupt, Error> {
     let progress = Arc::clone(progress);

@@ -65,7 +65,7 @@ fn ascii(text: &str) -> Vec<u8> {
 }
 
 /// The text behind the options in `--help`, whose layout is by spaces: `Title:` begins a section, `
-/// word  text` an entry, and what is indented further goes on with it.
+/// word  text` an entry, and lines that are indented further continue it.
 fn after(help: &str) -> Roff {
     let mut roff = Roff::default();
     if !help.lines().next().is_some_and(is_title) {

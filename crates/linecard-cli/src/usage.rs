@@ -29,7 +29,7 @@ pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
 const ELSEWHERE: [(&str, &str, &str); 1] = [(
     "linecard send ",
     "--overwrite",
-    "the receiver decides what is replaced: give it to `linecard recv DIR --overwrite`",
+    "the receiver decides which files are replaced: give it to `linecard recv DIR --overwrite`",
 )];
 
 /// Commands that need a scenario, with an example of it.

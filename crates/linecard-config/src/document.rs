@@ -493,7 +493,7 @@ fn rename(table: &mut DeTable<'_>, section: &str, old: &str, new: &str) {
     }
 }
 
-/// Puts a value at its place, in the place of what is there.
+/// Puts a value at its place, and replaces a previous one.
 fn insert<'t>(table: &mut DeTable<'t>, key: &[String], at: Range<usize>, value: DeValue<'t>) {
     let [name, rest @ ..] = key else { return };
     let spanned = || Spanned::new(at.clone(), name.clone().into());

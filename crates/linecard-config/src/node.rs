@@ -199,7 +199,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         }
     }
 
-    /// Of whatever type: the visitor refuses what is not its own.
+    /// Of any type: the visitor refuses other types than its own.
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self.scalar_of(&visitor)? {
             Scalar::Text(text) => visitor.visit_str(text),
@@ -246,7 +246,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         self.deserialize_seq(visitor)
     }
 
-    /// A missing value is not a value: what is there, is some.
+    /// A value that is present is `Some`: a missing one has no node.
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         visitor.visit_some(self)
     }

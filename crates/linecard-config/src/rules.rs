@@ -1,6 +1,6 @@
 //! Rules that several configurations have, for the attribute `garde(custom(…))`.
 
-/// Refuses what is not a power of two, and names the two beside it.
+/// Refuses a number that is not a power of two, and names the two powers beside it.
 ///
 /// # Errors
 ///

@@ -131,7 +131,7 @@ fn drop_some(rng: &mut Rng, file: &mut Vec<u8>) {
     file.drain(start..end);
 }
 
-/// Reads all of a file and writes it in every way; what is delivered must be what was there.
+/// Reads all of a file and writes it in every way; delivered packets must be those of the file.
 fn exercise(file: &[u8], record: &mut Record) -> u64 {
     let mut reader = match Reader::new(file) {
         Ok(reader) => reader,

@@ -166,17 +166,17 @@ fn damage_before_anything_is_read_gives_no_output() {
     assert!(result.unwrap_err().is_damage());
 }
 
-/// Found by review: a trail whose steps lead to the end of all numbers, and entries behind it.
+/// Found by review: segment metadata whose steps lead to the end of all numbers, and entries behind it.
 #[test]
 fn a_trail_to_the_end_of_all_numbers_loses_nothing() {
     let gso = Gso { size: 100, segments: 3, ..Gso::default() };
     let step = Step { entries: u64::MAX, ticks: i64::MIN };
-    let trail =
+    let metadata =
         SegmentMetadata { gso, steps: vec![step; 2], ..SegmentMetadata::default() }.encode();
     let frame = datagram(7, 0, 328);
     let mut writer =
         Writer::new(Vec::new(), Format::PcapNg, Source::pcap(101, false, 65_535)).unwrap();
-    let append = Some((METADATA_OPTION, &trail[..]));
+    let append = Some((METADATA_OPTION, &metadata[..]));
     let change = PacketChange { append, ..PacketChange::default() };
     writer.write_packet(&Record::default(), &[&frame], change).unwrap();
     let one = writer.finish().unwrap();

@@ -335,7 +335,7 @@ fn workers_with_ports_of_their_own_deliver_all_that_was_sent() {
     }
 }
 
-/// Both ways at once: when one ends, what is on the other comes out too.
+/// Both ways at once: when one ends, packets of the other come out too.
 #[test]
 fn both_ways_deliver_all_and_end_together() {
     for idle in [Idle::Yield, Idle::Interrupt] {
@@ -371,7 +371,7 @@ fn other_orders_of_output_lose_nothing() {
     }
 }
 
-/// A source without end is stopped, and what is on its way comes out.
+/// A source without end is stopped, and packets on their way come out.
 #[test]
 fn stops_when_asked_to_and_lets_go_what_is_held() {
     let config = Config { workers: 2, on_full: OnFull::Wait, ..Config::default() };

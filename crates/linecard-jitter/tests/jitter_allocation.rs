@@ -46,7 +46,7 @@ fn taken_by_sink(mode: SinkMode, packets: u64) -> Option<u64> {
 #[test]
 fn sinks_take_no_memory_per_packet() {
     for mode in SinkMode::ALL {
-        // The first run of all may fill what is kept for good.
+        // The first run of all may fill tables that are kept.
         let _first = taken_by_sink(mode, 1);
         let (few, many) = (taken_by_sink(mode, 2), taken_by_sink(mode, 1_000));
         assert_eq!(few, many, "{}", mode.name());

@@ -112,7 +112,7 @@ fn child_that_traces_until_it_is_killed() {
     std::thread::sleep(Duration::from_secs(20));
 }
 
-/// A stream to another address with the same port is no part of what is traced.
+/// A stream to another address with the same port is not traced.
 #[test]
 fn only_packets_to_the_address_are_traced() {
     let network = match Namespace::new() {

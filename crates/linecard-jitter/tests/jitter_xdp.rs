@@ -90,7 +90,7 @@ fn stream(lab: &Lab, target: SocketAddr, count: u64) -> Option<(Received, u64)> 
         let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let other = lab.enter(Host::Peer, || UdpSocket::bind(any).unwrap()).unwrap();
         other.send_to(b"for another port", (target.ip(), PORT + 1)).unwrap();
-        // The other thread opens the ring. Until then the kernel's socket has what is sent to the port.
+        // The other thread opens the ring. Until then the kernel's socket has packets sent to the port.
         let is_by_kernel = || {
             let before = waiting(lab);
             other.send_to(b"no probe", target).unwrap();
@@ -144,7 +144,7 @@ fn packets_of_the_port_come_by_af_xdp_and_others_by_the_kernel() {
     assert_eq!(few, many, "memory was taken per packet");
     let mut buffer = [0; 100];
     for _ in 0..3 {
-        assert_eq!(other.recv(&mut buffer).unwrap(), 16, "the kernel did not get what is its own");
+        assert_eq!(other.recv(&mut buffer).unwrap(), 16, "the kernel did not get its own packets");
     }
     // A lab takes a second, and there is one at a time in a process.
     if let Some(target) = ipv6(&lab) {

@@ -225,7 +225,7 @@ fn repetitions(names: &[String], edges: &[Edge]) -> Result<Vec<u64>, GraphError>
     let mut ratios: Vec<Option<Ratio>> = alloc::vec![None; names.len()];
     ratios[0] = Some(Ratio::ONE);
     let too_large = |stage: usize| GraphError::Overflow(names[stage].clone());
-    // Each round reaches the neighbours of what is known.
+    // Each round reaches the neighbours of known stages.
     for _ in 0..names.len() {
         for edge in edges {
             let (gives, takes) = (edge.gives.rate, edge.takes.rate);

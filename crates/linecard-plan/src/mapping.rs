@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Also beyond what is searched in full: never worse than the start, and within its known bound.
+    /// Also beyond the size that is searched in full: never worse than the start, and within its known bound.
     #[test]
     fn many_parts_are_placed_in_bounded_time() {
         let mut rng = Rng::new(22);

@@ -5,7 +5,7 @@ use linecard_io::capture::CaptureError;
 use pyo3::prelude::*;
 use std::path::Path;
 
-/// Exit codes of the command for what is not a job's.
+/// Exit codes of the command for errors outside a job.
 const USAGE: u8 = 2;
 const READING: u8 = 1;
 const DAMAGED: u8 = 4;

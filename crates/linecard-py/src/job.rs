@@ -42,7 +42,7 @@ enum Shown {
 /// scenario's parameters that take precedence.
 ///
 /// Its errors are exceptions; a job that fails at its end raises with the report as ``report``. ``progress`` is called
-/// with what is done and with all, in units of the job. ``stop`` ends it from another thread.
+/// with the work done and all work, in units of the job. ``stop`` ends it from another thread.
 #[pyfunction]
 #[pyo3(signature = (name, values, *, scenario=None, set=Vec::new(), progress=None, stop=None))]
 pub fn job(

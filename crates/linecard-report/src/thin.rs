@@ -78,7 +78,7 @@ mod tests {
     /// Promise (Command): Thinning a series for a page loses no spike: the extremes of each run of
     /// points are kept.
     ///
-    /// For each window of whole runs: what is drawn has the same least and most as what was measured.
+    /// For each window of whole runs: drawn values have the same least and most as measured ones.
     #[test]
     fn no_extreme_is_lost() {
         for seed in 0..300 {

@@ -21,7 +21,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A network namespace, removed with all its devices when dropped. Errors say what is missing.
+/// A network namespace, removed with all its devices when dropped. Errors name the missing facility.
 #[derive(Debug)]
 pub struct Namespace {
     inner: lab::Namespace,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const LIST: &str = "LINECARD_SKIPS";
 
 /// Records that a test, or a part of it, did not run: on stderr, past the harness, which hides the output of tests
-/// that pass, and in the file that `LINECARD_SKIPS` names. `why` says what is missing and what to do about it.
+/// that pass, and in the file that `LINECARD_SKIPS` names. `why` names the missing facility and the remedy.
 pub fn skip(what: impl Display, why: impl Display) {
     let line = format!("{what}: {why}");
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -40,7 +40,7 @@ pub fn skips_hangup(what: impl Display) -> bool {
     if is_ignored {
         skip(
             what,
-            "SIGHUP is ignored here, as under nohup, and by what is started: run without nohup",
+            "SIGHUP is ignored here, as under nohup, and by started programs: run without nohup",
         );
     }
     is_ignored

@@ -203,7 +203,7 @@ impl Groups {
         if groups > 1 { groups as f64 } else { (LAP / self.group).max(1) as f64 }
     }
 
-    /// Whether what is lost comes back.
+    /// Whether lost packets are repaired.
     fn check(&mut self, codec: &mut dyn Codec) {
         let before = self.data[..self.group].to_vec();
         codec.encode(&before, &mut self.repair);

@@ -95,7 +95,7 @@ impl DeviceConfig {
 ///
 /// let device = Device::open(&DeviceConfig::tun("tun%d"))?;
 /// let (mut frame, mut out) = (vec![0; BUFFER_LEN], vec![0; 2 * BUFFER_LEN]);
-/// // A packet of up to 64 KiB from the kernel, cut into packets of the device's MTU.
+/// // A packet of up to 64 KiB from the kernel, divided into packets of the device's MTU.
 /// let mut segments = device.read(&mut frame)?.cut()?;
 /// let run = segments.write(Room::default(), &mut out)?.expect("at least one");
 /// let (len, size) = (run.bytes().len(), run.size());
@@ -280,7 +280,7 @@ impl Device {
 
     /// Writes a frame whose TCP or UDP payload is to be divided by `size` bytes, if it has more and
     /// `size` is not 0: for a TCP implementation that leaves segmenting to its device. It leaves the
-    /// checksum to the device too: what is in the field is replaced by the sum of the pseudo header.
+    /// checksum to the device too: the field is replaced by the sum of the pseudo header.
     /// A frame without such a checksum is written as it is.
     ///
     /// # Errors

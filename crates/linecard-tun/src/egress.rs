@@ -198,7 +198,7 @@ mod tests {
 
     const LITTLE: Option<Virtio> = Some((Format::V1, Endian::Little));
 
-    /// A UDP datagram of 200 bytes of payload, to be cut by `size`, if any.
+    /// A UDP datagram of 200 bytes of payload, to be segmented by `size`, if any.
     fn datagram(size: Option<u16>) -> Packet<PoolBuffer> {
         let mut frame = vec![0x45, 0, 0, 228, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         frame.extend([0, 7, 0, 9, 0, 208, 1, 2]);

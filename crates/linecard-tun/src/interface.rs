@@ -203,7 +203,7 @@ pub fn state(name: &str) -> Result<State, PortError> {
 ///
 /// # Errors
 ///
-/// The system's, if it is no such queue, or the kernel cannot do this (Linux 5.0).
+/// The system's, if the descriptor is not such a queue, or the kernel cannot do this (Linux 5.0).
 pub fn set_carrier(queue: BorrowedFd<'_>, has_carrier: bool) -> io::Result<()> {
     device::set_tun_carrier(queue, has_carrier)
 }

@@ -34,7 +34,7 @@
 //!             // Among other errors: the device was removed.
 //!             read => read?,
 //!         };
-//!         // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
+//!         // A packet that cannot be segmented, or that a full socket does not take, is lost, as in a full queue.
 //!         let Ok(mut segments) = frame.cut() else { continue };
 //!         // Encrypt each datagram in place here; `Room` leaves bytes around it.
 //!         let _lost = batcher.push(&socket, &mut segments, Room::default(), |_datagram| {});

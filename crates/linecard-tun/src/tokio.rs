@@ -19,7 +19,7 @@
 //!                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
 //!                 read => read?,
 //!             };
-//!             // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
+//!             // A packet that cannot be segmented, or that a full socket does not take, is lost, as in a full queue.
 //!             let Ok(mut segments) = frame.cut() else { continue };
 //!             let _lost = batcher.push(socket.get_ref(), &mut segments, Room::default(), |_datagram| {});
 //!         }

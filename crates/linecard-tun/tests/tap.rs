@@ -269,7 +269,7 @@ fn queues_of_one_device_share_its_name() {
 fn a_tap_ends_with_its_device() {
     inside("a TAP device removed", |_| {
         let mut tap = open(DeviceKind::Tap, "10.9.0.1");
-        // Down is not gone; what is sent then is lost.
+        // An interface that is down still exists; packets sent then are lost.
         interface::set_up("lc0", false).expect("it is there");
         let pool = pool();
         let send = |tap: &mut Tap| {

@@ -16,7 +16,7 @@ const SIZES: [usize; 5] = [64, 256, 512, 1460, 8948];
 /// Where a segment's payload begins in a frame of TCP with timestamps, and its TCP header.
 const PAYLOAD: usize = 66;
 const TRANSPORT: usize = 34;
-/// Keeps what is read and what is written apart modulo 4096, as they are by chance: equal, each
+/// Keeps input and output apart modulo 4096, as they are by chance: equal, each
 /// store looks to the CPU like one that the next loads wait for.
 const APART: usize = 2048;
 /// Bytes handled between two looks at the clock, at least.
@@ -156,7 +156,7 @@ fn table(place: &Level, subjects: &[Subject], rounds: usize) {
     }
 }
 
-/// The same on every machine: what is summed and copied, by whichever kernel.
+/// The same on every machine: sums and copies, by each kernel.
 fn smoke(subjects: &[Subject]) {
     let mut hash = 0xCBF2_9CE4_8422_2325_u64;
     for size in SIZES {

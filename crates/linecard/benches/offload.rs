@@ -280,7 +280,7 @@ fn receive(scenario: &Scenario, options: &Options) -> u64 {
                 if round > 0 {
                     times.get_or_insert_default().record(&bursts, trace.len());
                 }
-                // Cold rounds end what is held where the buffers are used up.
+                // Cold rounds flush held data where the buffers are used up.
                 if place == CacheState::Hot {
                     *total = account;
                 }

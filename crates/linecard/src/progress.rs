@@ -31,7 +31,7 @@ impl Progress {
         Self::default()
     }
 
-    /// The same, for what is also to end once `flag` is set, as by a handler of signals.
+    /// The same, but cancelled too once `flag` is set, as by a handler of signals.
     #[must_use]
     pub fn stopped_by(flag: Arc<AtomicBool>) -> Self {
         Self { stopped: flag, ..Self::default() }

@@ -361,7 +361,7 @@ fn fault_11_a_flush_leaves_nothing_and_no_state() {
 }
 
 /// Tunnels and virtio headers come later; what nests today is VLAN tags and extension headers, and
-/// what is not trusted is every length in them.
+/// no length in them is trusted.
 #[test]
 fn fault_12_nesting_is_bounded_and_lengths_are_not_trusted() {
     for tags in 0..200 {

@@ -268,7 +268,7 @@ fn fault_05_an_outer_udp_checksum_is_never_zero() {
     }
 }
 
-/// A name, what is done to a frame, and whether it shows the tunnel's ends only.
+/// A name, a change of a frame, and whether it shows the tunnel's ends only.
 type Case = (&'static str, fn(Frame) -> Frame, bool);
 
 #[test]
@@ -385,7 +385,7 @@ fn fault_12_stacked_tunnels_are_bounded() {
         let expected = if count <= MAX_LABELS { Form::Datagram } else { Form::NotIp };
         assert_eq!(layout.form(), expected, "{count} labels");
     }
-    // Deep, but as far as configured: tunnels around what is merged.
+    // Deep, but as far as configured: tunnels around merged packets.
     for max_tunnels in 0..=MAX_TUNNELS {
         for count in 0..=MAX_TUNNELS + 1 {
             let frames: Vec<Frame> = (0..2)
@@ -405,7 +405,7 @@ fn fault_12_stacked_tunnels_are_bounded() {
     }
 }
 
-/// A port is a guess: what is not a VXLAN or Geneve is UDP, and merges as UDP does.
+/// A port is a guess: a packet that is not VXLAN or Geneve is UDP, and merges as UDP does.
 #[test]
 fn fault_12_a_port_does_not_make_a_tunnel() {
     for (port, first) in [(4789, 0), (8472, 0x0C), (6081, 0x40), (6081, 0x80)] {

@@ -652,8 +652,8 @@ fn verdicts_name_what_became_of_the_packet() {
     assert_eq!(push(&cut[0]), Verdict::Passed(Pass::Refused));
 }
 
-/// As a stage: other packets pass at once, a full output holds nothing up for good, and what is
-/// incomplete leaves at the stop.
+/// As a stage: other packets pass at once, a full output delays packets only, and incomplete
+/// datagrams leave at the stop.
 #[test]
 fn the_stage_passes_reassembles_and_lets_go() {
     let mut stage = Reassemble::new(LINK, Config::default());

@@ -1,5 +1,5 @@
 //! Reassembly against a naive twin, on random fragments of random datagrams: in any order, with
-//! duplicates, overlaps, losses and lies, under tiny limits; and what is cut comes back.
+//! duplicates, overlaps, losses and lies, under tiny limits; and fragments become the datagram again.
 
 use core::time::Duration;
 use linecard::offload::reassemble::{Config, Counters, Exit, GiveUp};
@@ -169,7 +169,7 @@ fn arrivals(rng: &mut Rng, link: LinkType, config: &Config, cut: Cut) -> Vec<Arr
         let other = (at + rng.below(window) as usize).min(frames.len() - 1);
         frames.swap(at, other);
     }
-    // Strictly later each time, or what is oldest would be a matter of taste.
+    // Strictly later each time, or the oldest one would not be defined.
     let mut now = Instant::ZERO;
     let step = pick(rng, &[10, 10_000]);
     let lanes = pick(rng, &[1, 1, 2]);

@@ -1,4 +1,4 @@
-//! Resequencing, rule by rule: what is held and what is not, every bound, and what it does for
+//! Resequencing, rule by rule: held and passed packets, every bound, and what it does for
 //! merging.
 
 use core::time::Duration;
@@ -122,7 +122,7 @@ fn sequence_numbers_wrap() {
 #[test]
 fn retransmissions_and_duplicates_pass_in_the_order_of_their_arrival() {
     let long = Frame { payload: vec![1; 150], ..bulk(1) };
-    // A duplicate of what was given on; twice the same of what is held, the second longer.
+    // A duplicate of released data; twice the same held data, the second longer.
     let out = left(Config::default(), &[bulk(0), bulk(0), bulk(2), bulk(2), long, bulk(3)]);
     let (two, filled) = (IN_ORDER, FILLED);
     assert_eq!(out, [(0, FIRST), (1, OLD), (4, two), (2, filled), (3, filled), (5, IN_ORDER)]);

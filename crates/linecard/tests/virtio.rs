@@ -1,4 +1,4 @@
-//! The virtio-net header: what is described is read back and cut into the same segments, and what
+//! The virtio-net header: a description is read back and gives the same segments, and what
 //! a header says is never trusted.
 
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
@@ -200,7 +200,7 @@ fn a_checksum_deferred_and_completed_is_the_same() {
     let arrivals: Vec<_> = (0..200).flat_map(|_| bulk(&mut rng)).collect();
     for arrival in arrivals {
         let mut packet = runner::packet(0, &arrival);
-        // One segment is not a packet to be cut.
+        // One segment is not a packet to be segmented.
         let gso = Gso { size: u16::MAX, segments: 1, ..Gso::default() };
         packet.meta.gso = rng.chance(0.5).then_some(gso);
         if !defer_checksum(&mut packet) {

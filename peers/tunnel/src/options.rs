@@ -43,7 +43,7 @@ impl Options {
                 "--round-trips" => options.round_trips = number(&name, &value, 100, 1_000_000)?,
                 "--congestion" => options.congestion = value,
                 "--only" => options.programs = only(&value)?,
-                _ => return Err(format!("{name} is no option: see --help").into()),
+                _ => return Err(format!("{name} is not an option: see --help").into()),
             }
         }
         Ok(Some(options))

@@ -138,7 +138,7 @@ fn write(stream: &TcpStream, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes what is still coming, within what the request may cost.
+/// Reads the rest of the request, within the limits of a request.
 fn discard(stream: &TcpStream, until: Instant) -> io::Result<()> {
     let (mut piece, mut taken) = ([0; 4_096], 0);
     while taken < LEFT_OVER {

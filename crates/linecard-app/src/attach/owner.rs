@@ -10,7 +10,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bits of a folder's mode: others may write, and only to what is theirs.
+/// Bits of a folder's mode: others may write, and only to their own files.
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
@@ -123,7 +123,7 @@ mod tests {
                 None => assert!(found.is_err_and(|what| what.contains("--keep-rights"))),
             }
         }
-        // In a folder like /tmp nobody replaces what is root's.
+        // In a folder like /tmp nobody replaces files of root.
         let (_folder, files) = folder(0, 0o1777);
         fs::write(&files[1], "").expect("written");
         assert!(owner(&files, None).is_err());

@@ -112,7 +112,7 @@ impl Reasons {
 }
 
 impl Rates {
-    /// From an earlier account to a later one, `time` apart.
+    /// From earlier statistics to later ones, `time` apart.
     #[must_use]
     pub fn between(earlier: &AttachStats, later: &AttachStats, time: Duration) -> Self {
         let seconds = time.as_secs_f64().max(1e-9);
@@ -245,7 +245,7 @@ pub fn reasons(drops: &Drops) -> [(&'static str, &'static str, u64); 9] {
         ),
         ("invalid", "to be sent, no frame that the kernel takes there", drops.invalid),
         ("other_link", "to be sent, of another link type than the port", drops.other_link),
-        ("unsendable", "to be sent, neither describable nor to be cut", drops.unsendable),
+        ("unsendable", "to be sent, neither describable nor divisible", drops.unsendable),
     ]
 }
 

@@ -45,7 +45,7 @@ pub(super) fn announce(settings: &Settings, ready: Option<File>, observer: &mut 
     tell_manager(READY.trim_ascii_end(), observer);
 }
 
-/// Tells the service manager that the end has begun: what is held is flushed, and captures are completed.
+/// Tells the service manager that the end has begun: held packets are flushed, and captures are completed.
 pub(super) fn stopping(observer: &mut dyn Observer) {
     tell_manager(b"STOPPING=1", observer);
 }

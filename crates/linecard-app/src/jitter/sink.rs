@@ -212,7 +212,7 @@ struct Order {
 }
 
 impl Order {
-    /// Without a number that is expected, what is missing between the smallest and the largest that came
+    /// Without an expected number, packets that are missing between the smallest and the largest number
     /// is lost; packets beyond the room for times are taken for the next ones.
     fn of(received: &Received, expect: Option<u64>) -> Self {
         let mut numbers: Vec<u64> = Vec::with_capacity(received.arrivals.len());

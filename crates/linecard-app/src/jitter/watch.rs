@@ -1,4 +1,4 @@
-//! Live streams of other senders: what arrives, what is late, and where it was late, for as long as wanted.
+//! Live streams of other senders: packets that arrive, late ones, and where they were late, for as long as wanted.
 //!
 //! One thread receives all streams and gives each packet to its [`Watched`]; scrapers of metrics and signals look at
 //! them in between. Memory does not depend on the time that this runs.

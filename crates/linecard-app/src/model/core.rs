@@ -104,7 +104,7 @@ pub enum Protocol {
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Load {
-    /// the messages' protocol, and what they are cut into
+    /// the messages' protocol, and the packets that they are divided into
     pub protocol: Protocol,
     /// payload bytes of a message, or a list of up to 64 in turn
     #[default(OneOrMany(vec![Bytes::new(64_000)]))]

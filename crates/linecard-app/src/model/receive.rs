@@ -28,7 +28,7 @@ impl Job for ReceiveModel {
     type Config = Config;
     type Outcome = ReceiveOutcome;
 
-    /// Messages have to be of a size that can be cut, too.
+    /// Messages have to be of a size that can be segmented, too.
     fn validate(config: &Config) -> Result<(), ConfigError> {
         config.design()?;
         let load = &config.load;

@@ -170,7 +170,7 @@ struct Solving {
     progress: Arc<Progress>,
 }
 
-/// Looks for what is not given.
+/// Looks for the clocks that are not given.
 ///
 /// # Errors
 ///
@@ -513,7 +513,7 @@ impl Solving {
         })
     }
 
-    /// Both clocks are given: what they carry, and what is missing.
+    /// Both clocks are given: the rate that they carry, and the rate that they lack.
     fn both(&self) -> Result<Answer, Error> {
         let design = &self.question.design;
         let measured = self.run(design)?.wire_bits_per_second;

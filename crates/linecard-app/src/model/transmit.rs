@@ -1,4 +1,4 @@
-//! The sending side of a network interface: firmware on modelled cores cuts messages into packets, and each packet that
+//! The sending side of a network interface: firmware on modelled cores segments messages, and each packet that
 //! leaves is compared with the result of `segment` ([`linecard_model::transmit`]).
 
 mod annotate;

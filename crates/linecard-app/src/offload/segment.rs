@@ -28,7 +28,7 @@ pub struct Config {
     pub input: PathBuf,
     /// capture to write; - is stdout. Names ending in .pcap give pcap, all others pcapng
     pub output: PathBuf,
-    /// bytes of payload beyond which TCP and UDP packets are cut into segments of this size
+    /// bytes of payload beyond which TCP and UDP packets are divided into segments of this size
     #[garde(range(min = Bytes::new(1), max = MAX))]
     #[schemars(extend("x-flag" = "mss"))]
     pub mss: Maybe<Bytes>,
@@ -49,7 +49,7 @@ pub struct SegmentOutcome {
     pub packets: Packets,
     /// Segmenting (LSO)
     pub segmenting: Option<Classes>,
-    /// Why packets were not cut
+    /// Why packets were not segmented
     pub refused: Reasons<Refusal>,
     #[serde(skip)]
     rest: Rest,
@@ -72,7 +72,7 @@ pub struct Packets {
 #[derive(Debug, Clone)]
 struct Rest {
     first_refusal: Option<SegmentError>,
-    /// Packets longer than 1500 bytes that nothing says how to cut.
+    /// Packets longer than 1500 bytes for which no segment size is known.
     large: u64,
     remarks: Remarks,
 }
@@ -87,7 +87,7 @@ impl Job for Segment {
     type Outcome = SegmentOutcome;
 
     fn title(config: &Config) -> String {
-        format!("Packets of {} cut", config.input.display())
+        format!("Packets of {} segmented", config.input.display())
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<SegmentOutcome, Error> {

@@ -1,4 +1,4 @@
-//! The parameters of a plan: what is asked, the machine, the stages.
+//! The parameters of a plan: the demand, the machine, the stages.
 
 use garde::Validate;
 use linecard_config::{Bytes, Count, Duration, Frequency, Probability, Problem, Rate};

@@ -1,4 +1,4 @@
-//! From parameters to what is planned.
+//! From parameters to the graph that is planned.
 
 use super::config::{self, Config};
 use crate::{Context, Error, calibrate};

@@ -1,4 +1,4 @@
-//! From what is asked to what runs where.
+//! From a demand to a mapping of stages to cores.
 
 mod config;
 mod input;

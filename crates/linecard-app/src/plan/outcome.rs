@@ -1,4 +1,4 @@
-//! A plan, or what is lacking.
+//! A plan, or the shortage.
 
 use super::input::Query;
 use linecard_plan::{Infeasible, Plan, PlanInput};
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 /// A measurement within this share of the prediction counts as agreement.
 pub(super) const NEAR: f64 = 0.10;
-/// Less than this of what is offered is a miss.
+/// Less than this share of the offered load is a miss.
 pub(super) const KEPT: f64 = 0.97;
 
-/// A plan, or what is lacking.
+/// A plan, or the shortage.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlanOutcome {
     /// Asked for
@@ -140,7 +140,7 @@ pub struct Observed {
     pub achieved: u64,
     /// share done
     pub achieved_share: Share,
-    /// misses what is offered
+    /// misses the offered load
     pub misses: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Expressions in papers: numbers, values of outcomes, and what is computed from them.
+//! Expressions in papers: numbers, values of outcomes, and computations with them.
 //!
 //! `slow.bus.header_clocks` is a value of the outcome of the job `slow`; of a job with several points it is a list, and
 //! `slow[load.clients > 8].…` is that of some of them. Arithmetic and comparisons go through lists item by item.

@@ -247,7 +247,7 @@ pub struct Config {
 ///
 /// # Errors
 ///
-/// As those. Values that differ without a reason are in what is returned.
+/// As those. Values that differ without a reason are part of the outcome.
 pub fn finish(name: &str, own: Option<&Path>, progress: &Arc<Progress>) -> Result<Finished, Error> {
     let context = Context::new(progress);
     let found = match own {

@@ -47,7 +47,7 @@ pub struct Verdicts {
     pub unexplained: usize,
 }
 
-/// How many of the values that say something about the model agree, and what is left out.
+/// How many of the values that say something about the model agree, and which are left out.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Agreement {
     /// agree

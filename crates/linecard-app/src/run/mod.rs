@@ -70,7 +70,7 @@ pub struct Summary {
 pub struct StageTimes {
     /// application writes data
     pub application: Nanoseconds,
-    /// segment: cut, copy, checksum
+    /// segment: divide, copy, checksum
     pub segment: Nanoseconds,
     /// lanes: hand over
     pub lanes: Nanoseconds,

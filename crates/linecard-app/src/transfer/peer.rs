@@ -57,7 +57,7 @@ impl FromStr for Peer {
             Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
             None => (text, DEFAULT_PORT),
         };
-        // A name, as what is not a name would be looked up, or be a line of its own among known peers.
+        // Only a name: another text would be looked up, or be a line of its own among known peers.
         let is_name = host.chars().all(|c| c.is_alphanumeric() || "-._".contains(c));
         let is_number = host.chars().all(|c| c.is_ascii_digit() || c == '.');
         if host.is_empty() || !is_name || is_number || port == 0 {

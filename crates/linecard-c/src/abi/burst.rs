@@ -302,7 +302,7 @@ mod tests {
         let (code, left) = merge(merger, &mut buffer, &[at(0), at(1), at(2)]);
         assert_eq!((code, left.nested), (LINECARD_OK, error::LINECARD_E_BROKEN));
         let [(0, 3, slices)] = &left.packets[..] else { panic!("{:?}", left.packets) };
-        // NEEDS_CSUM, UDP_L4, headers, payload of each, where and what is to be summed.
+        // NEEDS_CSUM, UDP_L4, headers, payload of each, the start and the offset of the checksum.
         assert_eq!(slices[0], [1, 5, 28, 0, 8, 0, 20, 0, 6, 0, 0, 0]);
         assert_eq!(slices[1..].iter().map(Vec::len).collect::<Vec<_>>(), [LEN, 8, 8]);
 
@@ -365,7 +365,7 @@ mod tests {
         let nowhere = Slice { data: ptr::null_mut(), len: 1 };
         let mut left = Left { merger, packets: Vec::new(), nested: LINECARD_OK };
         let context = (&raw mut left).cast();
-        // SAFETY: what is not there is NULL, and refused.
+        // SAFETY: a missing part is NULL, and refused.
         unsafe {
             let code = linecard_config_default(holding.as_mut_ptr(), size_of::<Config>());
             assert_eq!(code, LINECARD_OK);
@@ -518,7 +518,7 @@ mod tests {
         let with = |index: usize| {
             let mut frame = frame;
             frame[index] = nowhere;
-            // SAFETY: what is not there is NULL, and refused.
+            // SAFETY: a missing part is NULL, and refused.
             unsafe { linecard_cut(1, frame.as_ptr(), 3, &raw const output) }
         };
         assert_eq!([with(0), with(1), with(2)], [LINECARD_E_NULL; 3]);

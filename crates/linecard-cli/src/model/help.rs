@@ -11,7 +11,7 @@ const HELP_WIDTH: usize = 56;
 const NAME_WIDTH: usize = 20;
 
 const HEAD: &str =
-    "Keys of a scenario [default]; in the file, what is before the dot is a section.\n";
+    "Keys of a scenario [default]; in a file, the part before the dot is a section.\n";
 
 /// Those of all models.
 pub(super) fn all() -> String {

@@ -22,7 +22,7 @@ pub(crate) struct SolveArguments {
     json: bool,
 }
 
-/// Looks for what is not given.
+/// Looks for the clocks that are not given.
 pub(crate) fn command(arguments: &SolveArguments) -> Result<(), Error> {
     let page = arguments.page.check(&[])?;
     let document = arguments.options.document()?;

@@ -19,14 +19,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Compares a page with what is there, or writes it.
+/// Compares a page with its file, or writes it.
 #[track_caller]
 fn compare(page: &str, title: &str, text: &str) {
     let wanted = format!("# {title}\n\n{MADE}\n\n{}\n", text.trim_end());
     compare_file(&format!("docs/reference/{page}"), &wanted);
 }
 
-/// Compares a file with what is there, or writes it.
+/// Compares a text with its file, or writes it.
 #[track_caller]
 fn compare_file(name: &str, wanted: &str) {
     let path = root().join(name);

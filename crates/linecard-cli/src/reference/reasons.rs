@@ -27,7 +27,7 @@ fn reasons_are_those_that_are_counted() {
             listed!(coalesce::Flush),
         ),
         (
-            "Why packets were not cut",
+            "Why packets were not segmented",
             "Of `linecard segment`: `refused` in JSON.",
             listed!(segment::Refusal),
         ),

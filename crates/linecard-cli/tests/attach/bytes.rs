@@ -169,7 +169,7 @@ fn send(place: &Host, to: SocketAddr, bytes: u64, number: u32) -> (u64, u32) {
 }
 
 /// Sends and receives without end until the returned sender is dropped; errors of the
-/// connection are no matter.
+/// connection do not matter.
 pub(crate) fn stream<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     lab: &'scope Lab,

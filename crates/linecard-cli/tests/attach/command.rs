@@ -114,7 +114,7 @@ impl Running {
         sys::signal(self.child.id(), signal).expect("it has not been waited for");
     }
 
-    /// Ends it as a service manager does, which has to succeed; gives its account.
+    /// Ends it as a service manager does, which has to succeed; returns its statistics.
     pub(crate) fn finish(self) -> Value {
         self.signal(libc::SIGTERM);
         let ended = self.wait();
@@ -177,7 +177,7 @@ fn collect(from: impl Read + Send + 'static, lines: &Arc<Mutex<Vec<String>>>) ->
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After `wait` it has ended, which is no matter.
+        // After `wait` it has ended, and nothing is left to do.
         let _ended = self.child.kill().and_then(|()| self.child.wait());
     }
 }
@@ -191,7 +191,7 @@ impl Ended {
     }
 }
 
-/// A number of the account; what is not there has not happened.
+/// A number of the statistics; a missing one is 0.
 pub(crate) fn count(account: &Value, section: &str, key: &str) -> u64 {
     let value = &account[section][key];
     assert!(value.is_u64() || value.is_null(), "{section}.{key} of {account}");

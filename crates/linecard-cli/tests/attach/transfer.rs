@@ -1,4 +1,4 @@
-//! Every byte arrives, both ways, over all that can carry TCP; and the account says how.
+//! Every byte arrives, both ways, over all that can carry TCP; and the statistics say how.
 
 use crate::bytes::{Transfer, Way, Went};
 use crate::command::{adds_up, attach, count, drops};

@@ -151,7 +151,7 @@ fn a_stream_without_a_schedule_says_why() {
     }
 }
 
-/// Figures of what is before the damage, and the exit code that says so.
+/// Figures of the packets before the damage, and the exit code that says so.
 #[test]
 fn a_damaged_capture_is_analysed_up_to_there() {
     let folder = Folder::new();

@@ -17,7 +17,7 @@ fn bulk() -> String {
     port(&capture("tcp4-bulk.pcap"))
 }
 
-/// The account in lines of JSON: each is an object, the last one is it.
+/// Statistics in lines of JSON: each is an object, the last one has all.
 fn account(stdout: &str) -> Json {
     let lines: Vec<Json> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (last, others) = lines.split_last().unwrap();

@@ -9,7 +9,7 @@ fn damaged(folder: &Folder, input: &str, parts: &[&str]) -> Vec<u8> {
         let outcome = folder.run(&[command, input, out]);
         assert_eq!(outcome.code, Some(4), "{outcome:?}");
         one_line(&outcome.stderr, &[&[input, "everything before it"], parts].concat());
-        assert!(outcome.stdout.contains("packets in"), "the account is given all the same");
+        assert!(outcome.stdout.contains("packets in"), "the statistics are printed all the same");
     }
     folder.succeeds(&["segment", "mid.pcapng", "back.pcapng"]);
     let (back, direct) = (folder.read("back.pcapng"), folder.read("direct.pcapng"));

@@ -5,7 +5,7 @@ use crate::folder::Folder;
 use serde_json::Value as Json;
 use std::time::{Duration, Instant};
 
-/// Output of `linecard reproduce end2end100`: it changes only with what is transferred, when, and how.
+/// Output of `linecard reproduce end2end100`: it changes only with the transfer.
 const GOLDEN: &str = include_str!("end2end100.txt");
 
 /// The command of the experiment.
@@ -64,7 +64,7 @@ fn every_difference_has_its_reason() {
     }
 }
 
-/// A changed scenario gives other values, which are no longer the paper's.
+/// A changed scenario gives other values than the paper's.
 #[test]
 fn another_experiment_is_not_the_papers() {
     let folder = Folder::new();
@@ -119,7 +119,7 @@ fn the_same_seed_gives_the_same_bytes() {
 #[test]
 fn losses_are_repaired_or_sent_again() {
     let count = |found: &Json, key: &str| found["packets"][key].as_u64().unwrap();
-    // Over a millisecond what is sent again comes two later; beside each other it is there sooner than repair.
+    // Over a millisecond a retransmission arrives two later; beside each other it is there sooner than repair.
     let short = ["--chunks", "8", "--mode", "low-latency", "--delay", "1ms"];
     let clean = run(&short);
     for key in ["lost", "resent", "groups_repaired", "repeated"] {
@@ -154,7 +154,7 @@ fn low_latency_is_another_way_to_spread() {
             .iter()
             .all(|ms| together.contains(ms))
     );
-    // Until there is no longer one for each: the last have all lanes.
+    // Until there are fewer chunks than lanes: the last ones have all lanes.
     assert!(alone.contains(&latency_ms("auto", "max_ns")));
     assert!(together.contains(&latency_ms("auto", "min_ns")));
 }

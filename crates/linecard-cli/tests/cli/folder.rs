@@ -92,7 +92,7 @@ impl Folder {
         assert_eq!(self.content(), before, "{arguments:?} changed files");
     }
 
-    /// Every file, with what is in it; folders have no content.
+    /// Every file with its content; folders have none.
     pub(crate) fn content(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         content(self.0.path())
     }

@@ -303,7 +303,7 @@ fn what_is_kept_stays_until_it_is_rolled_back() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stderr.contains("4 settings are changed until"), "{outcome:?}");
     assert!(place.is_applied());
-    assert_eq!(place.next_start().stderr, "", "what is kept is nobody's leftover");
+    assert_eq!(place.next_start().stderr, "", "a kept journal is not a leftover");
     assert!(place.is_applied());
     let outcome = place.run(&["--rollback", "--json"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");

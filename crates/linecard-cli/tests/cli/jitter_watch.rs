@@ -99,7 +99,7 @@ fn voice(n: u64) -> Vec<u8> {
     packet
 }
 
-/// Promise (Jitter): `jitter watch` counts every packet of live RTP, and what is lost, reordered and duplicated, across
+/// Promise (Jitter): `jitter watch` counts every packet of live RTP, and lost, reordered and duplicated ones, across
 /// the end of the sequence numbers.
 #[test]
 fn packets_of_a_live_stream_are_counted() {

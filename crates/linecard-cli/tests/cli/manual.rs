@@ -2,10 +2,10 @@
 //!
 //! A command stands in a block that is indented, or fenced as `console`, and begins with `linecard`, `$ linecard` or
 //! `cargo run`. Blocks of one document are run in order by the shell, without rights, in a folder of its own with
-//! `scenarios/` and `testdata/`. The text below a `$` line must be in its output, line by line; `…` stands for what is
-//! left out, and of a line that ends so what is before it counts.
+//! `scenarios/` and `testdata/`. The text below a `$` line must be in its output, line by line; `…` stands for omitted
+//! lines, and at the end of a line for omitted text.
 //!
-//! Remarks before a block say what is otherwise:
+//! Remarks before a block change this:
 //!
 //! - `<!-- not run: WHY -->`: needs rights, another host, a network, minutes. Its options still have to be
 //!   known. `<!-- not run (WORD): WHY -->` means the lines that have the word.
@@ -38,7 +38,7 @@ struct Line {
     at: usize,
     /// As the shell takes it.
     text: String,
-    /// Whether it follows a `$`, and so what is below it is its output.
+    /// Whether it follows a `$`, so that the lines below are its output.
     is_shown: bool,
     /// That output.
     shown: Vec<String>,
@@ -133,7 +133,7 @@ fn command(row: &str) -> Option<String> {
     is_ours.then_some(line)
 }
 
-/// The commands of a line that are `linecard`, without what is around them.
+/// The commands of a line that are `linecard`, without the text around them.
 fn parts(line: &str) -> Vec<&str> {
     let line = line.split_once(" #").map_or(line, |(line, _)| line);
     let parts = line.split(['|', ';']).flat_map(|part| part.split("&&"));
@@ -258,7 +258,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// Runs a document; what is wrong, and how many lines were run and only read.
+/// Runs a document; returns errors, and how many lines were run and only read.
 fn check(text: &str) -> (Vec<String>, [usize; 2]) {
     let place = Sandbox::new();
     let mut counts = [0, 0];
@@ -274,7 +274,7 @@ fn check(text: &str) -> (Vec<String>, [usize; 2]) {
     (wrong, counts)
 }
 
-/// Promise (Command): Commands in the README and in docs/ work and print what is shown: more than
+/// Promise (Command): Commands in the README and in docs/ print the shown output: more than
 /// 40 are run, and of those that need privileges, another host or minutes the options are checked.
 #[test]
 fn every_command_does_what_documents_say() {

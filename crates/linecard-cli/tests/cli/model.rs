@@ -260,7 +260,7 @@ fn what_left_is_captured_with_its_time() {
         let last = packets.last().unwrap().timestamp_ns;
         assert_eq!(last, found["account"]["ns"].as_f64().unwrap() as u64);
     }
-    // Other parts of the command find every checksum right: what is wrong passes unmerged.
+    // Other parts of the command find every checksum right: a wrong packet passes unmerged.
     let merged = ["coalesce", "out.pcap", "merged.pcapng", "--checksum", "verify", "--json"];
     let merged: Json = serde_json::from_str(&folder.succeeds(&merged)).unwrap();
     assert_eq!(merged["refused"]["checksum"], Json::Null, "{merged}");

@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 use serde_json::Value as Json;
 
-/// Each kind with a value that changes what comes out, and one that is wrong with what is said of it.
+/// Each kind with a value that changes the outcome, and a wrong one with a part of the error.
 const KINDS: [(&str, &str, &str, &str); 6] = [
     ("receive", "dma.mhz=5x", "bus.bits=96", "power of two"),
     ("npu", "npu.merge=off", "npu.ring=1000000", "16777216 bytes"),
@@ -49,7 +49,7 @@ fn every_model_runs_and_a_value_changes_its_outcome() {
 }
 
 #[test]
-fn what_comes_in_goes_out_or_is_counted() {
+fn packets_in_are_out_dropped_or_held() {
     let folder = Folder::new();
     for (kind, sets) in [
         ("receive", &[][..]),
@@ -92,7 +92,7 @@ fn a_wrong_value_is_refused_where_it_stands() {
 }
 
 #[test]
-fn what_is_for_the_sending_side_says_so() {
+fn options_and_jobs_of_the_sending_side_are_refused() {
     let folder = Folder::new();
     for (kind, ..) in KINDS {
         folder.write("s.toml", format!("model = \"{kind}\"\n").as_bytes());

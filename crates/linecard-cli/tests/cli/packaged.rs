@@ -1,4 +1,4 @@
-//! Files that packages take from the command: manual pages, completions, the listing of what is in
+//! Files that packages take from the command: manual pages, completions, the listing of components in
 //! it.
 
 use crate::around::is_there;

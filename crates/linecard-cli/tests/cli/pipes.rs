@@ -21,7 +21,7 @@ fn both_commands_in_a_pipe() {
         let second = folder.command(&["segment", "-", "-"]).stdin(between).output().unwrap();
         let first = CommandOutput::from(first.wait_with_output().unwrap());
         assert_eq!((first.code, second.status.code()), (Some(0), Some(0)));
-        // The account gives way to the data.
+        // The statistics give way to the data.
         let json: Json = serde_json::from_str(&first.stderr).unwrap();
         assert!(json["merging"]["merged"].as_u64().unwrap() > 0 || name.starts_with("udp"));
         assert!(String::from_utf8(second.stderr).unwrap().starts_with("Packets\n"));
@@ -30,7 +30,7 @@ fn both_commands_in_a_pipe() {
     }
 }
 
-/// On a live pipe, what is ready is passed on before more is waited for.
+/// On a live pipe, packets that are ready are passed on before more are waited for.
 #[test]
 fn a_pipe_that_pauses_gives_what_is_ready() {
     let mut command = Folder::new().command(&["coalesce", "-", "-"]);
@@ -53,7 +53,7 @@ fn a_pipe_that_pauses_gives_what_is_ready() {
     assert_eq!(in_time, Ok(true), "nothing came while the pipe was open");
 }
 
-/// Other names of stdout are treated as it: the account must not end up among the data.
+/// Other names of stdout are treated as it: the statistics must not end up among the data.
 #[test]
 fn stdout_by_another_name() {
     let folder = Folder::with_capture("tcp4-bulk.pcap");
@@ -138,7 +138,7 @@ fn a_reader_that_leaves_is_no_error() {
     }
 }
 
-/// It does not hide what is wrong with the input.
+/// It does not hide errors of the input.
 #[test]
 fn a_reader_that_leaves_hides_no_damage() {
     let bytes = fs::read(capture("tcp4-bulk.pcap")).unwrap();

@@ -204,7 +204,7 @@ fn without_a_file_costs_are_kept_with_the_users_state() {
     assert!(state.join("linecard/calibration.json").is_file());
 }
 
-/// The engine runs what is planned, every byte verified. How near that is to the prediction is measured
+/// The engine runs the plan, every byte verified. How near that is to the prediction is measured
 /// by `plan --verify`, not tested: other programs have the cores too.
 #[test]
 fn a_plan_is_measured_on_the_engine() {

@@ -1,4 +1,4 @@
-//! Published figures beside ours: what is measured, and how it is said.
+//! Published figures beside ours: measurements, and their text.
 
 use crate::around::is_there;
 use crate::folder::{CommandOutput, Folder};

@@ -49,7 +49,7 @@ fn the_default_ends_with_an_account() {
     balanced(&json(&[]));
 }
 
-/// Without its inputs, an account cannot be compared with another.
+/// Without their inputs, statistics cannot be compared with others.
 #[test]
 fn the_account_has_its_inputs() {
     let config = json(&["--seed", "7", "--mtu", "1400"])["config"].clone();

@@ -1,4 +1,4 @@
-//! Stopped in the middle: what is not complete never has the name of the output, and is not left behind
+//! Stopped in the middle: an incomplete file never has the name of the output, and is not left behind
 //! where the process can help it.
 
 use crate::folder::{CommandOutput, Folder, capture, one_line};
@@ -90,7 +90,7 @@ fn a_part_is_kept_on_request_and_is_a_whole_capture() {
     assert_eq!(account["packets"]["packets_out"].as_u64(), Some(read), "{back:?}");
 }
 
-/// The account of what was read before anything was.
+/// Statistics of a run that is stopped before it has read anything.
 #[test]
 fn stopped_before_anything_was_read() {
     let folder = Folder::new();

@@ -68,7 +68,7 @@ pub(crate) fn packet(flow: u32, payload: usize) -> Vec<u8> {
 
 /// Metadata that `coalesce` writes for two segments: the second of them `entries` further in the
 /// file.
-pub(crate) fn trail_of_two(size: u16, mut entries: u64) -> Vec<u8> {
+pub(crate) fn metadata_of_two(size: u16, mut entries: u64) -> Vec<u8> {
     let mut bytes = b"LCT1\0".to_vec();
     bytes.extend(size.to_be_bytes());
     bytes.extend([0, 2]);

@@ -187,7 +187,7 @@ fn segments_that_claim_to_belong_far_behind() {
     let comment = vec![b'x'; 60_000];
     section("far behind", HOSTILE, |section| {
         let number = section.packets;
-        let trail = block::trail_of_two(700, 1_000_000);
-        section.packet(&packet(number, 1_400), &[(1, &comment), (0xCC4C, &trail)]);
+        let metadata = block::metadata_of_two(700, 1_000_000);
+        section.packet(&packet(number, 1_400), &[(1, &comment), (0xCC4C, &metadata)]);
     });
 }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Fills a buffer with what is fed next; nothing is the end.
+/// Fills a buffer with the next input; an empty one is the end.
 pub(crate) type Fill<'f> = &'f mut (dyn FnMut(&mut Vec<u8>) + Send);
 
 /// How often memory is looked at. The kernel keeps the peak: only what the last moments before
@@ -22,7 +22,7 @@ pub(crate) struct Peak {
     pub(crate) bytes: u64,
 }
 
-/// Feeds both commands; gives their peaks and accounts.
+/// Feeds both commands; returns their peaks and statistics.
 pub(crate) fn feed(options: &[&str], fill: Fill<'_>) -> ([Peak; 2], [Json; 2]) {
     let mut coalesce = linecard();
     coalesce.args(["coalesce", "-", "-", "--json"]).args(options);

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-/// Whether a program of the system is there; says what is skipped when it is not.
+/// Whether a program of the system exists; otherwise records a skipped test.
 pub(crate) fn is_there(program: &str, what_for: &str) -> bool {
     let mut command = Command::new(program);
     let run = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

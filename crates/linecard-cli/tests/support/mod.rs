@@ -1,4 +1,4 @@
-//! Common code of all tests of the command: the command, and a loud way to say what is skipped.
+//! Common code of all tests of the command: the command, and a record of skipped tests.
 
 use std::process::Command;
 

@@ -112,7 +112,7 @@ fn is_date(text: &str) -> bool {
     shape.eq(*b"0000-00-00")
 }
 
-/// The index that the files give, or what is wrong with them.
+/// The index that the files give, or errors in them.
 pub(crate) fn index(root: &Path) -> Result<String, Vec<Finding>> {
     let mut decisions = Vec::new();
     let mut findings = Vec::new();

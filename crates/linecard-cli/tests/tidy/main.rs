@@ -156,7 +156,7 @@ fn promises_are_those_of_the_tests() {
     compare("PROMISES.md", promises::page(&root()));
 }
 
-/// Compares a generated document with what is there; with `LINECARD_WRITE=1`, writes it.
+/// Compares a generated document with its file; with `LINECARD_WRITE=1`, writes it.
 #[track_caller]
 fn compare(name: &str, generated: Result<String, Vec<Finding>>) {
     let wanted = generated.unwrap_or_else(|findings| {

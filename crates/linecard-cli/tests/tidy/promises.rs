@@ -55,7 +55,7 @@ const RUST: Language = Language { comment: "///", test: "fn ", end: '(', mark: S
 const PYTHON: Language = Language { comment: "#", test: "def test_", end: '(', mark: None };
 const SHELL: Language = Language { comment: "#", test: "step \"", end: '"', mark: None };
 
-/// The page that all comments give, or what is wrong with them.
+/// The page that all comments give, or errors in them.
 pub(crate) fn page(root: &Path) -> Result<String, Vec<Finding>> {
     let mut promises = Vec::new();
     let mut findings = Vec::new();

@@ -99,8 +99,9 @@ impl Conversion {
                 next += 1;
             }
             let mut numbers = vec![next];
-            if let Some(trail) = record.option(METADATA_OPTION).and_then(SegmentMetadata::decode) {
-                for step in trail.steps {
+            if let Some(metadata) = record.option(METADATA_OPTION).and_then(SegmentMetadata::decode)
+            {
+                for step in metadata.steps {
                     numbers.push(numbers[numbers.len() - 1] + step.entries);
                 }
                 gone.extend(&numbers[1..]);

@@ -53,7 +53,7 @@ impl Verdict {
         }
         tshark.args(["-n", "-T", "fields"]).args(FIELDS.iter().flat_map(|field| ["-e", field]));
         let output = tshark.arg("-r").arg(capture).output().unwrap();
-        // A damaged capture gives what is before the damage and exit code 2.
+        // A damaged capture gives the packets before the damage and exit code 2.
         assert!(
             matches!(output.status.code(), Some(0 | 2)),
             "{}: {}",

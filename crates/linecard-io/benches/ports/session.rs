@@ -1,4 +1,4 @@
-//! One way from the peer to a receiver, and what is measured on it.
+//! One way from the peer to a receiver, and its measurement.
 
 use super::Result;
 use super::iperf::{self, Direction, Running};

@@ -3,7 +3,7 @@
 use super::iperf::Direction;
 use super::session::{Sample, Way};
 
-/// A column: its title, the width of its values, their decimals, and what is shown in which unit.
+/// A column: its title, the width of its values, their decimals, and the value with its unit.
 type Column = (&'static str, usize, usize, fn(&Sample) -> f64);
 
 const COLUMNS: [Column; 9] = [

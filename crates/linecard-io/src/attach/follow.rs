@@ -16,7 +16,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// None if the near port is no interface, or the far one no device.
+    /// None if the near port is not an interface, or the far one not a device.
     pub(super) fn new(settings: &Settings, queue: Option<OwnedFd>) -> Option<Self> {
         let near = settings.near.interface()?.to_owned();
         let far = settings.far.device()?.to_owned();

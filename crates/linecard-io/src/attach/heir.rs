@@ -97,7 +97,7 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     let give_back = [plan.removed(far), plan.added(near)].concat();
     let moved = wait_to(&give_back).map_err(MoveError::Shell)?;
     let take_over = [plan.removed(near), plan.added(far)].concat();
-    // If that fails, what is there is dropped, and gives everything back.
+    // If that fails, `moved` is dropped, and gives everything back.
     batch(&take_over)?;
     let Plan { addresses, routes, .. } = &plan;
     let list: Vec<&str> = addresses.iter().map(String::as_str).collect();

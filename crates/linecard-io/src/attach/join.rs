@@ -252,7 +252,7 @@ mod tests {
             denied(fs::read(output.join("a")).map(drop));
             capture.write_all(b"after").unwrap();
             capture.commit().unwrap();
-            // The account of a worker needs them.
+            // The statistics of a worker need them.
             assert_ne!(engine::ThreadTime::current(), engine::ThreadTime::default());
         };
         thread::spawn(confined).join().unwrap();

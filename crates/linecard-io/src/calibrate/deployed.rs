@@ -373,7 +373,7 @@ fn spawn_replica(
     }
 }
 
-/// Applications, and what cuts.
+/// Applications, and the segmenter.
 type Sending<K> = Pipeline<Buffer, Box<dyn Port<Buffer>>, linecard::stages::Segment<Buffer>, K>;
 
 fn sending<K: Port<Buffer>>(deployment: &Deployment, sink: K) -> Sending<K> {

@@ -83,7 +83,7 @@ pub enum CaptureError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The output would overwrite what is being read.
+    /// The output would overwrite the input.
     #[error(
         "output {} is the same file as input {}: choose another name",
         output.display(),

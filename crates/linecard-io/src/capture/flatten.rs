@@ -1,4 +1,4 @@
-//! From pcapng to pcap: one link type, one clock, packets only; what is lost is counted.
+//! From pcapng to pcap: one link type, one clock, packets only; lost options and blocks are counted.
 
 use super::interface::{Interface, Interfaces};
 use super::options::{self, IF_TSOFFSET, IF_TSRESOL};

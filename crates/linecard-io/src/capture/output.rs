@@ -148,7 +148,7 @@ impl OutputFile {
             .map_err(|source| CaptureError::Output { path: self.named.clone(), source })
     }
 
-    /// Writes what is buffered and makes the file visible under its name.
+    /// Writes buffered data and makes the file visible under its name.
     pub fn commit(self) -> Result<(), CaptureError> {
         let result = self.out.finish().and_then(|mut out| {
             out.flush()?;

@@ -65,7 +65,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Whether the next entry is here already. If not, the next call of [`read`](Self::read) may
-    /// wait for it: on a live pipe, the time to pass on what is ready.
+    /// wait for it: on a live pipe, the time to pass on packets that are ready.
     pub fn holds_entry(&self) -> bool {
         let bytes = self.input.bytes();
         match &self.body {

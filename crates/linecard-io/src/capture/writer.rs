@@ -116,7 +116,7 @@ impl<W: Write> Writer<W> {
         result
     }
 
-    /// Passes on what is buffered below.
+    /// Passes on data that the writer below buffers.
     pub fn flush(&mut self) -> Result<(), CaptureError> {
         Ok(self.out.flush()?)
     }

@@ -153,7 +153,7 @@ impl Job<'_> {
             timestamp: Instant::from_ns(record.timestamp_ns()),
             lane: record.interface(),
             mark: self.mark(&record, captured.is_some()),
-            // Of what is not there nothing can be wrong.
+            // Bytes that were not captured cannot be wrong.
             checksum: if is_filled { ChecksumState::Valid } else { ChecksumState::Unknown },
             ..Meta::default()
         };
@@ -233,7 +233,7 @@ impl Job<'_> {
         if !plain || record.is_truncated() || record.option(METADATA_OPTION).is_some() {
             return Meta::NEVER;
         }
-        // Of a packet before the first one that is cut short there is no copy.
+        // Packets before the first one that is cut short have no copy.
         let snapped = if is_snapped { SNAPPED } else { 0 };
         if record.options().is_empty() {
             return snapped;

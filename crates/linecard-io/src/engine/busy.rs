@@ -13,7 +13,7 @@ const WAITING: usize = 32;
 /// pauses of a connection that is limited to a rate.
 const CALM_NS: u64 = 100_000_000;
 
-/// In so much time a real-time thread sleeps for so long, or rests for what is missing: other threads
+/// In so much time a real-time thread sleeps for this long, or rests for the difference: other threads
 /// get a share of its core, the kernel's own included. The kernel's limit for real-time threads need
 /// not hold for lent priority. A rest is shorter than packets of 1,500 bytes at 10 Gbit/s take to fill
 /// a receive ring.
@@ -95,7 +95,7 @@ mod tests {
         assert!(!realtime.rest(due(0)), "it has slept");
         assert!(!realtime.rest(Instant::from_ns(due(1).as_ns() - 1)), "it is not yet due");
         realtime.sleeps(REST - Duration::from_nanos(1));
-        assert!(realtime.rest(due(1)) && !realtime.rest(due(1)), "once, for what is missing");
+        assert!(realtime.rest(due(1)) && !realtime.rest(due(1)), "once, for the difference");
         for class in [Class::Ordinary, Class::Refused] {
             assert!(!Busy::new(class, "test").rest(due(9)), "{class:?}");
         }

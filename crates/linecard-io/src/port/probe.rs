@@ -121,7 +121,7 @@ impl TapFeatures {
     pub fn lacking(&self) -> Vec<String> {
         let rest = [
             (self.multi_queue, "one queue for a device: several take Linux 3.8 or newer"),
-            (self.tcp, "no large TCP packets: all are cut before they are sent"),
+            (self.tcp, "no large TCP packets: all are segmented before they are sent"),
             (self.udp, "no large UDP packets: they take Linux 6.2 or newer"),
             (self.tunnels, "no large packets in UDP tunnels: they take Linux 6.17 or newer"),
         ];

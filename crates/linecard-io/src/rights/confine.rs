@@ -25,7 +25,7 @@ pub enum Use {
 }
 
 /// Takes all other rights on files away from the calling thread, and those to connect by TCP, to connect to abstract
-/// sockets of others, and to signal them. Open files stay open; threads that it starts later are no freer. False if the
+/// sockets of others, and to signal them. Open files stay open; threads that it starts later are confined as well. False if the
 /// kernel has none of this.
 ///
 /// ```no_run
@@ -135,7 +135,7 @@ mod tests {
             assert_eq!(fs::read(folder.join("link")).unwrap(), b"b");
             fs::remove_file(folder.join("b")).unwrap();
             fs::remove_dir(folder.join("inner")).unwrap();
-            // Threads that it starts are no freer.
+            // Threads that it starts are confined as well.
             let inner = std::thread::spawn(move || fs::read(outside).map(drop));
             denied(inner.join().unwrap());
         })

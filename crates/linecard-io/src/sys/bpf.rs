@@ -173,7 +173,7 @@ pub(super) unsafe fn load_patiently(load: &ProgramLoad) -> io::Result<OwnedFd> {
     result
 }
 
-/// Attaches a program to an interface, with flags of the hook, for as long as what is returned is
+/// Attaches a program to an interface, with flags of the hook, for as long as the returned link is
 /// open in some process.
 pub(crate) fn link(
     hook: Hook,

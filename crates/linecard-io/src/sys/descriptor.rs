@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// The first number that is no standard stream.
+/// The first number that is not a standard stream.
 const FIRST: i32 = 3;
 
 /// A copy of a descriptor by its number. Programs that this process starts inherit neither of the two,

@@ -146,7 +146,7 @@ pub fn load(instructions: &[[u8; 8]]) -> io::Result<OwnedFd> {
     Err(io::Error::new(error.kind(), format!("{error}: the verifier says: {words}")))
 }
 
-/// Runs a program whenever the kernel passes a tracepoint, for as long as what is returned is open.
+/// Runs a program whenever the kernel passes a tracepoint, for as long as the returned descriptor is open.
 ///
 /// # Errors
 ///

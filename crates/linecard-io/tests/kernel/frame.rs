@@ -150,7 +150,7 @@ impl Frame {
         Self { ip, sequence, payload: content(index, len), ..Self::default() }
     }
 
-    /// Link, network and transport header, payload and what is behind.
+    /// Link, network and transport header, payload and the bytes behind it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut inside = self.transport();
         let mut protocol = self.protocol;

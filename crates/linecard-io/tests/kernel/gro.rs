@@ -45,7 +45,7 @@ fn both_interfaces_merge_the_same() {
     assert!(count > 400, "{count} cases");
 }
 
-/// What differs is what is expected, and nothing else.
+/// Only expected differences occur.
 pub(crate) fn check_differences(verdicts: &Verdicts, mut expected: BTreeMap<&str, Expected>) {
     let mut complaints = Vec::new();
     for (case, verdict) in verdicts.iter().filter(|(_, verdict)| !verdict.same) {

@@ -38,7 +38,7 @@ pub(crate) struct Lab {
 }
 
 /// Builds a lab and works in it, in a thread of its own: it moves between namespaces. The error
-/// says what is missing for a lab.
+/// names the facility that a lab lacks.
 pub(crate) fn inside<R: Send>(
     receiver: Receiver,
     vnet_len: usize,
@@ -53,7 +53,7 @@ pub(crate) fn inside<R: Send>(
     })
 }
 
-/// Two TAP devices of one namespace with a bridge between them: what is written to one comes out of
+/// Two TAP devices of one namespace with a bridge between them: frames written to one come out of
 /// the other.
 #[derive(Debug)]
 pub(crate) struct Bridge {
@@ -65,7 +65,7 @@ pub(crate) struct Bridge {
 /// A form of header, and what the reader of a TAP device says it can do.
 pub(crate) type Side = (usize, u32);
 
-/// Builds a bridge and works in its namespace; the error says what is missing for one.
+/// Builds a bridge and works in its namespace; the error names the missing facility.
 pub(crate) fn bridged<R: Send>(
     (into, out_of): (Side, Side),
     work: impl FnOnce(&mut Bridge) -> R + Send,

@@ -40,7 +40,7 @@ pub(crate) struct Live {
     _ends: (Namespace, Namespace),
 }
 
-/// Attaches, and works in a thread of its own; the error says what is missing for it.
+/// Attaches, and works in a thread of its own; the error names the missing facility.
 pub(crate) fn attached<R: Send>(
     near: Near,
     work: impl FnOnce(&mut Live) -> R + Send,

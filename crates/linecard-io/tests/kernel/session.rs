@@ -178,7 +178,7 @@ pub(crate) fn origins(frames: &[Frame], merged: &[Merged]) -> Option<Vec<Vec<usi
 struct Origin {
     index: usize,
     frame: Vec<u8>,
-    /// Without what is behind the datagram.
+    /// Without the bytes behind the datagram.
     datagram: Vec<u8>,
     /// Addresses of the outermost IP header, where they lie.
     addresses: Range<usize>,

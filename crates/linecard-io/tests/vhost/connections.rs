@@ -61,7 +61,7 @@ fn a_guest_comes_back() {
     for _ in 0..3 {
         assert!(bench.works());
         assert!(!bench.has_ended());
-        // Its front end is gone: what is sent now is lost.
+        // Its front end is gone: packets sent now are lost.
         bench.receive();
         assert_eq!(bench.transmit(vec![packet(&[8; 60], Meta::default())]), 0);
     }

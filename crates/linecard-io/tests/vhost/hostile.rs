@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 
 const AT: u64 = GUEST + BUFFERS;
 
-/// Writes something that is no frame.
+/// Writes bytes that are not a frame.
 type Attack = fn(&mut Guest);
 
 /// Chains that are refused, while the ring goes on.

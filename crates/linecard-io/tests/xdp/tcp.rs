@@ -1,4 +1,4 @@
-//! TCP packets of any size, and what is true of their segments, told without the segmenter.
+//! TCP packets of any size, and properties of their segments, checked without the segmenter.
 
 /// What stands before TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

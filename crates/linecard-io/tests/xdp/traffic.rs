@@ -190,7 +190,7 @@ fn frames_that_are_held_come_back_when_dropped() {
         assert!(batch.is_empty(), "there is nothing to receive into");
         let kernel = port.kernel_counters().expect("it answers");
         assert!(kernel.fill_ring_empty + kernel.rx_dropped > 0, "{kernel:?}");
-        // Nor to copy into: what is to be sent waits.
+        // Nor to copy into: packets to send wait.
         let mut waiting = Batch::new();
         waiting.push(packet(frame(7, 60))).expect("there is room");
         port.send(&mut waiting, Instant::ZERO);

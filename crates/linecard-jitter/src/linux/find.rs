@@ -18,7 +18,7 @@ use std::time::Duration;
 const MAX_FLOWS: usize = 1_024;
 /// Packets of each that tell what it carries.
 const MAX_PACKETS: usize = 256;
-/// Packets per second of a stream; what is slower is no medium.
+/// Packets per second of a stream; a slower one is not a medium.
 const LEAST_RATE: f64 = 10.0;
 /// Packets of a stream: fewer do not show that it goes on.
 const LEAST_PACKETS: u64 = 10;

@@ -1,6 +1,6 @@
 //! Presets of known media streams: packet interval, packet length and headers.
 //!
-//! ST 2022-6 carries the whole SDI signal: a frame is total width × total height × 20 bits, cut
+//! ST 2022-6 carries the whole SDI signal: a frame is total width × total height × 20 bits, divided
 //! into pieces of 1,376 octets, evenly spaced over the frame's time. ST 2110-20 carries the active
 //! picture only; a *gapped* sender pauses in the blanking lines (ST 2110-21, narrow), a *linear*
 //! one does not. ST 2110-30 carries audio in packets of 1 ms or 125 µs.

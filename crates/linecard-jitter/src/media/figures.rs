@@ -317,7 +317,7 @@ fn stamp_clock(flow: &Flow, packets: &[Packet]) -> Option<u32> {
         Kind::St2022_6 => Some(SDI_CLOCK as u32),
         Kind::Audio => flow.packet_time().map(|time| time.clock),
         Kind::Rtp => fixed_clock(payload_type).or_else(|| Some(RtpTime::of(packets)?.clock)),
-        // Due times are no time stamps.
+        // Due times are not time stamps.
         Kind::Probe | Kind::Udp => None,
     }
 }

@@ -4,7 +4,7 @@
 //! `x_q` lies between the l-th and the u-th smallest sample with probability P(l ≤ B < u), whatever
 //! the distribution (David and Nagaraja, "Order Statistics", section 7.1). Both tails get half of what
 //! may be missed. Where one tail cannot be that thin (the largest sample is below `x_q` with probability
-//! qⁿ), the other takes what is left; where even that is not enough, there is no interval:
+//! qⁿ), the other takes the rest; where even that is not enough, there is no interval:
 //! 95 % of p99.99 takes 29,956 samples, the smallest n with 1 - qⁿ - (1-q)ⁿ ≥ 0.95.
 //!
 //! Samples of a stream come in bursts and are not independent; then this interval is too narrow,

@@ -4,7 +4,7 @@
 //! Series and continued fractions are those of Abramowitz and Stegun (6.5.29, 6.5.31, 26.5.8);
 //! quantiles are found by halving, which needs no derivative and cannot leave its bracket. Relative
 //! errors are below 1e-12 for arguments up to 1e4 and grow with them, as `lgamma` does, to 1e-7 at
-//! 1e8. Nothing here panics: what is not defined is NaN.
+//! 1e8. Nothing here panics: undefined values are NaN.
 
 /// Terms of a series or steps of a continued fraction: both need about the square root of the largest
 /// argument, which is enough for 1e10.

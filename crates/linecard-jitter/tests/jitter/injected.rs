@@ -284,7 +284,7 @@ pub(crate) fn is_net_rx(cause: Cause, _: &Names) -> bool {
     cause == Cause::Softirq(NET_RX)
 }
 
-/// Polls that are put off on purpose.
+/// Polls that are deferred on purpose.
 #[test]
 fn held_back_interrupts_are_found() {
     let test = "held_back_interrupts_are_found";

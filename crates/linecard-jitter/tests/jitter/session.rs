@@ -33,7 +33,7 @@ fn packets_are_followed_at_video_rate() {
 /// Promise (Jitter): With interrupts throttled to one in 100 µs, a poll has within 5 % of the T/P =
 /// 13.48 packets that theory says, best of six runs.
 ///
-/// With polls put off for 100 µs, a poll has as many packets as are due in that time.
+/// With polls deferred for 100 µs, a poll has as many packets as are due in that time.
 #[test]
 fn a_throttled_batch_is_as_long_as_theory_has_it() {
     let test = "a_throttled_batch_is_as_long_as_theory_has_it";

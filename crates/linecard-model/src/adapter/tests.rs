@@ -49,7 +49,7 @@ fn both_send_what_segmentation_makes() {
                 message(&mut rng, payload as usize)
             })
             .collect();
-        let expected = segments(&messages, mtu).expect("it can be cut");
+        let expected = segments(&messages, mtu).expect("it can be segmented");
         for kind in [Kind::ZeroCopy, Kind::StoreAndForward] {
             let outcome = simulate(&config(kind, mtu), &messages).expect("a run");
             assert!(outcome.frames == expected, "{kind:?}, MTU {mtu}");
@@ -84,12 +84,12 @@ fn data_no_larger_than_the_mtu_go_as_one_packet() {
     assert_eq!((outcome.single_packets, outcome.frames.len()), (3, 5));
 }
 
-/// Payload goes to host memory, and what is wrong does not.
+/// Payload goes to host memory, and wrong payload does not.
 #[test]
 fn received_frames_are_checked_by_firmware() {
     let mut rng = Rng::new(7);
     let messages: Vec<_> = (0..3).map(|_| message(&mut rng, 20_000)).collect();
-    let frames = segments(&messages, 1_500).expect("it can be cut");
+    let frames = segments(&messages, 1_500).expect("it can be segmented");
     for (kind, times) in [(Kind::ZeroCopy, 0), (Kind::StoreAndForward, 2)] {
         let config = config(kind, 1_500);
         let load = Load { path: Path::Receive, ..config.load.clone() };
@@ -123,7 +123,7 @@ fn receive_with(word: u32, instead: u32) -> (Vec<Vec<u8>>, Result<AdapterResults
         bytes.copy_within(38..41, 42);
         bytes
     });
-    let mut frames = segments(&messages, 1_500).expect("it can be cut");
+    let mut frames = segments(&messages, 1_500).expect("it can be segmented");
     frames[5][700] ^= 4;
     let outcome = receive(&config(Kind::ZeroCopy, 1_500), &image, &frames);
     (frames, outcome)
@@ -168,7 +168,7 @@ fn wrong_answers_to_received_frames_are_named() {
 #[test]
 fn memory_is_taken_in_the_order_of_time() {
     let messages = [message(&mut Rng::new(9), 2 * 1_460)];
-    let frames = segments(&messages, 1_500).expect("it can be cut");
+    let frames = segments(&messages, 1_500).expect("it can be segmented");
     let slow = Firmware { mhz: Frequency::from_mhz(1) };
     for (kind, stored) in [(Kind::StoreAndForward, 1_460), (Kind::ZeroCopy, 0)] {
         let config = Config { firmware: slow, ..config(kind, 1_500) };
@@ -195,7 +195,7 @@ fn what_lies_outside_the_windows_is_a_fault() {
         let config = Config { host, ..config(kind, 1_500) };
         let outcome = simulate(&config, &messages).expect("a run");
         assert!(outcome.faults >= 3 && outcome.faults == outcome.dropped, "{outcome:?}");
-        let whole = segments(&messages[..1], 1_500).expect("it can be cut");
+        let whole = segments(&messages[..1], 1_500).expect("it can be segmented");
         assert!(outcome.frames.starts_with(&whole) && outcome.frames.len() < 2 * whole.len());
     }
 }

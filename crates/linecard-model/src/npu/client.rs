@@ -1,7 +1,7 @@
 //! The sender of a connection: TCP as far as the receive side can observe it.
 //!
 //! Handshake; slow start and congestion avoidance by bytes acknowledged (RFC 5681, RFC 3465); the
-//! receiver's window; a retransmission timer that doubles and goes back to what is unacknowledged
+//! receiver's window; a retransmission timer that doubles and goes back to unacknowledged data
 //! (RFC 6298, section 5); FIN. Not modelled: fast retransmit, selective acknowledgments, round-trip
 //! estimates (the timer is a number), probes of a closed window, window scaling.
 

@@ -374,7 +374,7 @@ impl<'s> Machine<'s> {
         self.output = Output { packets, replies, ..Output::default() };
     }
 
-    /// Schedules the time at which the timeout thread notices what is due: it polls all connections
+    /// Schedules the time at which the timeout thread notices due flows: it polls all connections
     /// in turn.
     fn progress(&mut self, number: u16) {
         let thread = &mut self.threads[usize::from(number)];

@@ -139,7 +139,7 @@ pub struct NpuResults {
     /// Mean number of packets in a merged one.
     pub mean_aggregate: f64,
     /// Payload that receive threads took since measuring began, in bits per second. Without drops the
-    /// host accepts as much; but what is held goes up and down, as merged packets of connections that
+    /// host accepts as much; but the held amount goes up and down, as merged packets of connections that
     /// began together leave together, and a short run would show that.
     pub bits_per_second: f64,
     /// A hash of all bytes delivered and all counters: equal on every machine.

@@ -38,7 +38,7 @@ pub(super) struct Offloads {
     resequencer: Option<Resequencer<Vec<u8>>>,
     active: Option<ActiveAck>,
     coalescer: Option<Coalescer<Vec<u8>>>,
-    /// Payload in what is held.
+    /// Payload in held packets.
     held_bytes: u64,
 }
 

@@ -15,7 +15,7 @@ const HEADER_CLOCKS: u64 = 7;
 const WORD_BYTES: u32 = 8;
 /// Memory write and invalidate moves whole cache lines of the processor.
 const LINE_BYTES: u32 = 32;
-/// A memory write for what is left, and one to the adapter, on average.
+/// A memory write for the rest, and one to the adapter, on average.
 const WRITE_CLOCKS: u64 = 8;
 /// Writing the status of a frame, on average.
 const STATUS_CLOCKS: u64 = 17;

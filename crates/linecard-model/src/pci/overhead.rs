@@ -16,7 +16,7 @@ pub fn efficiency(frame: u32) -> f64 {
     f64::from(frame.saturating_sub(FRAME_OVERHEAD)) / f64::from(frame.saturating_add(WIRE_OVERHEAD))
 }
 
-/// How many full frames a file fills, and what is left for a last one, in bytes of data.
+/// How many full frames a file fills, and the rest for a last one, in bytes of data.
 ///
 /// ```
 /// assert_eq!(linecard_model::pci::file_frames(100_000), (68, 720));

@@ -360,7 +360,7 @@ mod tests {
     /// MHz, and of few frames at 550 MHz, whatever the seed.
     ///
     /// A handler that is slower than the frames come runs until windows are used up, as its answers wait behind all that
-    /// it has put off; a faster one gives way to them, and answers clock the senders.
+    /// it has deferred; a faster one gives way to them, and answers clock the senders.
     #[test]
     fn a_slow_server_handles_bursts_of_all_windows_and_a_faster_one_of_few_frames() {
         for seed in 1..=5 {

@@ -13,7 +13,7 @@ pub const VECTOR_FULL: u32 = VECTOR + 0x04;
 /// Written: gives up the packet at the head.
 pub const DROP: u32 = VECTOR + 0x08;
 
-/// DMA: start of what is moved, an offset in the packet.
+/// DMA: start of the moved bytes, an offset in the packet.
 pub const SPP: u32 = 0x4000_0000;
 /// DMA: the node whose buffer the next transfer fills, 0 for none.
 pub const NODE: u32 = SPP + 0x04;
@@ -21,7 +21,7 @@ pub const NODE: u32 = SPP + 0x04;
 pub const BUSY: u32 = SPP + 0x08;
 /// DMA: the node of the last transfer.
 pub const TAKEN: u32 = SPP + 0x0C;
-/// DMA: written with the end of what is moved (EPP), which starts the transfer, behind the one under
+/// DMA: written with the end of the moved bytes (EPP), which starts the transfer, behind the one under
 /// way. Four registers, one for each class: SSM, BOM, COM, EOM.
 pub const START: u32 = SPP + 0x10;
 

@@ -75,7 +75,7 @@ fn the_published_transfer() {
     }
 }
 
-/// A lookup that takes longer than what is done beside it makes P longer, nothing else.
+/// A lookup that takes longer than the work beside it makes P longer, nothing else.
 #[test]
 fn a_slow_cam_is_waited_for() {
     for (latency, waited) in [(1, 0), (4, 0), (5, 1), (12, 8)] {
@@ -126,7 +126,7 @@ fn firmware_message(rng: &mut Rng, udp: bool) -> Vec<u8> {
 /// The payload: TCP's payload, the datagram's.
 fn payload(bytes: &[u8]) -> Vec<u8> {
     let headers = if bytes[9] == 6 { 40 } else { 20 };
-    // UDP's checksum is the sender's to fill in when it cuts the datagram.
+    // UDP's checksum is the sender's to fill in when it fragments the datagram.
     let mut payload = bytes[headers..].to_vec();
     if bytes[9] != 6 {
         payload[6..8].fill(0);

@@ -226,7 +226,7 @@ impl Prediction {
         rounds * self.moving as f64 / (self.dma_hz as f64 * self.cores as f64)
     }
 
-    /// Whether every faster core carries it too: what waiting there is costs less than what is left.
+    /// Whether every faster core carries it too: its waiting costs less than the remaining time.
     pub(super) fn is_enough_from_here(&self, bits_per_second: u64) -> bool {
         // Each transfer takes at most a DMA cycle more and ends at most a core cycle later.
         let rate = u128::from(bits_per_second);

@@ -96,7 +96,7 @@ fn no_shorter_loop_sends_these_packets() {
     }
 }
 
-/// A design drawn at random, all of it within what is built.
+/// A design drawn at random, within the limits of designs.
 fn design(rng: &mut Rng) -> Design {
     let hz = |rng: &mut Rng, from: u64, to: u64| {
         Clock::new(from + rng.below(to - from), Ps(rng.below(90))).expect("a clock")

@@ -46,7 +46,7 @@ impl Traffic {
         Self::uniform(kind, mtu, 1 << 32)
     }
 
-    /// Room in which a message waits for its turn while the next one is cut: two of the longest.
+    /// Room in which a message waits for its turn while the next one is segmented: two of the longest.
     #[must_use]
     pub fn order_bytes(&self, mtu: u16) -> u64 {
         let bytes = |flow: &Flow| {

@@ -102,7 +102,7 @@ impl Verifier {
         self.first.get_or_insert(Mismatch { packet, message, what });
     }
 
-    /// Called after the last packet: what is still expected is missing.
+    /// Called after the last packet: packets that are still expected are missing.
     pub(super) fn end(&mut self) {
         while !self.messages.is_empty() {
             self.next_message();

@@ -32,7 +32,7 @@ pub(crate) struct Distribution {
 }
 
 impl Histograms {
-    /// An empty chart with `key` in JSON. `counted` names what is counted, such as "packets".
+    /// An empty chart with `key` in JSON. `counted` names the counted things, such as "packets".
     #[must_use]
     pub fn new(key: &'static str, title: impl Into<String>, counted: impl Into<String>) -> Self {
         Self {

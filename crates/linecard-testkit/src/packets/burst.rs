@@ -22,7 +22,7 @@ pub struct Left {
 }
 
 /// Gives a burst of at most 64 packets of one link type to `merger` and to a coalescer with the same
-/// configuration, which has to name a device: both merge the same, in order, and cutting restores
+/// configuration, which has to name a device: both merge the same, in order, and segmenting restores
 /// what came. Returns what left.
 pub fn compare(
     rng: &mut Rng,

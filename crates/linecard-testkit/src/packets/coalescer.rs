@@ -428,7 +428,7 @@ fn same_tcp(a: &[u8], b: &[u8], header: Range<usize>) -> bool {
         && a[at + 18..header.end] == b[at + 18..header.end]
 }
 
-/// Whether `next`, which continues what is held, merges into it; if not, why the held data is flushed.
+/// Whether `next`, which continues held data, merges into it; if not, why the held data is flushed.
 fn joins(held: &[Held], next: &Held, config: &Config) -> Result<(), Flush> {
     let first = &held[0];
     let total: usize = held.iter().map(|packet| packet.view.payload_len()).sum();

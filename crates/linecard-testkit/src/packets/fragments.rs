@@ -1,4 +1,4 @@
-//! Fragments cut by hand, at any place, right or wrong.
+//! Fragments made by hand, at any place, right or wrong.
 
 use super::frame::{put16, sum16};
 use super::plain;
@@ -26,7 +26,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// IPv6 is cut behind the fixed header and `extensions` bytes.
+    /// IPv6 is fragmented behind the fixed header and `extensions` bytes.
     pub fn new(link: LinkType, frame: &[u8], extensions: usize, id: u32) -> Self {
         let view = plain::view(link, frame);
         let (ip, v6) = (view.ip.expect("an IP datagram"), view.v6);

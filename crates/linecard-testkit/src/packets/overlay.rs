@@ -125,7 +125,7 @@ fn outer_ip(rng: &mut Rng) -> Ip {
     let limit = vec![(60, vec![0, 4, 1, 4, 1, 1, 0])];
     Ip {
         v6,
-        // Sometimes the ends of a tunnel are those of what is inside.
+        // Sometimes the ends of a tunnel are those of the inner packet.
         source: pick(rng, &[101, 101, 101, 1]),
         destination: pick(rng, &[102, 103, 3]),
         tos: pick(rng, &[0, 2, 0xB8]),

@@ -141,7 +141,7 @@ pub fn view(link: LinkType, frame: &[u8]) -> View {
     view
 }
 
-/// EtherType and start of what is behind the link header.
+/// EtherType and start of the bytes behind the link header.
 fn network(link: LinkType, frame: &[u8]) -> Option<(u16, usize)> {
     match link {
         LinkType::Ethernet => tags(frame, 12),
@@ -359,7 +359,7 @@ fn gre(view: &mut View, datagram: &[u8], at: usize) -> Form {
     inside(view, datagram, be16(datagram, at + 2), end)
 }
 
-/// RFC 3032: at most eight labels, the last marked; the version tells what is behind.
+/// RFC 3032: at most eight labels, the last marked; the version tells the next protocol.
 fn mpls(view: &mut View, bytes: &[u8], at: usize) -> Form {
     for label in 0..8 {
         let next = at + 4 * label + 4;

@@ -247,7 +247,7 @@ pub fn check_round_trip(real: &Real, arrivals: &[Arrival]) {
         };
         assert_eq!(usize::from(gso.segments), numbers.len());
         check_layout(packet);
-        let mut segments = segment(packet, gso).expect("a merged packet can be cut");
+        let mut segments = segment(packet, gso).expect("a merged packet can be segmented");
         for number in &numbers {
             let written = segments.write_next(&mut room).expect("room").expect("a segment");
             let original = &arrivals[*number].bytes;

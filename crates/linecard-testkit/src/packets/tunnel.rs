@@ -5,11 +5,11 @@
 use super::frame::{Field, UDP, add16, pseudo, put16, sum16};
 use super::ip::Ip;
 
-/// One header around what is inside.
+/// One header around an inner packet.
 #[derive(Debug, Clone)]
 pub enum Wrap {
     /// An Ethernet frame inside a tunnel. It may go on behind its datagram, and may name another
-    /// type than what is inside.
+    /// type than the inner packet.
     Ethernet { mac: u8, tags: Vec<[u8; 4]>, behind: Vec<u8>, kind: Option<u16> },
     /// MPLS labels (RFC 3032); the last gets the bottom-of-stack bit, unless all are to lack it.
     Mpls { labels: Vec<[u8; 4]>, endless: bool },

@@ -38,7 +38,7 @@ pub(crate) fn area() -> Vec<u8> {
     vec![1; MESSAGES * SLOT]
 }
 
-/// Takes what is there; how many datagrams and bytes.
+/// Takes waiting datagrams; returns how many, and their bytes.
 pub(crate) fn receive(socket: &UdpSocket, area: &mut [u8]) -> (usize, usize) {
     // SAFETY: structs of integers and pointers, for which zeros are valid.
     let mut messages: [libc::mmsghdr; MESSAGES] = unsafe { std::mem::zeroed() };

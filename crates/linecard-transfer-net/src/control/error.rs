@@ -1,4 +1,4 @@
-//! The reason why there is no control channel, or no longer one.
+//! Why a control channel does not open, or has ended.
 
 use crate::keys::{Fingerprint, KeyError};
 use linecard_transfer::control::{MessageError, Suite};
@@ -121,7 +121,7 @@ pub enum ControlError {
     /// The connection ended where it should not.
     #[error("the connection to the other end was cut")]
     ClosedEarly,
-    /// The other end does not read what is sent.
+    /// The other end does not read.
     #[error("the other end does not read: more than 4 MiB of messages wait")]
     Full,
     /// A received message, or one to be sent, is invalid.

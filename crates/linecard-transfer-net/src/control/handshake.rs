@@ -144,7 +144,7 @@ impl Handshake<'_> {
         self.check(&theirs, transport)
     }
 
-    /// Sends what is queued and receives the other end's opening, and not a byte of what follows.
+    /// Sends queued bytes and receives the other end's opening, and not a byte after it.
     fn exchange(&mut self, transport: &mut Transport) -> Result<[u8; OPENING_BYTES], ControlError> {
         let mut opening = [0; OPENING_BYTES];
         let mut have = 0;

@@ -1,7 +1,7 @@
 //! The endpoint driver: the loop of the thread that moves the control messages and packets of a transfer.
 //!
 //! A turn takes what has come (messages, results of the files' thread, packets), lets the protocol act on it, sends
-//! what is due, and waits for sockets or time. Differences between sending and receiving are in a [`Role`].
+//! due packets, and waits for sockets or time. Differences between sending and receiving are in a [`Role`].
 
 use super::endpoint::Endpoint;
 use super::{Clock, Interest, MAX_TOKENS, Ready, SealedSocket, Waiter, Waker, give_up};
@@ -85,7 +85,7 @@ pub(crate) trait Role {
         now: Instant,
     ) -> Option<Header>;
 
-    /// Seals what is due on a lane.
+    /// Seals the due packets of a lane.
     fn fill(
         &mut self,
         lane: usize,
@@ -284,7 +284,7 @@ pub(crate) fn relay_messages<R: Role>(
     Ok(())
 }
 
-/// Sends what is due.
+/// Sends due packets.
 fn send_packets<R: Role>(
     role: &mut R,
     endpoint: &mut Endpoint,

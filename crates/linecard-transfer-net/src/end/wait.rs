@@ -82,7 +82,7 @@ impl Ready {
     /// Before the first poll: all may have something.
     pub const ALL: Self = Self(u128::MAX);
 
-    /// Whether what is called `token` may have something.
+    /// Whether the source with this `token` may have something.
     #[must_use]
     pub const fn has(self, token: usize) -> bool {
         debug_assert!(token < MAX_TOKENS);

@@ -87,7 +87,7 @@ impl Folder {
             .map_err(FileError::at("write to the folder", &self.path))
     }
 
-    /// Opens the folder to see what is in it, none if it is missing: nothing is made or changed there.
+    /// Opens the folder to list it, none if it is missing: nothing is made or changed there.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Folder {
     }
 
     /// Lets a thread of its own bring data to the disk while more is written; `stop` ends the reading of
-    /// what is there already.
+    /// existing files.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Files with holes: what is zero takes no room here either.
+//! Files with holes: zeros take no room here either.
 
 use rustix::fs::FallocateFlags;
 use std::fs::File;

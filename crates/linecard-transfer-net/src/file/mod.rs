@@ -1,7 +1,7 @@
 //! Data to send is read from files; received files appear when they are complete.
 //!
 //! [`Source`] lists objects and reads their chunks; [`Folder`] and [`Sink`] write them, and [`Ordered`]
-//! gives them to a pipe. An object is cut into chunks of 2^n bytes ([`ChunkBytes`]), the last one shorter.
+//! gives them to a pipe. An object is divided into chunks of 2^n bytes ([`ChunkBytes`]), the last one shorter.
 //! Each chunk's hash is a node of the object's BLAKE3 tree (section 2.1 of the paper), so chunks are
 //! hashed in any order, on any core, and the object's hash is what everybody computes of the file.
 //!

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Nobody but the user reads what is not whole yet.
+/// Only the user reads incomplete files.
 const PARTIAL_MODE: u32 = 0o600;
 /// How a file of ours is opened, and made if it is missing.
 const MAKE: OFlags = OFlags::RDWR.union(OFlags::CREATE);

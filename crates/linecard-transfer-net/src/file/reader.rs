@@ -195,7 +195,7 @@ impl Reader {
     }
 }
 
-/// The standard input, or what is called so.
+/// The file at `path`, or the standard input for `-`.
 fn stream(path: &Path) -> io::Result<File> {
     if path == Path::new("-") {
         // A copy of the descriptor: `Stdin` would copy all bytes once more.

@@ -327,7 +327,7 @@ impl Sink {
         made.and(removed)
     }
 
-    /// Gives its name to what is called `part` so far.
+    /// Renames `part` to its final name.
     fn rename_from(&self, part: &str) -> Result<(), FileError> {
         let (_, last) = self.object.name.split();
         let failed = |error: Errno| self.failed("rename the partial file to", 0)(error.into());

@@ -16,7 +16,7 @@ pub const MAX_OBJECTS: usize = 1 << 20;
 pub enum Kind {
     /// A regular file.
     File,
-    /// A folder, before what is in it.
+    /// A folder, before its content.
     Folder,
     /// A symbolic link; its bytes are the path of its target.
     Link,
@@ -35,7 +35,7 @@ pub enum Input {
     Test(u64),
 }
 
-/// One of what is sent.
+/// An object to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     /// Relative; of a folder that is sent, its own name comes first.
@@ -83,7 +83,7 @@ pub(crate) struct Root {
     pub(crate) base: PathBuf,
     /// Its place among the objects; those below it follow.
     first: usize,
-    /// A folder with nothing in it, not even what is not sent.
+    /// An empty folder, also without objects that are not sent.
     pub(crate) is_empty: bool,
 }
 
@@ -116,7 +116,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`FileError`]: what is not there or not to be read, more than [`MAX_OBJECTS`], two paths whose last part is the
+    /// [`FileError`]: a path that does not exist or cannot be read, more than [`MAX_OBJECTS`], two paths whose last part is the
     /// same, and a pipe among several paths.
     pub fn open(paths: &[PathBuf], patterns: Patterns) -> Result<Self, FileError> {
         if let [path] = paths
@@ -177,7 +177,7 @@ impl Source {
         &self.patterns
     }
 
-    /// The same, but files of the same length and time at the receiver are compared by what is in them.
+    /// The same, but files of the same length and time at the receiver are compared by their content.
     #[must_use]
     pub fn by_contents(mut self) -> Self {
         self.objects.iter_mut().for_each(|object| object.by_time = false);
@@ -202,7 +202,7 @@ impl Source {
         &self.unreadable
     }
 
-    /// How many files and folders the patterns have left out; of a folder, what is in it is not counted.
+    /// How many files and folders the patterns have left out; the content of a folder is not counted.
     #[must_use]
     pub const fn left_out(&self) -> u64 {
         self.left_out
@@ -224,7 +224,7 @@ impl Source {
         Reader::open(path, object)
     }
 
-    /// Adds what is in `folder`. As deep as names may be.
+    /// Adds the content of `folder`. As deep as names may be.
     fn walk(&mut self, folder: &Path, prefix: &[u8], depth: usize) -> Result<(), FileError> {
         let entries = match entries(folder, MAX_OBJECTS) {
             Ok(entries) => entries,

@@ -173,7 +173,7 @@ mod tests {
             chmod(which, good);
             assert_eq!(read().unwrap(), "list");
         }
-        // Nobody may exchange what is somebody else's there.
+        // There, nobody may exchange files of others.
         chmod(&inner, 0o1777);
         assert!(read().is_ok());
         chmod(&inner, 0o755);

@@ -11,7 +11,7 @@ pub(crate) struct Absent {
 }
 
 impl Absent {
-    /// `name` describes what is missing.
+    /// `name` describes the missing lane.
     pub(crate) const fn new(name: String, is_stream: bool) -> Self {
         Self { name, is_stream }
     }

@@ -2,7 +2,7 @@
 //!
 //! A lane carries datagrams to one peer and back. It never waits: datagrams without room stay with the caller, which
 //! tries again when [`Lane::as_fd`] is writable. Datagrams go and come many by one call: on UDP as one large packet
-//! that the kernel cuts (GSO) and as merged ones that it gives (GRO), on TCP as frames of one stream.
+//! that the kernel segments (GSO) and as merged ones that it gives (GRO), on TCP as frames of one stream.
 //!
 //! Bounds: [`MAX_SEND`] datagrams and [`MAX_DATAGRAM_BYTES`] by one call; what comes in, by the area of
 //! [`ReceiveBuffer`]. A lane keeps at most a part of one frame of its own.

@@ -74,7 +74,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]: what is missing.
+    /// [`OpenError`]: the address or interface is missing, or the port is taken.
     pub fn check(&self) -> Result<(), OpenError> {
         let kind = if self.kind == LaneKind::Udp { Type::DGRAM } else { Type::STREAM };
         self.at().socket(kind, None).map(drop)

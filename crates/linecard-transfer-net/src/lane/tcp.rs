@@ -92,7 +92,7 @@ impl Tcp {
         }
     }
 
-    /// How many datagrams `written` bytes have begun, and keeps what is left of the last of them.
+    /// How many datagrams `written` bytes have begun, and keeps the rest of the last of them.
     fn count_taken(&mut self, mut written: usize, all: &Datagrams<'_>) -> usize {
         if written < self.begun.len() {
             self.begun.drain(..written);
@@ -156,7 +156,7 @@ impl Lane for Tcp {
     }
 }
 
-/// Finds frames in what is read, in place. Keeps what was read of the next one.
+/// Finds frames in received bytes, in place. Keeps the beginning of the next one.
 #[derive(Debug, Default)]
 struct Splitter {
     rest: Vec<u8>,

@@ -1,7 +1,7 @@
-//! A lane of UDP datagrams: many by one call, cut and merged by the kernel.
+//! A lane of UDP datagrams: many by one call, segmented and merged by the kernel.
 //!
 //! Datagrams sent in one call pass the host as one packet (`UDP_SEGMENT`), and received ones are merged where the
-//! kernel can (`UDP_GRO`). Nothing is fragmented: what is too long is refused here, and lost on the way.
+//! kernel can (`UDP_GRO`). Nothing is fragmented: a datagram that is too long is refused here, and lost on the way.
 
 use super::buffer::{ReceiveBuffer, SLOT_BYTES, SLOTS};
 use super::error::or_none;
@@ -112,7 +112,7 @@ impl Udp {
                 if bytes <= self.max_datagram && error.raw_os_error() != Some(libc::EMSGSIZE) {
                     return Err(LaneError::System(error));
                 }
-                // A packet that is too long says nothing about cutting, which was given up for it.
+                // A packet that is too long says nothing about segmentation, which was given up for it.
                 self.state =
                     UdpSocketState::new((&self.socket).into()).map_err(LaneError::System)?;
                 Err(LaneError::TooLong { bytes, limit: self.max_datagram.min(bytes - 1) })
@@ -136,7 +136,7 @@ impl Lane for Udp {
                 taken += part.count();
                 continue;
             };
-            // An interface that cannot cut has been found out: one by one, then.
+            // The interface cannot segment: send them one by one.
             if part.count() > self.state.max_gso_segments() && part.stride <= self.max_datagram {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The object being received: which chunks belong to which object, how long they are, what is still to come.
+//! The object being received: which chunks belong to which object, their lengths, and the missing ones.
 
 use super::writing::{Findings, Job};
 use super::{ReceiveError, ReceiveOptions};
@@ -13,7 +13,7 @@ const MAX_OPEN: usize = 1_024;
 /// How far an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The other thread looks for what is there of it.
+    /// The other thread looks for parts of it that are stored.
     Opening,
     /// The sender has been told what to send.
     Coming,
@@ -191,7 +191,7 @@ impl Objects {
         }
     }
 
-    /// An object cannot be stored. Which chunks will not come, and what is to be done.
+    /// An object cannot be stored. Returns the chunks that will not come, and the next action.
     pub(super) fn refused(
         &mut self,
         object: u32,
@@ -218,7 +218,7 @@ impl Objects {
         Ok((vec![skip], Step::Drop(Job::Abandon { object })))
     }
 
-    /// The sender gives an object up. Which chunks will not come, and what is to be done.
+    /// The sender gives an object up. Returns the chunks that will not come, and the next action.
     pub(super) fn given_up(
         &mut self,
         object: u32,
@@ -285,7 +285,7 @@ impl Objects {
         self.open.iter().rev().find(is_of)
     }
 
-    /// An object has been sent. Which chunks will not come, and what is to be done if all of it is there.
+    /// An object has been sent. Returns the chunks that will not come, and the next action if all of it is stored.
     pub(super) fn end(&mut self, end: &End) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
         let chunk_bytes = self.chunk_bytes;
         let Some(open) = self.open.iter_mut().find(|open| open.id == end.object) else {
@@ -296,7 +296,7 @@ impl Objects {
             return Err(ReceiveError::Unexpected("another end of an object than it announced"));
         }
         open.end = Some(*end);
-        // The sender has compared: what is there is the same, and nothing of it comes.
+        // The sender has compared: the stored object is the same, and none of its chunks come.
         let is_same = open.existing == Some(end.root);
         let skip =
             if is_same { open.skip_from(0, chunk_bytes.count(end.size)?) } else { Vec::new() };

@@ -38,7 +38,7 @@ impl Removal {
         }
     }
 
-    /// The sender asks for what is in a folder.
+    /// The sender asks for the content of a folder.
     pub(super) fn list(&mut self, list: List, may_begin: bool) -> Result<Job, ReceiveError> {
         self.begin(may_begin)?;
         let folder = self.inside(&list.folder).ok_or(Self::elsewhere())?;

@@ -249,7 +249,7 @@ impl Role for Receiving<'_> {
         Ok(())
     }
 
-    /// Repairs and hands on what is whole.
+    /// Repairs chunks and hands on complete ones.
     fn process(&mut self, _endpoint: &mut Endpoint, _now: Instant) -> Result<(), ReceiveError> {
         while let Some(event) = self.receiver.next_event() {
             match event {

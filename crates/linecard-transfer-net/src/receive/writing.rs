@@ -84,7 +84,7 @@ pub(super) struct Findings {
     pub(super) existing: Option<[u8; 32]>,
     /// It counts as the same.
     pub(super) is_same: bool,
-    /// In a dry run: what is there is replaced if it differs.
+    /// In a dry run: an existing object is replaced if it differs.
     pub(super) replaces: bool,
 }
 
@@ -110,7 +110,7 @@ struct Writing {
     targets: Vec<(u32, Target)>,
     /// Whole and verified files that are not on the disk yet.
     batch: Vec<(u32, Sink)>,
-    /// A folder of which a part was listed last, and what is in it.
+    /// A folder of which a part was listed last, and its content.
     listing: Option<(Name, Vec<Vec<u8>>)>,
 }
 
@@ -158,7 +158,7 @@ impl Work {
         })
     }
 
-    /// Counts an object against the quota, less what is there of it.
+    /// Counts an object against the quota, less the part that is stored.
     fn count(&self, about: &Object, folder: &Folder) -> Result<(), FileError> {
         match &self.quota {
             Some(_) => self.take(about, folder.there_bytes(about)?, folder),

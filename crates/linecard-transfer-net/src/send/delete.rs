@@ -1,5 +1,5 @@
 //! Removing what only the receiver has, when all that is sent has arrived there. The receiver lists what it has in the
-//! folders that were sent; what is to be removed is decided here, where the patterns are.
+//! folders that were sent; this end decides which are removed, where the patterns are.
 
 use super::SendError;
 use super::objects::{Stored, refusal};
@@ -90,7 +90,7 @@ impl Deletion {
         }
     }
 
-    /// Asks for what is to be done next. True if nothing is any more.
+    /// Sends the next request. True if none is left.
     pub(super) fn go_on(
         &mut self,
         stored: &mut Stored,
@@ -235,7 +235,7 @@ impl Deletion {
         }
     }
 
-    /// All is listed: what is removed is what is not here, what is in folders before these.
+    /// All is listed: objects that this end does not have are removed, the content of folders first.
     fn decide(&mut self, stored: &mut Stored) {
         let extra = std::mem::take(&mut self.extra);
         for (name, _) in &extra {

@@ -42,7 +42,7 @@ pub enum SendError {
     /// None of the lanes can be used.
     #[error("no lane can be used: {}", joined(.0, "; "))]
     NoLane(Vec<LaneProblem>),
-    /// Chunks that cannot be cut into packets.
+    /// Chunks that cannot be divided into packets.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// More lanes than there may be.

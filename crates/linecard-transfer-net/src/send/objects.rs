@@ -327,7 +327,7 @@ pub(super) fn refusal(why: &str) -> String {
     format!("refused by the receiver: {why}")
 }
 
-/// Folders and what is a device rather than a file are told apart as `st_mode` does.
+/// Distinguishes folders and devices from files as `st_mode` does.
 const fn type_bits(kind: Kind) -> u32 {
     match kind {
         Kind::Folder => libc::S_IFDIR,

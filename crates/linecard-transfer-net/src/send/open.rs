@@ -24,7 +24,7 @@ const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
 /// How far ahead of its schedule a lane sends, in ns: fewer and larger calls, and at 200 Mbit/s no more than
 /// 12 KB at once.
 const QUANTUM_NS: u64 = 500_000;
-/// Lost time that a lane of known rate catches up, in ns: what may be in flight bounds what is sent at once.
+/// Lost time that a lane of known rate catches up, in ns: the limit of bytes in flight bounds a burst.
 const CATCH_UP_NS: u64 = 20_000_000;
 /// Headers around a datagram on Ethernet: UDP, IPv4 or IPv6, and the frame's own.
 const FRAMING_V4: u32 = 8 + 20 + 14;

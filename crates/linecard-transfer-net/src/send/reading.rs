@@ -102,7 +102,7 @@ impl Buffers {
 }
 
 impl Work {
-    /// Reads what is ordered until nobody orders any more.
+    /// Reads ordered chunks until there are no more orders.
     pub(super) fn run(mut self) {
         while let Ok(order) = self.orders.recv() {
             let mut sent_below = order.first_chunk;
@@ -131,7 +131,7 @@ impl Work {
         taken
     }
 
-    /// Reads an object, and hands on what is to be sent: what is below `sent_below` has been looked after.
+    /// Reads an object, and hands on chunks to send: those below `sent_below` are done.
     fn read(&mut self, order: &Order, sent_below: &mut u32) -> Result<bool, FileError> {
         let object = self.source.objects()[order.object].clone();
         let (mut size, mut root) = (0, None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A lane that has not answered for so long is reported while the transfer goes on, in ns: a burst of losses
 /// is over by then.
 const REPORT_NS: u64 = 1_000_000_000;
-/// In all, what is reported when the transfer has ended, in ns.
+/// All silence, reported when the transfer has ended, in ns.
 const TOTAL_NS: u64 = 200_000_000;
 
 /// Times at which one lane stopped answering and answered again.

@@ -31,7 +31,7 @@ impl Folder {
         made.map(Self)
     }
 
-    /// Writes `bytes` here and removes them, so that what is written next by this thread on this core finds
+    /// Writes `bytes` here and removes them, so that the next write by this thread on this core finds
     /// memory that is there.
     ///
     /// A hypervisor gives a guest its memory when it is first used, and may take it back when the guest has

@@ -1,6 +1,6 @@
 //! The stages of a transfer one by one, to be called and timed by themselves.
 //!
-//! A [`Line`] is a transfer with both ends on the calling thread: a file is read, cut, sealed and sent over a
+//! A [`Line`] is a transfer with both ends on the calling thread: a file is read, divided, sealed and sent over a
 //! UDP lane on loopback, received, opened, put into chunks, hashed and written, and acknowledged, by the
 //! same parts and with as much memory as when [`send`](crate::send::send) and
 //! [`receive`](crate::receive::receive) do it. Only who calls what, and when, is the caller's business here.
@@ -26,7 +26,7 @@ use std::io;
 const FILE_CHUNKS: u32 = 48;
 /// The protocol's time goes on by so much with each call, in ns: a pause between calls is not a silence.
 const STEP_NS: u64 = 20_000;
-/// Rounds in a row without anything to do before what is under way is hurried on.
+/// Idle rounds after which stages run although the queue between the ends is not as deep as set.
 const HURRY: u32 = 2;
 /// Rounds in which a stage is looked for.
 const MOST_IDLE: u32 = 1_000;
@@ -162,9 +162,9 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// [`LineError`]: no lane over loopback, no room, chunks that cannot be cut so.
+    /// [`LineError`]: no lane over loopback, no room, chunks that cannot be divided like this.
     pub fn new(settings: LineSettings) -> Result<Self, LineError> {
-        // The file, and what is received of it, twice: one is put in the place of another.
+        // The file, and its received copy, twice: one replaces another.
         let folder = Folder::with_room(3 * u64::from(FILE_CHUNKS) * settings.chunk_bytes.bytes())?;
         let (near, far) = Near::new(folder.path(), &settings)?;
         // 0 would look like an expired deadline.

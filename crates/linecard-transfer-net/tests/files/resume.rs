@@ -107,7 +107,7 @@ fn another_object_another_cut_or_a_short_partial_start_anew() {
 const TARGET: &str = "LINECARD_TEST_RECEIVE_INTO";
 const COUNT: u32 = 400;
 
-/// The receiving program: goes on with what is there, in an order of its own.
+/// The receiving program: resumes with the stored chunks, in an order of its own.
 #[test]
 fn receiver() {
     let Some(folder) = std::env::var_os(TARGET) else { return };
@@ -150,7 +150,7 @@ fn killed_again_and_again_it_ends_with_all_bytes() {
     assert_eq!(fs::read(folder.path().join("a")).unwrap(), bytes);
 }
 
-/// A loss of power, a bad disk, another program: only what is read with the right hash counts.
+/// A loss of power, a bad disk, another program: only chunks with the right hash count.
 #[test]
 fn chunks_are_read_again_before_they_count() {
     let bytes = random(4 * CHUNK);

@@ -152,7 +152,7 @@ fn a_full_disk_shows_at_once_and_what_was_received_stays() {
 }
 
 fn full_disk(disk: &Path) {
-    // The tree of test programs does not fit: only what is on the small disk counts.
+    // The tree of test programs does not fit: only files on the small disk count.
     assert!(listing(disk).is_empty());
     let folder = Folder::open(disk).unwrap();
     let large = folder.sink(&object("large", 2 << 20), chunks(), false).unwrap_err();

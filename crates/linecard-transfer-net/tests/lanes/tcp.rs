@@ -145,7 +145,7 @@ fn little_waits_in_the_kernel() {
     while near.send(&Datagrams { bytes: &bytes, stride: 6_000 }).unwrap() > 0 {
         sent += bytes.len();
     }
-    // The peer's first window and what is unsent, 0.4 MB; without the bound it is 4 MB here.
+    // The peer's first window and unsent bytes, 0.4 MB; without the bound it is 4 MB here.
     assert!(sent < 2 << 20, "{sent}");
     assert_eq!(near.send(&Datagrams::one(b"x")).unwrap(), 0);
 }

@@ -1,4 +1,4 @@
-//! Messages about what is sent.
+//! Messages about the objects that are sent.
 
 use super::field::{Fields, Frame, Tag};
 use super::text::Text;

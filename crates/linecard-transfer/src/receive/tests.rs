@@ -195,7 +195,7 @@ fn a_group_is_repaired_once_and_says_what_was_missing() {
     assert_eq!(receiver.counters().repaired, 1);
 }
 
-/// Whatever comes, there is no panic, and what is counted is what came.
+/// No packet makes it panic, and each one is counted.
 #[test]
 fn random_packets_are_survived() {
     for seed in 0..200 {

@@ -2,7 +2,7 @@
 //!
 //! The header is the associated data of the seal, and its packet number is the nonce: nothing in a
 //! packet can be changed unnoticed. All numbers are in network byte order. A packet is never looked
-//! at beyond its length; what is malformed is refused before anything is allocated for it.
+//! at beyond its length; malformed packets are refused before anything is allocated for it.
 //!
 //! ```text
 //!  0       1       2       4               8

@@ -14,7 +14,7 @@ const MAX_GROUPS: usize = 16;
 /// Bytes of a [`Group`]: two of the longest packets that a device gives, with room around their
 /// segments, and what one call left behind.
 const GROUP_LEN: usize = 3 << 16;
-/// Bytes that [`Batcher::push_with`] cuts at a time: they are still in the first cache when they are
+/// Bytes that [`Batcher::push_with`] segments at a time: they are still in the first cache when they are
 /// encrypted.
 const CUT_LEN: usize = 16 << 10;
 /// Bytes that are moved to the start of the buffer when a call has left them behind.
@@ -57,7 +57,7 @@ const MAX_MOVED: usize = 16 << 10;
 /// whose datagrams are sent then.
 ///
 /// Datagrams that are longer than the MTU of the path (with their IP and UDP headers) are sent one by
-/// one, by two calls each: leave room for what is put around a packet in the device's MTU.
+/// one, by two calls each: leave room for the headers around a packet in the device's MTU.
 ///
 /// ```
 /// # use linecard::offload::burst::{Room, cut};

@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Calls of one [`Receiver::receive`].
 const MAX_CALLS: usize = 64;
 
-/// Receives what is waiting at a socket into one buffer, by several calls: packets that were sent by
+/// Receives datagrams that wait at a socket into one buffer, by several calls: packets that were sent by
 /// several calls can be merged again then.
 ///
 /// ```

@@ -1,4 +1,4 @@
-//! The statistic, and the loop around what is timed.
+//! The statistic, and the timed loop.
 //!
 //! Every burst is timed on its own, in several rounds. The *quiet estimate* adds up each burst's
 //! minimum over the rounds: what the work takes when nobody else uses the machine. The median of

@@ -47,7 +47,7 @@ pub fn complete_checksum<B: AsRef<[u8]> + AsMut<[u8]>>(packet: &mut Packet<B>) -
     }
     let (payload, len) = (payload_sum(packet), packet.payload_len());
     let bytes = packet.bytes_mut();
-    // From the innermost outwards, because outer checksums cover the inner ones.
+    // From the innermost layer to the outermost, because outer checksums cover the inner ones.
     for (layer, field) in summed_layers(bytes, &layout).into_iter().flatten() {
         bytes[field..field + 2].fill(0);
         let pseudo = layout.pseudo_sum_of(bytes, layer, layout.header_len() - layer.at() + len);

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(flow.ends(), ("[fd00::1]:5000".parse().unwrap(), flow.destination));
     }
 
-    /// A capture with a snap length has the head only; what is not there is not read.
+    /// A capture with a snap length has the head only; bytes beyond it are not read.
     #[test]
     fn a_head_has_its_flow_if_it_shows_the_ports() {
         let bytes = udp6();

@@ -103,7 +103,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalesce<B> {
             && ready.is_empty()
     }
 
-    /// Flushes what is due, from both.
+    /// Flushes due packets, of both.
     fn advance(&mut self, now: Instant) {
         let Self { resequencer, coalescer, ready, .. } = self;
         if let Some(resequencer) = resequencer {

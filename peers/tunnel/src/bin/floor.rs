@@ -1,5 +1,5 @@
 //! No tunnel, but the least that one with these offloads costs: the same calls of the kernel, the same cipher, and one
-//! copy. Packets of up to 64 KiB are neither cut nor merged: they travel in pieces, with the virtio header that the
+//! copy. Packets of up to 64 KiB are neither segmented nor merged: they travel in pieces, with the virtio header that the
 //! kernel gave, and the other end writes them as they were. What a library of offloads adds is beyond this.
 
 use linecard::offload::virtio::{Endian, Format, Header};

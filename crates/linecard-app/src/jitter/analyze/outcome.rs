@@ -55,7 +55,7 @@ pub struct AnalyzeOutcome {
 /// A flow of the capture.
 pub type ListedFlow = Item<String>;
 
-/// The stream: what it is, and what is missing of it.
+/// The stream: its kind, and its missing packets.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StreamFigures {
     /// flow

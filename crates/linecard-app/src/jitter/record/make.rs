@@ -127,7 +127,7 @@ fn conditions(conditions: &Conditions) -> Vec<(String, String)> {
         ("sender's class", class(conditions.sender_fifo)),
         ("sink's class", class(conditions.sink_fifo)),
         ("packets come up", receive),
-        ("polls put off", deferral),
+        ("polls deferred", deferral),
         ("cores kept awake", yes_no(conditions.is_awake)),
         ("busy thread", spinner),
     ]

@@ -84,7 +84,7 @@ struct Figures {
     pairs: Vec<(String, PairFigures)>,
 }
 
-/// The `OpenMetrics` text of what is watched now.
+/// The `OpenMetrics` text of the streams that are watched now.
 pub(super) fn of(shared: &Shared) -> String {
     let figures = Figures::of(&shared.lock());
     text_of(figures)

@@ -158,7 +158,7 @@ mod tests {
     /// The answer was printed with "NOT as computed" beside it.
     #[test]
     fn a_clock_that_runs_do_not_confirm_is_corrected_by_them() {
-        // Too low in closed form: 1.02 carries, and so does what is just above it.
+        // Too low in closed form: 1.02 carries, and so do factors just above it.
         let found = Side::Above.confirm(1_000_000_000, u64::MAX, 2.0, from(1_018_000_000));
         let found = found.expect("a clock");
         assert_eq!((found.hz, found.run_hz), (1_020_000_000, 1_030_200_000));

@@ -193,7 +193,7 @@ mod tests {
             ("bus.policy=hold,dual-port", ["hold", "dual-port"]),
             ("dma.mhz=2115,5x", ["2115", "5x"]),
         ] {
-            // A key with one value is no axis.
+            // A key with one value is not an axis.
             let (x, found) = chart(&[vary, "core.mhz=100"]);
             assert_eq!((&x["names"], &found[..]), (&json!(names), &[0.0, 1.0][..]), "{vary}");
         }

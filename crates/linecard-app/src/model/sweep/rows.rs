@@ -85,7 +85,7 @@ pub(super) fn row(
 pub(super) trait Rows {
     /// Takes the next row.
     fn add(&mut self, row: Vec<Value>) -> io::Result<()>;
-    /// Completes what is in the file; to give it its name is the caller's.
+    /// Completes the file's content; the caller gives it its name.
     fn finish(self: Box<Self>) -> io::Result<OutputFile>;
 }
 

@@ -185,11 +185,11 @@ impl From<Spreading> for Mode {
 }
 
 impl Config {
-    /// The transfer, which can be cut into packets and has not too many of them.
+    /// The transfer, which can be divided into packets and has not too many of them.
     ///
     /// # Errors
     ///
-    /// Chunks that cannot be cut, and more packets than a run has.
+    /// Chunks that cannot be divided, and more packets than a run has.
     pub fn spec(&self) -> Result<Spec, ConfigError> {
         let spec = self.unchecked();
         let refuse = |what: String| ConfigError::of_parameter("chunk.count", what);

@@ -87,7 +87,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// Chunks that cannot be cut.
+    /// Chunks that cannot be divided.
     pub fn packets(&self) -> Result<u64, LayoutError> {
         let layout = Layout::new(self.chunk_bytes, self.payload_bytes, self.fec)?;
         Ok(self.chunks * u64::from(layout.slots()))
@@ -161,11 +161,11 @@ impl Spec {
         self.lanes as f64 * self.rate_bps as f64
     }
 
-    /// The framing bound: what is left for data if packets leave without a gap, in bit/s.
+    /// The framing bound: the rate of data if packets leave without a gap, in bit/s.
     ///
     /// # Errors
     ///
-    /// Chunks that cannot be cut.
+    /// Chunks that cannot be divided.
     pub fn framing_bound_bps(&self) -> Result<f64, LayoutError> {
         self.bound_bps(Scheme::NONE)
     }
@@ -174,7 +174,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// Chunks that cannot be cut.
+    /// Chunks that cannot be divided.
     pub fn repair_bound_bps(&self) -> Result<f64, LayoutError> {
         self.bound_bps(self.fec)
     }

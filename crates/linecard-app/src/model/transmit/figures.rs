@@ -51,7 +51,7 @@ pub struct Spread {
 ///
 /// # Errors
 ///
-/// Firmware that fails, and messages that cannot be cut.
+/// Firmware that fails, and messages that cannot be segmented.
 pub fn simulate(
     (config, design): (&Config, &Design),
     firmware: &Image,

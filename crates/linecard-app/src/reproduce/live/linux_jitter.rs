@@ -1,4 +1,4 @@
-//! The path model with stages as this host was measured to have them, beside what is then measured: E3 to E8.
+//! The path model with stages as this host was measured to have them, beside later measurements: E3 to E8.
 //!
 //! Stages come from a trace of packets that are [`APART`] times as far from each other as those of the stream, so that what the
 //! model says about the stream is out of sample. Interrupts that are throttled are not in the trace: they are the model's.

@@ -14,7 +14,7 @@ use linecard_config::Document;
 use linecard_report::Report;
 use std::path::Path;
 
-/// Shows a line of what is measured as soon as it is there.
+/// Shows each measured line at once.
 pub type Say<'s> = &'s dyn Fn(&str);
 
 /// Refuses parameters that nothing can be measured with.
@@ -26,7 +26,7 @@ pub fn check(name: &str, own: Option<&Path>) -> Result<(), Error> {
     if name == "lro-npu" { lro_npu::check(own) } else { Ok(()) }
 }
 
-/// Adds what is measured. `own` is a file as of [`super::reproduce`].
+/// Adds measurements. `own` is a file as of [`super::reproduce`].
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub fn add(name: &str, own: Option<&Path>, say: Say<'_>, report: &mut Report) ->
     }
 }
 
-/// Parameters of what is measured: the section `live` of a reproduction's file.
+/// Parameters of measurements: the section `live` of a reproduction's file.
 fn section(name: &str, own: Option<&Path>) -> Result<Document, Error> {
     let mut live = Paper::built_in(name)?.0.section("live", &[]);
     if let Some(path) = own {

@@ -188,7 +188,7 @@ impl Config {
             ],
             Access::Shared(_) => vec![format!("{listening}: holders of the shared key may send")],
             Access::Open => vec![format!(
-                "{listening} WITHOUT KEYS: every program of this machine may send, and can read and change what is sent"
+                "{listening} WITHOUT KEYS: every program of this machine may send, and can read and change the data"
             )],
         })
     }
@@ -210,7 +210,7 @@ impl Config {
         })
     }
 
-    /// The command that allows a key in the list that is used: what is before the key, and behind it.
+    /// The command that allows a key in the list that is used: the text before the key, and behind it.
     fn authorize(&self) -> (String, String) {
         let list = match &self.authorized {
             Some(path) => format!(" --authorized {}`", path.display()),

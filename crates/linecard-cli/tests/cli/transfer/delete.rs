@@ -192,7 +192,7 @@ fn what_cannot_be_read_here_is_not_taken_for_missing() {
     let sent = ends.command_of_nobody(&all, &["key"]).output().unwrap();
     let sent = CommandOutput::from(sent);
     drop(receiver);
-    // A user who is not root could not look there.
+    // A user without root could not look there.
     mode("tree/locked", 0o755);
     mode("to/tree/locked", 0o755);
     assert_eq!(sent.code, Some(17), "{sent:?}");

@@ -1,4 +1,4 @@
-//! Dry runs: what they say is what is done afterwards, and until then nothing is changed.
+//! Dry runs: they list the changes of a later transfer, and change nothing.
 
 use super::ends::{Ends, Sender, noise, signal};
 use crate::folder::CommandOutput;
@@ -35,7 +35,7 @@ pub(super) fn lines(outcome: &CommandOutput) -> (Vec<Value>, Value) {
     (lines, all)
 }
 
-/// Name, action and bytes of what is not equal.
+/// Name, action and bytes of objects that differ.
 pub(super) fn steps(lines: &[Value]) -> Vec<(&str, &str, u64)> {
     lines
         .iter()

@@ -59,7 +59,7 @@ impl Ends {
         Receiver::start(self.command("receiver", &all))
     }
 
-    /// The same as a user who is not root and owns these files; the first is one of keys.
+    /// The same as a user without root that owns these files; the first is one of keys.
     pub(super) fn listen_as_nobody(&self, arguments: &[&str], owned: &[&str]) -> Receiver {
         let all = [&["recv", "--listen", "127.0.0.1:0"], arguments].concat();
         Receiver::start(self.command_of_nobody(&all, owned))
@@ -264,7 +264,7 @@ pub(super) fn noise(bytes: usize) -> Vec<u8> {
     content
 }
 
-/// The last line, which says what is wrong, has all of `parts`.
+/// The last line, which is the error, has all of `parts`.
 pub(super) fn says(stderr: &str, parts: &[&str]) {
     let line = stderr.lines().last().unwrap_or("");
     assert!(line.starts_with("linecard: "), "{stderr}");

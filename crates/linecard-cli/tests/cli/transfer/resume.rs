@@ -53,7 +53,7 @@ fn moved_bytes(account: &Value) -> u64 {
     left.saturating_sub(transfer["resent"].as_u64().unwrap() * PAYLOAD_BYTES)
 }
 
-/// Kills one end at a random moment. Returns how much it has moved, by the account of the other.
+/// Kills one end at a random moment. Returns how much it has moved, by the statistics of the other.
 fn killed(ends: &Ends, rng: &mut Rng) -> Option<u64> {
     let (receiver, sender) = start(ends);
     let is_receiver = rng.below(2) == 0;
@@ -130,7 +130,7 @@ fn chunks_of_another_length_are_not_sent_again() {
     assert_eq!(had_bytes(&sent), before);
 }
 
-/// Promise (Transfer): A receiver that is killed at random moments resumes, and what is sent again
+/// Promise (Transfer): A receiver that is killed at random moments resumes, and data that is sent again
 /// is at most its window and what its disk does not have with the right hash.
 #[test]
 fn killed_at_any_moment() {

@@ -198,7 +198,7 @@ fn no_more_send_at_once_than_are_allowed() {
     ends.folder.refuses(2, &["recv", "to", "--at-once", "2", "--accept-any"], &["--keep"]);
 }
 
-/// Twelve senders of three files each to a receiver of four at once: who is refused tries again, and all is there.
+/// Twelve senders of three files each to a receiver of four at once: a refused one tries again, and all files arrive.
 #[test]
 fn many_senders_take_turns() {
     let ends = Ends::new();

@@ -1,4 +1,4 @@
-//! Folders that are sent again: what is there is not sent, what cannot be is said, all others come.
+//! Folders that are sent again: stored files are not sent, files that cannot be sent are named, all others arrive.
 
 use super::ends::{Ends, Sender, noise, signal};
 use crate::folder::CommandOutput;

@@ -225,7 +225,9 @@ impl VhostUserBackendReqHandlerMut for Session {
 
     fn set_vring_num(&mut self, index: u32, entries: u32) -> Result<()> {
         let is_set = self.device.ring(index)?.set_size(entries);
-        is_set.then_some(()).ok_or(Error::InvalidOperation("a ring whose size is no power of two"))
+        is_set
+            .then_some(())
+            .ok_or(Error::InvalidOperation("a ring whose size is not a power of two"))
     }
 
     fn set_vring_addr(

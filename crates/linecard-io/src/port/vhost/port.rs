@@ -90,7 +90,7 @@ impl VhostDevice {
     ///
     /// # Errors
     ///
-    /// If another process listens, the file is no socket, or the system refuses it.
+    /// If another process listens, the file is not a socket, or the system refuses it.
     pub fn open(config: &VhostConfig) -> Result<Self, VhostError> {
         let settings = [("queues", config.pairs), ("workers", config.workers)];
         for (what, value) in settings {

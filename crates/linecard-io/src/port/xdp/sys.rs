@@ -140,7 +140,7 @@ pub(super) fn bind(
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) }).map(drop)
 }
 
-/// Asks the kernel to send what is in the TX ring.
+/// Asks the kernel to send the frames in the TX ring.
 pub(super) fn wake(socket: BorrowedFd<'_>) -> io::Result<()> {
     let (fd, none) = (socket.as_raw_fd(), ptr::null());
     // SAFETY: no bytes and no address are handed over.

@@ -3,7 +3,7 @@
 use super::{Case, sized};
 use crate::frame::{Frame, Ip, Tunnel};
 
-/// Name, what is between the headers, and the device whose UDP port the kernel must know.
+/// Name, the bytes between the headers, and the device whose UDP port the kernel must know.
 type Kind = (&'static str, Tunnel, Option<(&'static str, &'static str)>);
 
 const TUNNELS: [Kind; 6] = [

@@ -146,7 +146,7 @@ fn what_is_kept_stays_until_it_is_undone() {
     journal.keep().unwrap();
     assert!(place.store().recover().unwrap().is_empty());
     assert_eq!(place.read(0), "1\n");
-    // Another may try something else meanwhile, and comes back to what is kept.
+    // Another may try something else meanwhile, and finds the kept journal.
     let mut other = Journal::begin(&place.store()).unwrap();
     other.change(&place.setting(0), "2").unwrap();
     drop(other);

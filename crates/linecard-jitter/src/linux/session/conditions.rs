@@ -68,7 +68,7 @@ pub struct Conditions {
     pub mode: SinkMode,
     /// Where packets come up. Default: on the sender's core, which disturbs the sink least.
     pub receive: Receive,
-    /// Polls are put off until a timer of this period (`gro_flush_timeout`, with
+    /// Polls are deferred until a timer of this period (`gro_flush_timeout`, with
     /// `napi_defer_hard_irqs`). Default: they are not.
     pub deferral: Option<Duration>,
     /// The cable's end polls (NAPI), as network interfaces do, also where nothing else asks for that.

@@ -109,7 +109,7 @@ impl Setting {
     }
 
     /// Which packets an interface stamps by its own clock: `rx-filter=1 tx-type=0`, with the numbers of
-    /// `linux/net_tstamp.h`; what is left out stays unchanged.
+    /// `linux/net_tstamp.h`; omitted flags stay unchanged.
     #[must_use]
     pub fn stamps(interface: impl Into<String>) -> Self {
         Self::at(Target::Stamps { interface: interface.into() })

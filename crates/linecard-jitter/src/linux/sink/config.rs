@@ -30,7 +30,7 @@ pub enum SinkMode {
     /// device with NAPI, which loopback and plain veth are not: [`Received::busy_polled`](super::Received)
     /// says whether it was so.
     BusyPoll,
-    /// Sleeps in `epoll_wait`, then takes what is there by `recv`.
+    /// Sleeps in `epoll_wait`, then takes waiting packets by `recv`.
     Epoll,
     /// `recvmmsg`: waits for one packet, then takes up to 64 by one call. Each gets the time after
     /// that call.

@@ -224,7 +224,7 @@ pub(crate) mod tests {
                 let is_wanted = wanted.is_none_or(|wanted| wanted == *target);
                 let right = if is_wanted { SNAP } else { 0 };
                 assert_eq!(passed(&filter, &packet, 0), right, "{wanted:?} {target}");
-                // Not what this host sends, not what is cut off before its ports, no other protocol.
+                // No packets that this host sends, none that end before their ports, no other protocol.
                 assert_eq!(passed(&filter, &packet, OUTGOING), 0);
                 let header = if target.is_ipv4() { 20 } else { 40 };
                 if wanted.is_some() {
@@ -271,7 +271,7 @@ pub(crate) mod tests {
         for len in 0..32 {
             assert_eq!(datagram(&packet[..len]), None, "{len}");
         }
-        // Padding of a short frame is no payload.
+        // Padding of a short frame is not payload.
         packet[29] = 12;
         assert_eq!(datagram(&packet).expect("whole headers").payload, [7; 4]);
         let mut packet = vec![0x60; 40];

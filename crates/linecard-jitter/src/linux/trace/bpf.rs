@@ -226,7 +226,7 @@ impl<R: Fn(usize) -> [u64; RECORD_WORDS], W: Fn() -> bool> Kept<R, W> {
         let mut is_intact = false;
         for index in self.indices.clone().rev() {
             let record = (self.record)(index);
-            // Claimed and not yet written: what is there is a whole log older than its neighbours.
+            // Claimed and not yet written: the record is a whole log older than its neighbours.
             let is_stale = index > oldest && (self.record)(index - 1)[0] > record[0] + NESTED_NS;
             if is_stale {
                 continue;

@@ -88,7 +88,7 @@ fn cores() -> Vec<u16> {
 }
 
 /// A thread that examines late packets: a bounded number of them, and never the thread that receives. `T` goes with a
-/// packet, and `R` is what is concluded.
+/// packet, and `R` is the conclusion.
 #[derive(Debug)]
 pub struct Examiner<T, R> {
     requests: SyncSender<(T, LatePacket)>,

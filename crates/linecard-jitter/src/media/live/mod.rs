@@ -241,7 +241,7 @@ impl Watched {
         }
     }
 
-    /// Ends what is still open.
+    /// Ends the frame that is still open.
     pub fn finish(&mut self, mut tell: impl FnMut(Event)) {
         self.conclude();
         self.reject();
@@ -572,7 +572,7 @@ impl Watched {
         if let (true, Some(Basis::Even), Some(clock)) = (self.run.is_uneven, figures.basis, clock) {
             figures.basis = Some(Basis::Rtp(clock));
         }
-        // The flow's numbers begin with what is in the packet.
+        // The flow's numbers begin with that of the packet.
         self.run.schedule =
             Schedule::learn(&flow, &figures, first.number - (first.number & 0xFFFF));
         let basis = figures.basis.filter(|_| self.run.schedule.is_some());

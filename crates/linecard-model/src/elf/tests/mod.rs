@@ -74,7 +74,7 @@ fn segments_go_where_they_are_linked_with_zeros_behind() {
 
 #[test]
 fn what_the_core_cannot_run_is_refused_in_one_line() {
-    // Offset in the header, what is written there, and what the message says.
+    // Offset in the header, the bytes there, and a part of the message.
     let table: [(usize, &[u8], &str); 14] = [
         (0, b"MZ", "not an ELF file"),
         (4, &[2], "64 bits, for RISC-V"),

@@ -72,8 +72,8 @@ struct Position {
     at: usize,
 }
 
-/// `COUNT` vectors of `ROWS` rows. Loops, not iterators: these are unrolled before it is decided
-/// what is kept in registers.
+/// `COUNT` vectors of `ROWS` rows. Loops, not iterators: these are unrolled before registers
+/// are assigned.
 #[inline(always)]
 fn block<V: Vectors<LEN>, const LEN: usize, const COUNT: usize, const ROWS: usize>(
     vectors: V,

@@ -180,7 +180,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         }
     }
 
-    /// Processes a packet that arrived at `now`, after flushing what is due. If `now` lies before
+    /// Processes a packet that arrived at `now`, after flushing due packets. If `now` lies before
     /// the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -211,7 +211,7 @@ impl<B: AsRef<[u8]>> AckFilter<B> {
         self.follow(hash, packet, &segment, out)
     }
 
-    /// Flushes what is due at `now`.
+    /// Flushes packets that are due at `now`.
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);
         while let Some(id) = self.ages.first(0).filter(|id| self.deadline(*id) <= self.now) {

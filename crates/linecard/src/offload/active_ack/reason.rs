@@ -1,4 +1,4 @@
-//! Reasons of active acknowledgment: why data is not acknowledged, and what is done with the
+//! Reasons of active acknowledgment: why data is not acknowledged, and the treatment of the
 //! receiver's own acknowledgments.
 
 use crate::offload::reason::{Tally, reasons};

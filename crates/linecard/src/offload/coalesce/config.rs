@@ -182,7 +182,7 @@ impl Config {
     /// timer is needed with [`push_batch`](super::Coalescer::push_batch) and
     /// [`Merger`](crate::offload::burst::Merger); [`push`](super::Coalescer::push) takes a packet that
     /// has no batch, and holds it. Identifications of IPv4 that stand still are counted up when such a
-    /// merged packet is cut, unless the device is
+    /// merged packet is segmented, unless the device is
     /// [`Identifications::Exact`](crate::offload::virtio::Identifications::Exact).
     #[must_use]
     pub fn burst() -> Self {

@@ -405,7 +405,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 
-    /// Processes a packet that arrived at `now`, after flushing what is due: as
+    /// Processes a packet that arrived at `now`, after flushing due aggregates: as
     /// [`push_batch`](Self::push_batch) does with a batch that goes on, so that nothing is flushed at its
     /// end. If `now` lies before the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(

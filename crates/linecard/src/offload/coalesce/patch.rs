@@ -13,7 +13,7 @@ use crate::packet::{
     ChecksumState, Gso, Layer, LayerKind, Layout, MAX_HEADER_LEN, Packet, pseudo_sum,
 };
 
-/// What has been patched so far, from the innermost layer outwards.
+/// Layers patched so far, from the innermost to the outermost.
 #[derive(Default)]
 struct Inside {
     /// Sum of the patched fields that segmenting derives.

@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::time::Instant;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
-    /// Flushes what is due at `now`.
+    /// Flushes aggregates that are due at `now`.
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);
         while let Some(slot) = self.due() {

@@ -1,4 +1,4 @@
-//! Memory of fixed size for held data: packets, and what is merged into them.
+//! Memory of fixed size for held data: packets, and those merged into them.
 //!
 //! Every packet is first stored ("lands") in a free place and looked at there. The first packet of a
 //! merged one stays there and is not moved until it leaves.

@@ -224,7 +224,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Processes a packet that arrived at `now`, after giving up what is due. If `now` lies before
+    /// Processes a packet that arrived at `now`, after giving up due datagrams. If `now` lies before
     /// the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,
@@ -246,7 +246,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Reassembler<B> {
         }
     }
 
-    /// Gives up what is due at `now`.
+    /// Gives up datagrams that are due at `now`.
     #[inline]
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);

@@ -79,7 +79,7 @@ impl Flow {
         }
     }
 
-    /// Skips what is missing before `sequence`.
+    /// Skips missing data before `sequence`.
     pub(super) fn skip_to(&mut self, sequence: u32) {
         if distance(self.next, sequence) > 0 {
             self.next = sequence;

@@ -6,7 +6,7 @@
 //! from the end of the held data. **Packets leave unchanged**, and none is lost, except duplicates
 //! if that is configured.
 //!
-//! | packet | what is done with it |
+//! | packet | treatment |
 //! |---|---|
 //! | the first data of a flow | passes; the data after it is expected next |
 //! | expected data | passes at once, then the held data that follows it |
@@ -189,7 +189,7 @@ impl<B: AsRef<[u8]>> Resequencer<B> {
         }
     }
 
-    /// Processes a packet that arrived at `now`, after releasing what is due. If `now` lies before
+    /// Processes a packet that arrived at `now`, after releasing due packets. If `now` lies before
     /// the latest time given, that latest time is used.
     pub fn push<F: FnMut(Packet<B>, Exit)>(
         &mut self,

@@ -9,7 +9,7 @@ reasons! {
         InOrder = "in-order",
         /// the first data of a flow: it sets the expected sequence number
         First = "first",
-        /// data that starts before what is expected: late, a retransmission or a duplicate
+        /// data that starts before the expected number: late, a retransmission or a duplicate
         Old = "old",
         /// data outside the window around the expected sequence number
         Stray = "stray",

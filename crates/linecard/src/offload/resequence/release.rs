@@ -9,7 +9,7 @@ use crate::packet::Packet;
 use crate::time::{Instant, ns};
 
 impl<B: AsRef<[u8]>> Resequencer<B> {
-    /// Releases what is due at `now`.
+    /// Releases packets that are due at `now`.
     pub fn advance<F: FnMut(Packet<B>, Exit)>(&mut self, now: Instant, out: &mut F) {
         self.now = self.now.max(now);
         while let Some(id) = self.wheel.due(self.now) {

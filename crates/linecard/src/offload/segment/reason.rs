@@ -1,10 +1,10 @@
-//! Why packets cannot be cut, as counted reasons.
+//! Why packets cannot be segmented, as counted reasons.
 
 use super::SegmentError;
 use crate::offload::reason::{Tally, reasons};
 
 reasons! {
-    /// Why a packet was not cut: the kind of a [`SegmentError`], without its values.
+    /// Why a packet was not segmented: the kind of a [`SegmentError`], without its values.
     Refusal {
         /// the segment size is 0
         ZeroSize = "zero-size",

@@ -96,7 +96,7 @@ impl LayerTemplate {
         }
         let base = self.base.add(pseudo);
         self.fixed = base.add(own).add(inside);
-        // Including payload and checksum, everything covered sums to zero: what is not in the base
+        // Including payload and checksum, everything covered sums to zero: bytes that are not in the base
         // is its complement.
         base.negated()
     }
@@ -272,7 +272,7 @@ impl Template {
             || self.field == Field::None && self.layers[1..self.count].iter().any(|l| l.summed)
     }
 
-    /// Sets lengths and flags in `area`, from the innermost layer outwards. They are the same in
+    /// Sets lengths and flags in `area`, from the innermost layer to the outermost. They are the same in
     /// all packets of that length that are neither first nor last.
     #[inline(always)]
     pub(super) fn fix(&mut self, area: &mut [u8], part: Portion) {

@@ -36,7 +36,7 @@ impl fmt::Display for Undescribable {
         match self {
             Self::NotADatagram(form) => write!(f, "not a whole TCP or UDP datagram: {form:?}"),
             Self::Checksum => f.write_str(
-                "a packet to be cut leaves its checksum to the device; this one does not",
+                "a packet to be segmented leaves its checksum to the device; this one does not",
             ),
             Self::NoChecksum => {
                 f.write_str("its datagrams have no checksum, and a device would compute one")
@@ -48,7 +48,7 @@ impl fmt::Display for Undescribable {
                 f.write_str("all its segments have CWR, and a device would leave it on the first")
             }
             Self::Padded => f.write_str("its segments are padded, and a device would not pad them"),
-            Self::Tunnels => f.write_str("in tunnels that a device cannot cut"),
+            Self::Tunnels => f.write_str("in tunnels that a device cannot segment"),
             Self::TooLarge(len) => write!(f, "{len} bytes are more than an IP datagram has"),
         }
     }

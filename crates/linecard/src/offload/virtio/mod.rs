@@ -128,7 +128,7 @@ impl Endian {
 /// ```
 /// use linecard::offload::virtio::{Endian, Format, Header, flag, gso_type};
 /// use linecard::packet::{ChecksumState, Layout, LinkType};
-/// // As a TUN gives it: 4 bytes of payload over UDP, to be cut by 3; checksum left to us.
+/// // As a TUN gives it: 4 bytes of payload over UDP, to be segmented by 3; checksum left to us.
 /// let mut frame = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
 /// frame.extend([0, 7, 0, 9, 0, 12, 1, 2, 1, 2, 3, 4]);
 /// let bytes = [flag::NEEDS_CSUM, gso_type::UDP_L4, 28, 0, 3, 0, 20, 0, 6, 0];

@@ -54,7 +54,7 @@ pub(super) fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u64 {
     sum(from, || ())
 }
 
-/// Short inputs: headers, and what is left of blocks. Inline, because a call and the set-up of
+/// Short inputs: headers, and the rest after whole blocks. Inline, because a call and the set-up of
 /// vectors would cost more than the sum.
 #[inline(always)]
 pub(super) fn sum_short(bytes: &[u8]) -> u64 {

@@ -1,6 +1,6 @@
 //! Real lanes: eight of 200 Mbit/s between two hosts in namespaces, beside the plain way to do it.
 //!
-//! Chunks are of 16 MiB. The plain way, *TCP split*, cuts a chunk into equal parts, one for each of as
+//! Chunks are of 16 MiB. The plain way, *TCP split*, divides a chunk into equal parts, one for each of as
 //! many connections, and waits for all of them. Both are given the same lanes, one after the other.
 
 mod split;

@@ -69,7 +69,7 @@ impl Moved {
     }
 }
 
-/// Moves what is ordered from the lab's own host to its peer.
+/// Moves the ordered chunks from the lab's own host to its peer.
 pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Error> {
     let listener = lab.enter(Host::Peer, || TcpListener::bind((Host::Peer.address(), PORT)));
     let listener = listener.map_err(failed)?.map_err(failed)?;

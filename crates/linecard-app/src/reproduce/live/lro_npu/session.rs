@@ -1,4 +1,4 @@
-//! Two hosts with an attachment between them, and what is measured on them.
+//! Two hosts with an attachment between them, and measurements on them.
 
 use super::super::iperf3::{self, Test};
 use super::scenario::Scenario;
@@ -47,7 +47,7 @@ impl Session {
         Ok(Self { lab, attached })
     }
 
-    /// Ends, and gives the account.
+    /// Ends, and returns the statistics.
     pub(super) fn finish(self) -> Result<AttachStats, Error> {
         self.attached.stop();
         let (account, failures) = self.attached.finish();

@@ -255,7 +255,7 @@ impl<S: Store> Joining<'_, S> {
         }
     }
 
-    /// A packet of a flow that may have a note: it joins what is noted, possibly after others that are missing in front of
+    /// A packet of a flow that may have a note: it joins the noted aggregate, possibly after others that are missing in front of
     /// it, or takes its place.
     #[inline(never)]
     fn proceed(&mut self, at: usize, layout: Layout) {
@@ -274,7 +274,7 @@ impl<S: Store> Joining<'_, S> {
         }
     }
 
-    /// Merges a packet and those of its flow behind it, up to `last`, into what is noted, as long as they simply
+    /// Merges a packet and those of its flow behind it, up to `last`, into the noted aggregate, as long as they simply
     /// continue it; returns their number.
     fn join_chain(&mut self, note: u32, at: usize, last: usize) -> usize {
         let noted = *self.burst.notes.get(note);

@@ -46,7 +46,7 @@ pub(super) struct Open {
     pub(super) last: u32,
 }
 
-/// A burst under way: what is known of it, the rules, and its packets.
+/// A burst under way: its state, the rules, and its packets.
 pub(super) struct Joining<'a, S> {
     pub(super) burst: &'a mut Burst,
     pub(super) config: &'a Config,

@@ -155,7 +155,7 @@ pub struct BurstCounters {
 ///     assert_eq!(written, 12 + 28 + 2 * 4);
 /// })?;
 ///
-/// // The other end cuts it, which gives back what was received.
+/// // The other end segments it, which gives back what was received.
 /// let mut frame = [0; 12 + 36];
 /// reader.read_exact(&mut frame)?;
 /// let (head, frame) = frame.split_at(12);

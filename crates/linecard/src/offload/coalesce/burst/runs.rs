@@ -92,8 +92,8 @@ impl<S: Store> Joining<'_, S> {
         }
     }
 
-    /// Handles a packet that does not continue what is noted of its flow: if one that is missing in front of it lies a little
-    /// later, that one joins first; otherwise it takes the place of what is noted. Returns the number of packets handled, 0 if
+    /// Handles a packet that does not continue the noted aggregate of its flow: if one that is missing in front of it lies a little
+    /// later, that one joins first; otherwise it replaces the noted one. Returns the number of packets handled, 0 if
     /// it takes more.
     #[inline(never)]
     fn interrupt_run(&mut self, note: u32, (at, layout): (usize, Layout), hash: u64) -> usize {
