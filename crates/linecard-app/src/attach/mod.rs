@@ -308,7 +308,7 @@ fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
         return Some(Failure::Gone.with(format!("{port}: the virtual machine has left")));
     }
     Some(Failure::Gone.with(format!(
-        "{port} is gone: its interface was removed, or moved to another namespace; what was held has \
+        "{port} is gone: its interface was removed, or moved to another namespace; held packets have \
          been flushed"
     )))
 }

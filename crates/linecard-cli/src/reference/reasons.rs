@@ -18,7 +18,7 @@ fn reasons_are_those_that_are_counted() {
     let parts = [
         (
             "Why packets did not merge",
-            "Of `linecard coalesce`, `run` and `attach`: `refused` in JSON: one for each packet that did not join what was there of its flow; later ones may still join it. A packet that met no other of its flow has none, unless it carries no data, or shows no ports.",
+            "Of `linecard coalesce`, `run` and `attach`: `refused` in JSON: one for each packet that did not join the held data of its flow; later ones may still join it. A packet that met no other of its flow has none, unless it carries no data, or shows no ports.",
             listed!(coalesce::Refusal),
         ),
         (

@@ -39,6 +39,37 @@ pub(crate) fn check_sizes(root: &Path) -> Vec<Finding> {
     beyond.map(finding).collect()
 }
 
+/// Crates, pages of results and benchmarks that the document which lists them does not name.
+pub(crate) fn check_lists(root: &Path) -> Vec<Finding> {
+    const RESULTS: &str = "docs/results/index.md";
+    let crates = names(&root.join("crates"));
+    let benches =
+        crates.iter().flat_map(|name| names(&root.join("crates").join(name).join("benches")));
+    let benches = benches.filter(|name| !name.ends_with(".txt") && name != "support");
+    let pages = names(&root.join("docs/results")).into_iter().filter(|name| name.ends_with(".md"));
+    let listed = crates.iter().map(|name| ("ARCHITECTURE.md", format!("    {name}/ ")));
+    let listed = listed
+        .chain(pages.filter(|name| name != "index.md").map(|name| (RESULTS, format!("]({name})"))));
+    let listed = listed
+        .chain(benches.map(|name| (RESULTS, format!("--bench {}`", name.trim_end_matches(".rs")))));
+    let is_missing = |(list, entry): &(&str, String)| {
+        !fs::read_to_string(root.join(list)).unwrap_or_default().contains(entry)
+    };
+    let missing = listed.filter(is_missing);
+    missing
+        .map(|(list, entry)| Finding::new(list, 0, format!("has no `{}`: add it", entry.trim())))
+        .collect()
+}
+
+/// Names in a folder; none if it does not exist.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
 /// Documents whose lines are not wrapped by hand: generated ones, and histories with a line or paragraph per entry.
 const UNWRAPPED: [&str; 4] = ["CHANGELOG.md", "PROMISES.md", "docs/reference/", "docs/results/"];
 /// Most characters of a line of text.
@@ -116,10 +147,7 @@ fn is_date(text: &str) -> bool {
 pub(crate) fn index(root: &Path) -> Result<String, Vec<Finding>> {
     let mut decisions = Vec::new();
     let mut findings = Vec::new();
-    let entries = fs::read_dir(root.join(DECISIONS)).expect("the folder of decisions is readable");
-    let names =
-        entries.filter_map(Result::ok).map(|e| e.file_name().to_string_lossy().into_owned());
-    for name in names.filter(|name| name != "index.md") {
+    for name in names(&root.join(DECISIONS)).into_iter().filter(|name| name != "index.md") {
         let text = fs::read_to_string(root.join(DECISIONS).join(&name)).unwrap_or_default();
         match Decision::parse(&name, &text) {
             Ok(decision) => decisions.push(decision),
@@ -161,6 +189,26 @@ mod tests {
         let text =
             format!("{long}\n| {long} |\n    {long}\n```\n{long}\n```\n- {long}\n{}\n", &long[2..]);
         assert_eq!(long_lines(&text).collect::<Vec<_>>(), [1, 7]);
+    }
+
+    #[test]
+    fn entries_that_lists_lack_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["crates/a/benches", "crates/b", "docs/results"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("crates/a/benches/fast.rs", "");
+        write("docs/results/c.md", "");
+        write("ARCHITECTURE.md", "    crates/\n      a/  one\n");
+        write("docs/results/index.md", "nothing");
+        let found: Vec<String> =
+            check_lists(folder.path()).iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("ARCHITECTURE.md: has no `b/`"), "{found:?}");
+        write("ARCHITECTURE.md", "    crates/\n      a/  one\n      b/  two\n");
+        write("docs/results/index.md", "[c](c.md) `--bench fast`");
+        assert_eq!(check_lists(folder.path()), []);
     }
 
     #[test]

@@ -12,6 +12,8 @@ const FILE_LIMIT: usize = 600;
 const FUNCTION_LIMIT: usize = 70;
 /// A pure crate can be read in a week, or it is split.
 const PURE_CRATE_LIMIT: usize = 15_000;
+/// The command has arguments and the terminal: jobs are in `linecard-app`, for all front ends.
+const COMMAND_LIMIT: usize = 3_500;
 
 /// Files and functions over their limits.
 pub(crate) fn check(tree: &Tree, exceptions: &[Exception]) -> Vec<Finding> {
@@ -19,16 +21,22 @@ pub(crate) fn check(tree: &Tree, exceptions: &[Exception]) -> Vec<Finding> {
     ratchet::judge(&measured, exceptions)
 }
 
-/// Pure crates over their limit.
-pub(crate) fn check_pure_crates(tree: &Tree) -> Vec<Finding> {
-    PURE_CRATES.iter().filter_map(|name| check_pure_crate(tree, name)).collect()
+/// Crates over their limit: the pure ones, and the command.
+pub(crate) fn check_crates(tree: &Tree) -> Vec<Finding> {
+    let pure = |name| check_crate(name, pure_files(tree, name), PURE_CRATE_LIMIT);
+    let command = check_crate("linecard-cli", tree.of_crate("linecard-cli"), COMMAND_LIMIT);
+    PURE_CRATES.iter().copied().filter_map(pure).chain(command).collect()
 }
 
-fn check_pure_crate(tree: &Tree, name: &str) -> Option<Finding> {
-    let lines: usize = pure_files(tree, name).map(|file| code_lines(&file.shipped)).sum();
+fn check_crate<'t>(
+    name: &str,
+    files: impl Iterator<Item = &'t Source>,
+    limit: usize,
+) -> Option<Finding> {
+    let lines: usize = files.map(|file| code_lines(&file.shipped)).sum();
     let what =
-        format!("{lines} code lines, limit {PURE_CRATE_LIMIT}: simplify, or split off a crate");
-    (lines > PURE_CRATE_LIMIT).then(|| Finding::new(&format!("crates/{name}"), 0, what))
+        format!("{lines} code lines, limit {limit}: simplify, or move code to another crate");
+    (lines > limit).then(|| Finding::new(&format!("crates/{name}"), 0, what))
 }
 
 fn measure(file: &Source) -> Vec<Measured> {
@@ -108,9 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_large_pure_crate_is_found() {
-        let text = "const A: u8 = 1;\n".repeat(PURE_CRATE_LIMIT + 1);
-        assert_eq!(check_pure_crates(&Tree::of(&[("crates/linecard/src/a.rs", &text)])).len(), 1);
-        assert_eq!(check_pure_crates(&Tree::of(&[("crates/linecard-io/src/a.rs", &text)])), []);
+    fn a_large_pure_crate_and_a_large_command_are_found() {
+        let findings = |path: &str, lines: usize| {
+            check_crates(&Tree::of(&[(path, &"const A: u8 = 1;\n".repeat(lines))])).len()
+        };
+        assert_eq!(findings("crates/linecard/src/a.rs", PURE_CRATE_LIMIT), 0);
+        assert_eq!(findings("crates/linecard/src/a.rs", PURE_CRATE_LIMIT + 1), 1);
+        assert_eq!(findings("crates/linecard-io/src/a.rs", PURE_CRATE_LIMIT + 1), 0);
+        assert_eq!(findings("crates/linecard-cli/src/a.rs", COMMAND_LIMIT), 0);
+        assert_eq!(findings("crates/linecard-cli/src/a.rs", COMMAND_LIMIT + 1), 1);
     }
 }

@@ -57,7 +57,7 @@ impl Silence {
     pub(super) fn running(&self, start: Instant, now: Instant) -> Option<String> {
         let first = self.first.filter(|_| self.running_ns(now) >= REPORT_NS)?;
         Some(format!(
-            "has stopped answering {} after the start: what it had goes over other lanes, and it is probed",
+            "has stopped answering {} after the start: its data goes over other lanes, and it is probed",
             seconds(first.ns_since(start))
         ))
     }

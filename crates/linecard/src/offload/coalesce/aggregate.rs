@@ -305,7 +305,7 @@ impl Aggregate {
     }
 }
 
-/// What an aggregate keeps of a usual IP header.
+/// The parts of a usual IP header that an aggregate keeps.
 struct UsualNetwork {
     id: u16,
     /// See [`ipv4_fields`].
@@ -333,7 +333,7 @@ impl UsualNetwork {
     }
 }
 
-/// What grows from a usual transport header on, and the most packets; none if the header is unusual.
+/// The growing part from a usual transport header on, and the most packets; none if the header is unusual.
 #[inline(always)]
 fn usual_transport(
     bytes: &[u8],
@@ -357,7 +357,7 @@ fn usual_transport(
     (is_usual & !apart & !is_tunnel).then_some((grown, limit))
 }
 
-/// What a TCP or UDP header shows.
+/// Properties of a TCP or UDP header.
 pub(super) struct Transport {
     /// TCP's, or 0.
     pub(super) sequence: u32,

@@ -22,7 +22,7 @@ const LINKS: usize = 512;
 
 const _: () = assert!(BATCH <= u64::BITS as usize && BATCH <= u8::MAX as usize);
 
-/// What is known of a packet's flow.
+/// Findings about a packet's flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known {
     pub(super) hash: Option<u64>,
@@ -35,7 +35,7 @@ pub(super) struct Known {
     pub(super) next: u8,
 }
 
-/// What is known of the flows of a batch's packets.
+/// Findings about the flows of a batch's packets.
 #[derive(Debug)]
 pub(super) struct Ahead {
     known: [Known; BATCH],
@@ -49,7 +49,7 @@ impl Ahead {
         Self { known: [known; BATCH], links: [0; LINKS] }
     }
 
-    /// What is known of a packet.
+    /// The finding about a packet.
     #[inline(always)]
     pub(super) fn of(&self, index: usize) -> Known {
         self.known.get(index).copied().unwrap_or_default()

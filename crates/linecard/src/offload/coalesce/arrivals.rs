@@ -20,7 +20,7 @@ pub(super) struct Source {
     pub(super) pads: bool,
 }
 
-/// What is known of the checksum of a packet from a [`Source`].
+/// Findings about the checksum of a packet from a [`Source`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
     /// It has been verified.
@@ -40,7 +40,7 @@ pub(super) trait Upcoming {
     /// The bytes of a packet.
     fn bytes(&self, index: usize) -> Option<&[u8]>;
 
-    /// What is known of a packet's checksum; none if the packet is not a plain one of this source.
+    /// Findings about a packet's checksum; none if the packet is not a plain one of this source.
     fn trust(&self, index: usize, source: &Source) -> Option<Trust>;
 
     /// Removes the first `count` packets, and appends the given range of their bytes to `chain` as
@@ -244,7 +244,7 @@ pub(super) fn visible_flow_of(
 }
 
 impl Source {
-    /// What is known of a packet's checksum, if it comes from this source.
+    /// Findings about a packet's checksum, if it comes from this source.
     #[inline(always)]
     pub(super) fn trust(&self, link: LinkType, meta: &Meta) -> Option<Trust> {
         let here = (link, meta.lane, meta.mark) == (self.link, self.lane, self.mark);

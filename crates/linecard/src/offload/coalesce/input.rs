@@ -1,4 +1,4 @@
-//! What a coalescer takes at once.
+//! The input of one call of a coalescer.
 
 use crate::packet::{Batch, LinkType, Meta, Packet};
 use alloc::vec::Vec;

@@ -16,7 +16,7 @@ fn require(condition: bool, refusal: Refusal) -> Rule {
     if condition { Ok(()) } else { Err(refusal) }
 }
 
-/// What prevents a packet from joining the data that its flow holds, as far as a look at it and the first packet shows:
+/// The reason that prevents a packet from joining the data that its flow holds, as far as a look at it and the first packet shows:
 /// neither has to be verified then. `sequence` is the one expected.
 #[inline]
 pub(super) fn obstacle<A: AsRef<[u8]>, B: AsRef<[u8]>>(

@@ -118,7 +118,7 @@ pub enum Exit {
 #[derive(Debug)]
 pub struct Coalescer<B> {
     config: Config,
-    /// What is worth merging.
+    /// The packets that are worth merging.
     large: LargePackets,
     hasher: FlowHasher,
     table: Table,
@@ -189,7 +189,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     }
 
     /// Has only those packets merge from now on that the port behind takes whole, and the others pass.
-    /// What is held is flushed if that changes, and counted as by a stop.
+    /// Held data is flushed if that changes, and counted as by a stop.
     #[inline]
     pub fn set_large<F: FnMut(Packet<B>, Exit)>(&mut self, large: LargePackets, out: &mut F) {
         if self.large != large {
@@ -246,7 +246,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         oldest.into_iter().chain(idle).min()
     }
 
-    /// Processes what arrived together: a [`Batch`], a list of packets, or a list of frames that share their
+    /// Processes packets that arrived together: a [`Batch`], a list of packets, or a list of frames that share their
     /// metadata ([`Input`]); it is emptied. Packets that leave go to `out`, each with its reason.
     ///
     /// ```

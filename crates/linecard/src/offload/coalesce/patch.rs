@@ -114,7 +114,7 @@ impl Aggregate {
         let checksum = if self.checksum == ChecksumKind::Partial {
             header_sum(&bytes[at - ends..at]).add(Sum::from_fields(around)).fold()
         } else {
-            // What all packets have in common: it is in the whole once, and was in each of them.
+            // The part that all packets have in common: it is in the whole once, and was in each of them.
             let all = header_sum(&bytes[at - ends..]).add(Sum::from_fields(number.into()));
             let common = all.add(Sum::from_fields(before).negated());
             let without = common.negated().times(u32::from(self.grown.count) - 1);
@@ -228,7 +228,7 @@ impl Aggregate {
         if self.checksum == ChecksumKind::Partial {
             return pseudo.add(length).fold();
         }
-        // What all packets have in common.
+        // The part that all packets have in common.
         let whole = pseudo.plus(Sum::of(&header[layer.at()..]));
         let common = whole.minus(Sum::from_fields(covering.before + inside.fields));
         let after = Sum::from_fields(covering.after + inside.fields);

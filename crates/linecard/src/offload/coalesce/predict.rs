@@ -3,7 +3,7 @@
 //!
 //! This is Van Jacobson's header prediction, applied to merging: one comparison under a mask covers
 //! all rules on equal fields, and also replaces parsing, since equal headers have equal offsets.
-//! What remains to be checked is that lengths match the frame, numbers continue, and IPv4 headers
+//! The remaining checks are that lengths match the frame, numbers continue, and IPv4 headers
 //! are intact: the few words that may differ have to sum up as in the first. A run of such packets
 //! is processed in one go. All others take the slow path
 //! ([`Candidate::examine`](super::candidate::Candidate)), which gives the same result for the
@@ -21,7 +21,7 @@ use crate::packet::header::{self, Ipv4, Ipv6, PPPOE_LEN, PPPOE_LENGTH, Udp, be16
 use crate::packet::{Layer, LayerKind, Layout, Meta, Packet, Shape, is_scattered, is_tunnel};
 use core::hint::select_unpredictable;
 
-/// What is expected of the next packet, except for the fields that change within the run.
+/// The expectation of the next packet, except for the fields that change within the run.
 pub(super) struct Expected<'a> {
     /// The bytes of the first packet.
     pub(super) bytes: &'a [u8],
@@ -85,7 +85,7 @@ pub(super) struct Taken {
     pub(super) ended: Option<Flush>,
 }
 
-/// What the next packet adds.
+/// The growth by the next packet.
 struct Next {
     payload_len: u32,
     flags: u16,
@@ -256,7 +256,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 }
 
 impl<'a> Expected<'a> {
-    /// What is expected after data that begins with this head.
+    /// The expectation after data that begins with this head.
     #[inline(always)]
     pub(super) fn after<A: Upcoming>(
         Head { bytes, layout, mut source }: Head<'a>,
@@ -359,7 +359,7 @@ impl<'a> Expected<'a> {
         Some(datagram.len())
     }
 
-    /// What the first packet adds to the aggregate, and its length, if it is the next one.
+    /// The growth of the aggregate by the first packet, and its length, if it is the next one.
     #[inline(always)]
     fn read<A: Upcoming>(&self, arrivals: &A, grown: &mut Grown) -> Option<(Next, usize)> {
         let bytes = arrivals.bytes(0).filter(|_| self.is_alike(arrivals))?;
@@ -398,7 +398,7 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// What the transport header adds, if the payload continues the data and the checksum has a
+    /// The growth by the transport header, if the payload continues the data and the checksum has a
     /// form that a sender computes.
     #[inline(always)]
     fn transport(&self, bytes: &[u8], grown: &Grown) -> Option<Next> {

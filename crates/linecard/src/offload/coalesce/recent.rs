@@ -46,7 +46,7 @@ impl Recent {
         Some((hash >> (u32::BITS - PLACES.ilog2())) as usize)
     }
 
-    /// What lies where most packets have their ports.
+    /// The bytes where most packets have their ports.
     #[inline(always)]
     pub(super) fn ports_of(&self, bytes: &[u8]) -> Option<u32> {
         Some(u32::from_ne_bytes(*bytes.get(self.ports..)?.first_chunk()?))

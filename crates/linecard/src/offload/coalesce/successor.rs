@@ -1,4 +1,4 @@
-//! What ports, sequence number and length of a packet show: whether it may be the next one of its flow.
+//! Ports, sequence number and length of a packet: they show whether it may be the next one of its flow.
 
 use crate::packet::Layout;
 
@@ -60,7 +60,7 @@ impl Successor {
     }
 }
 
-/// The ports, and what follows them.
+/// The ports, and the bytes after them.
 #[inline(always)]
 pub(super) fn start_of(bytes: &[u8], transport: usize) -> Option<u64> {
     bytes.get(transport..)?.first_chunk().map(|start| u64::from_be_bytes(*start))

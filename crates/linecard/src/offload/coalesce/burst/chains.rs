@@ -91,7 +91,7 @@ fn is_followed_by((layout, bytes): (&Layout, &[u8]), next: &[u8]) -> bool {
     (next ^ expected) >> ignored == 0
 }
 
-/// What a look at a packet and the next one of its flow shows. Conditions without branches, since which of them hold can
+/// Properties of a packet and the next one of its flow. Conditions without branches, since which of them hold can
 /// hardly be predicted.
 struct Pair {
     /// The next one may join it, as far as ports, sequence number and length tell.

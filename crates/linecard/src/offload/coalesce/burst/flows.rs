@@ -49,7 +49,7 @@ impl Flow {
     const FREE: Self = Self { hash: 0, first: Number::NONE, note: Number::NONE };
 }
 
-/// What is known of a packet.
+/// Findings about a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Member {
     pub(super) layout: Layout,
@@ -61,7 +61,7 @@ pub(super) struct Member {
     pub(super) alone: Alone,
 }
 
-/// What a look at a packet shows.
+/// Properties of a packet.
 pub(in crate::offload::coalesce) struct Look {
     layout: Layout,
     /// Of its flow, if that is visible.
@@ -86,7 +86,7 @@ impl Look {
     }
 }
 
-/// What a packet is to its flow.
+/// The relation of a packet to its flow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Its flow is not visible.

@@ -1,4 +1,4 @@
-//! What becomes of each packet of a burst: it continues the last ones, meets an earlier one of its
+//! The way of each packet of a burst: it continues the last ones, meets an earlier one of its
 //! flow, or is noted.
 
 use super::flows::{Flows, PART};
@@ -25,7 +25,7 @@ const RUN_AHEAD: usize = 24;
 /// Nothing but the aggregate limits a run: no data is held beyond the call.
 pub(super) const UNLIMITED: Limits = Limits { packets: usize::MAX, bytes: usize::MAX };
 
-/// What is known of the packets of a burst. Nothing of it but memory outlives the burst.
+/// Findings about the packets of a burst. Nothing of it but memory outlives the burst.
 #[derive(Debug)]
 pub(in crate::offload::coalesce) struct Burst {
     pub(super) hasher: FlowHasher,
@@ -166,7 +166,7 @@ impl<S: Store> Joining<'_, S> {
         number
     }
 
-    /// What is expected of the next packet begins with this one.
+    /// The expectation of the next packet begins with this one.
     #[inline(always)]
     pub(super) fn head<'a>(
         config: &Config,
@@ -229,7 +229,7 @@ impl<S: Store> Joining<'_, S> {
         }
     }
 
-    /// What prevents a packet from joining an earlier one of its flow, as far as a look at both
+    /// The reason that prevents a packet from joining an earlier one of its flow, as far as a look at both
     /// headers shows: neither has to be examined then.
     #[inline]
     pub(super) fn obstacle(&mut self, note: u32, at: usize, layout: Layout) -> Option<Refusal> {

@@ -27,7 +27,7 @@ impl Place {
     }
 }
 
-/// What one call works on.
+/// The state of one call.
 pub(super) struct Lent<'a, F: ?Sized> {
     pub(super) buffer: &'a mut [u8],
     pub(super) places: &'a [Place],
@@ -40,7 +40,7 @@ pub(super) struct Lent<'a, F: ?Sized> {
     pub(super) out: &'a mut F,
     /// Packets that have left alone, not examined.
     pub(super) alone: AllAlone,
-    /// What has left: packets as they came, merged ones, and the packets in those.
+    /// Counts of packets that left: as they came, merged ones, and the packets in those.
     pub(super) left: Left,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Left {
     inside: u64,
 }
 
-/// Counts what has left, all at once: at the end of the burst, or when the caller's function panics.
+/// Counts packets that left, all at once: at the end of the burst, or when the caller's function panics.
 impl<F: ?Sized> Drop for Lent<'_, F> {
     fn drop(&mut self) {
         let Left { alone, merged, inside } = self.left;
@@ -153,7 +153,7 @@ impl<F: FnMut(Merged<'_>) + ?Sized> Store for Lent<'_, F> {
             payload_len: aggregate.grown.payload_len as usize,
             checksum: ChecksumState::Partial,
         };
-        // What cannot be described has been refused.
+        // Packets that cannot be described have been refused.
         let header = Header::of_frame(&frame, gso, self.identifications).unwrap_or_default();
         let mut slices: Vec<&[u8]> = core::mem::take(self.slices);
         slices.push(bytes);

@@ -9,7 +9,7 @@ use crate::offload::coalesce::{Coalescer, Counters, Exit};
 use crate::packet::{FlowHasher, Layout, LinkType, Meta, Packet, Piece};
 use alloc::vec::Vec;
 
-/// What packets leave by.
+/// The output for packets.
 pub(in crate::offload::coalesce) struct Way<'a, B, F> {
     pub(in crate::offload::coalesce) counters: &'a mut Counters,
     /// Emptied lists for merged packets.
@@ -22,7 +22,7 @@ pub(in crate::offload::coalesce) struct Way<'a, B, F> {
     pub(in crate::offload::coalesce) merged: u64,
 }
 
-/// Counts what has left alone, all at once: at the end of the burst, or when the caller's function panics.
+/// Counts packets that left alone, all at once: at the end of the burst, or when the caller's function panics.
 impl<B, F> Drop for Way<'_, B, F> {
     fn drop(&mut self) {
         let counters = &mut *self.counters;

@@ -95,10 +95,10 @@ pub(in crate::offload::coalesce) trait Store {
     /// The layout of a packet and the hash of its flow, if it is visible.
     fn flow(&self, at: usize, hasher: &mut FlowHasher) -> (Layout, Option<u64>);
 
-    /// What a look at a packet shows.
+    /// Properties of a packet.
     fn look(&self, at: usize, hasher: &mut FlowHasher) -> Look;
 
-    /// What is known of a packet's checksum; none if the packet is not a plain one of this source.
+    /// Findings about a packet's checksum; none if the packet is not a plain one of this source.
     fn trust(&self, at: usize, source: &Source) -> Option<Trust>;
 
     /// A packet does not join an earlier one of its flow.
