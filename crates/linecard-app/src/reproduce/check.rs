@@ -61,7 +61,8 @@ fn refuse(file: &Document, place: &str, (key, what): (&str, String)) -> Error {
         }
         _ => Location::File(file.path().to_owned()),
     };
-    ConfigError::new(location, Some(path), Problem::Invalid(format!("`{key}`: {what}"))).into()
+    let what = format!("`{key}`: {what}");
+    ConfigError::new(location, Some(path), Problem::Invalid(what.into())).into()
 }
 
 fn unknown<T: AsRef<str>>(kind: &str, name: &str, known: impl Iterator<Item = T>) -> String {
