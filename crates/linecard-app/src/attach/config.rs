@@ -97,7 +97,7 @@ pub struct Config {
     #[schemars(extend("x-flag" = "active-ack", "x-flag-alone" = "receiver", "x-value" = "WINDOW"))]
     pub active_ack: ActiveAck,
     /// workers; with inline deployment they share the queues of both ports. 0: one for each queue of the `xdp` port that has
-    /// fewest, at most one for each core of `cores` or, without, for each core but one
+    /// fewest, at most one for each core that is named or, without, for each core but one
     #[default(1)]
     #[garde(range(min = 0, max = MOST_WORKERS))]
     #[schemars(extend("x-flag" = "workers"))]
