@@ -172,7 +172,7 @@ impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for AckQueue<P, S> 
     }
 }
 
-/// What waits leaves before the port is closed.
+/// Waiting acknowledgments leave before the port is closed.
 impl<P: LivePort<S::Buffer>, S: Buffers> Drop for AckQueue<P, S> {
     fn drop(&mut self) {
         // The port may have panicked, by the packet that it would be given again.
@@ -198,7 +198,7 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::rc::Rc;
 
-    /// What a test knows of its port.
+    /// The state of a test's port.
     #[derive(Clone, Default)]
     struct Known {
         /// The last bytes of what was sent.

@@ -27,7 +27,7 @@ pub(super) const RECEIVE_SLOTS: u32 = 8_192;
 /// Receive slots of a queue at least, where a thread has several.
 const LEAST_SLOTS: u32 = 2_048;
 
-/// What a few acknowledgments release fits, in slow start, behind what makes a ring crowded.
+/// Packets that a few acknowledgments release fit, in slow start, into the rest of a crowded ring.
 const _: () = assert!(LEAST_SLOTS as usize * 3 / 4 >= FEW * 90);
 
 /// The parameters by which any thread opens its port.
