@@ -48,7 +48,7 @@ impl XdpQueues {
         queues: impl IntoIterator<Item = u32>,
         config: &Config,
     ) -> Result<Self, XdpError> {
-        let receiving = Config { tx_slots: *SLOTS.start(), ..config.clone() };
+        let receiving = Config { tx_slots: *SLOTS.start(), ..*config };
         let configs = iter::once(config).chain(iter::repeat(&receiving));
         let open = |(queue, config)| XdpPort::open(attachment, queue, config);
         let ports = queues.into_iter().zip(configs).map(open).collect::<Result<Vec<_>, _>>()?;
