@@ -42,10 +42,10 @@ fn table_1_is_the_paper_s_but_for_five_cells() {
 fn table_2_says_which_clock_it_takes() {
     let found = reproduce("lso-table2");
     assert_eq!(verdicts(&found), [28, 20, 0], "{found}");
-    // The clocks of two columns were chosen by four of the cells: what agrees in them does not count.
+    // The clocks of two columns were chosen by four of the cells, and the third is table 1's: what agrees does not count.
     assert_eq!(
         (&found["agreement"]["predicted"]["of"], &found["agreement"]["fitted"]),
-        (&31.into(), &17.into())
+        (&20.into(), &17.into())
     );
     let text = found.to_string();
     assert!(text.contains("17 of 24 totals") && text.contains("taken: 423 MHz"), "{text}");
