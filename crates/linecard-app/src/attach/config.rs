@@ -6,6 +6,7 @@ use linecard::offload::{active_ack, coalesce, resequence};
 use linecard_config::{Bytes, ConfigError, Duration, Maybe, Parsed};
 use linecard_io::attach::{self, PortKind, PortSpec, Settings};
 use linecard_io::engine;
+use linecard_io::port::vhost::MAX_PAIRS;
 use linecard_tun::interface;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -347,16 +348,13 @@ fn port(text: &str, (): &()) -> garde::Result {
     text.parse::<PortSpec>().map(drop).map_err(garde::Error::new)
 }
 
-/// Most workers that a virtual machine has queues for.
-const MOST_OF_A_MACHINE: usize = 64;
-
 /// One worker for each queue of the port that has fewest, at most one for each of these cores; without any, for each
 /// core but one, since threads that could take all cores do not run in real time.
 fn by_queues(ports: [&PortSpec; 2], cores: usize) -> u16 {
     let queues = |port: &&PortSpec| match &port.kind {
         // Opening says what is wrong with it.
         PortKind::Xdp(name) => interface::receive_queues(name).unwrap_or(1),
-        PortKind::Vhost(_) => port.queues.unwrap_or(MOST_OF_A_MACHINE),
+        PortKind::Vhost(_) => port.queues.unwrap_or(MAX_PAIRS),
         PortKind::File(_) => 1,
         PortKind::Packet(_) | PortKind::Tap(_) | PortKind::Tun(_) => usize::MAX,
     };

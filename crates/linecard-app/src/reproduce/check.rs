@@ -65,7 +65,12 @@ fn refuse(file: &Document, place: &str, (key, what): (&str, String)) -> Error {
     ConfigError::new(location, Some(path), Problem::Invalid(what.into())).into()
 }
 
-fn unknown<T: AsRef<str>>(kind: &str, name: &str, known: impl Iterator<Item = T>) -> String {
+/// Says which names there are.
+pub(super) fn unknown<T: AsRef<str>>(
+    kind: &str,
+    name: &str,
+    known: impl Iterator<Item = T>,
+) -> String {
     let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
     format!("unknown {kind} `{name}`: known are {}", known.join(", "))
 }

@@ -1,7 +1,7 @@
 //! The file of a publication, `papers/NAME.toml`: its values, the jobs that answer them, and how they are compared.
 //! docs/design/reproduce.md has the format.
 
-use super::check::check;
+use super::check::{self, check};
 use super::comparison::{Class, Comparison, Printed, Row};
 use super::expression::{Lookup, evaluate, fill};
 use super::figure::Figure;
@@ -220,8 +220,7 @@ impl Paper {
     /// Takes what another file, `file`, says in place of this one.
     pub(super) fn overlay(&mut self, other: Self, file: &Document) -> Result<(), ConfigError> {
         let refuse = |kind: &str, name: &str, known: Vec<&String>| {
-            let known: Vec<&str> = known.into_iter().map(String::as_str).collect();
-            let what = format!("unknown {kind} `{name}`: known are {}", known.join(", "));
+            let what = check::unknown(kind, name, known.into_iter());
             file.refuse(&format!("{kind}.{name}"), what)
         };
         for (name, own) in other.job {
