@@ -1,14 +1,12 @@
 //! Acknowledgments that wait while a port has received more than was taken from it.
 
-use crate::port::LivePort;
-use linecard::offload::coalesce::LargePackets;
+use crate::port::{LivePort, filled, left_to};
 use linecard::packet::header::{self, Tcp, tcp_flags};
 use linecard::packet::{BATCH, Batch, LayerKind, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::{Instant, ns};
-use linecard_tun::{Buffers, Counters};
+use linecard_tun::Buffers;
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::thread;
 use std::time::Duration;
 
@@ -65,11 +63,9 @@ impl<P: LivePort<S::Buffer>, S: Buffers> AckQueue<P, S> {
         self.port.is_crowded() == Some(true)
     }
 
-    /// A copy that may wait.
+    /// A copy of one that may wait; none if as many wait as can.
     fn copy(&self, packet: &Packet<S::Buffer>) -> Option<Packet<S::Buffer>> {
-        let mut buffer = self.buffers.take()?;
-        buffer.as_mut().get_mut(..packet.bytes().len())?.copy_from_slice(packet.bytes());
-        S::truncate(&mut buffer, packet.bytes().len());
+        let buffer = filled(&self.buffers, packet.bytes())?;
         Some(Packet::new(buffer, packet.link(), packet.meta))
     }
 
@@ -152,17 +148,7 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for AckQueue<P, S> {
 }
 
 impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for AckQueue<P, S> {
-    fn large_packets(&self) -> LargePackets {
-        self.port.large_packets()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.port.descriptor()
-    }
-
-    fn counters(&mut self) -> Counters {
-        self.port.counters()
-    }
+    left_to!(port: large_packets, descriptor, counters);
 
     fn next_due(&self) -> Option<Instant> {
         match self.waiting.is_empty() && self.leaving.is_empty() {

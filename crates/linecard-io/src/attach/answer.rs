@@ -1,13 +1,11 @@
 //! Active acknowledgment at the port that data arrives on, for all deployments.
 
-use crate::port::LivePort;
+use crate::port::{LivePort, left_to};
 use linecard::offload::active_ack::{self, ActiveAck, Answer, Reply};
-use linecard::offload::coalesce::LargePackets;
 use linecard::packet::{Batch, ChecksumState, LinkType, Meta, Packet};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
-use linecard_tun::{Buffers, Counters};
-use std::os::fd::BorrowedFd;
+use linecard_tun::Buffers;
 
 /// A port that acknowledges data it receives, and passes or drops the receiver's own
 /// acknowledgments; see [`linecard::offload::active_ack`].
@@ -81,19 +79,5 @@ impl<P: LivePort<S::Buffer>, S: Buffers> Port<S::Buffer> for Answering<P, S> {
 }
 
 impl<P: LivePort<S::Buffer>, S: Buffers> LivePort<S::Buffer> for Answering<P, S> {
-    fn large_packets(&self) -> LargePackets {
-        self.port.large_packets()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.port.descriptor()
-    }
-
-    fn counters(&mut self) -> Counters {
-        self.port.counters()
-    }
-
-    fn next_due(&self) -> Option<Instant> {
-        self.port.next_due()
-    }
+    left_to!(port: large_packets, descriptor, counters, next_due);
 }

@@ -1,13 +1,10 @@
 //! How long packets stay inside an attachment.
 
-use crate::port::LivePort;
-use linecard::offload::coalesce::LargePackets;
-use linecard::packet::{BATCH, Batch, LinkType};
+use crate::port::{LivePort, left_to};
+use linecard::packet::{BATCH, Batch};
 use linecard::port::{Port, PortState};
 use linecard::stats::Histogram;
 use linecard::time::Instant;
-use linecard_tun::Counters;
-use std::os::fd::BorrowedFd;
 use std::time::Instant as Clock;
 
 /// A port that records the delay of each packet that it transmits: from its reception by the other
@@ -86,35 +83,13 @@ impl<B, P: Port<B>> Port<B> for Delayed<P> {
 }
 
 impl<B, P: LivePort<B>> LivePort<B> for Delayed<P> {
-    fn large_packets(&self) -> LargePackets {
-        self.inner.large_packets()
-    }
-
-    fn is_crowded(&self) -> Option<bool> {
-        self.inner.is_crowded()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn counters(&mut self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn link(&self) -> Option<LinkType> {
-        self.inner.link()
-    }
-
-    fn next_due(&self) -> Option<Instant> {
-        self.inner.next_due()
-    }
+    left_to!(inner: large_packets, is_crowded, link, descriptor, counters, next_due);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard::packet::{Meta, Packet};
+    use linecard::packet::{LinkType, Meta, Packet};
     use std::time::Duration;
 
     /// Takes this many packets at a time.

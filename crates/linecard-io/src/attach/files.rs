@@ -3,7 +3,7 @@
 use super::AttachError;
 use super::gate::{Gate, ThreadEvent};
 use crate::capture::{CaptureError, Format, OutputFile, decompressed};
-use crate::port::{CaptureSink, CaptureSource, LivePort, Pace};
+use crate::port::{CaptureSink, CaptureSource, LivePort, Pace, left_to};
 use crate::rights::Account;
 use linecard::packet::{Batch, LinkType};
 use linecard::port::{Port, PortState};
@@ -75,17 +75,7 @@ impl<S: Buffers> Port<S::Buffer> for Player<S> {
 }
 
 impl<S: Buffers> LivePort<S::Buffer> for Player<S> {
-    fn link(&self) -> Option<LinkType> {
-        self.source.link()
-    }
-
-    fn counters(&mut self) -> Counters {
-        self.source.counters()
-    }
-
-    fn next_due(&self) -> Option<Instant> {
-        self.source.next_due()
-    }
+    left_to!(source: link, counters, next_due);
 }
 
 /// A capture that is written. It is completed on drop if the gate was ever open and no thread has

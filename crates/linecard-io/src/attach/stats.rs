@@ -4,7 +4,7 @@ use super::answer::Answering;
 use super::delay::Delayed;
 use crate::engine::{Gather, GatherCounters, Spread, SpreadCounters, ThreadTime};
 use crate::flows::TopFlows;
-use crate::port::LivePort;
+use crate::port::{LivePort, left_to};
 use linecard::offload::coalesce::LargePackets;
 use linecard::offload::coalesce::Verdict;
 use linecard::offload::{active_ack, coalesce, resequence};
@@ -15,7 +15,6 @@ use linecard::stages::{Coalesce, FlowObserver, Receiver};
 use linecard::stats::Histogram;
 use linecard::time::Instant;
 use linecard_tun::{Buffers, Counters, interface};
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -407,25 +406,7 @@ impl<B, T: Clone, P: Port<B>> Port<B> for Watched<T, P> {
 }
 
 impl<B, T: Clone, P: LivePort<B>> LivePort<B> for Watched<T, P> {
-    fn large_packets(&self) -> LargePackets {
-        self.inner.large_packets()
-    }
-
-    fn is_crowded(&self) -> Option<bool> {
-        self.inner.is_crowded()
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn counters(&mut self) -> Counters {
-        self.inner.counters()
-    }
-
-    fn next_due(&self) -> Option<Instant> {
-        self.inner.next_due()
-    }
+    left_to!(inner: large_packets, is_crowded, descriptor, counters, next_due);
 }
 
 impl<B, T: Clone, P: Stage<B>> Stage<B> for Watched<T, P> {

@@ -57,6 +57,14 @@ impl From<XdpBuffer> for Buffer {
     }
 }
 
+/// A buffer with these bytes, which fit; none if no buffer is free.
+pub(crate) fn filled<S: Buffers>(pool: &S, bytes: &[u8]) -> Option<S::Buffer> {
+    let mut buffer = pool.take()?;
+    buffer.as_mut()[..bytes.len()].copy_from_slice(bytes);
+    S::truncate(&mut buffer, bytes.len());
+    Some(buffer)
+}
+
 /// A [`Pool`] whose buffers come as [`Buffer`]s.
 ///
 /// ```no_run

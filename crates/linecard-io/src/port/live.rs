@@ -68,6 +68,42 @@ pub trait LivePort<B>: Port<B> {
     }
 }
 
+/// Methods of [`LivePort`] that a port leaves to another one, which is a field of it.
+macro_rules! left_to {
+    ($field:ident: $($method:ident),+) => { $(left_to!(@ $field $method);)+ };
+    (@ $field:ident large_packets) => {
+        fn large_packets(&self) -> linecard::offload::coalesce::LargePackets {
+            self.$field.large_packets()
+        }
+    };
+    (@ $field:ident is_crowded) => {
+        fn is_crowded(&self) -> Option<bool> {
+            self.$field.is_crowded()
+        }
+    };
+    (@ $field:ident link) => {
+        fn link(&self) -> Option<linecard::packet::LinkType> {
+            self.$field.link()
+        }
+    };
+    (@ $field:ident descriptor) => {
+        fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            self.$field.descriptor()
+        }
+    };
+    (@ $field:ident counters) => {
+        fn counters(&mut self) -> linecard_tun::Counters {
+            self.$field.counters()
+        }
+    };
+    (@ $field:ident next_due) => {
+        fn next_due(&self) -> Option<linecard::time::Instant> {
+            self.$field.next_due()
+        }
+    };
+}
+pub(crate) use left_to;
+
 impl<S: Buffers> LivePort<S::Buffer> for Tap<S> {
     fn large_packets(&self) -> LargePackets {
         let has = |bit| self.offloads() & bit != 0;

@@ -33,8 +33,10 @@ mod shared_pool;
 pub mod vhost;
 pub mod xdp;
 
+pub(crate) use buffer::filled;
 pub use buffer::{Buffer, LocalPool};
 pub use capture::{CaptureSink, CaptureSource, Pace};
 pub use live::LivePort;
+pub(crate) use live::left_to;
 pub use packet::{Fanout, FanoutBy, PacketConfig, PacketSocket, Takeover};
 pub use shared_pool::{SharedBuffer, SharedPool};

@@ -2,6 +2,7 @@
 
 use crate::capture::{CaptureError, Reader, Record};
 use crate::convert::{Unknown, link_of};
+use crate::port::filled;
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::{Port, PortState};
 use linecard::time::Instant;
@@ -206,14 +207,6 @@ enum Came<B> {
     Packet(Packet<B>),
     Passed,
     Nothing,
-}
-
-/// A buffer with these bytes, which fit; none if no buffer is free.
-fn filled<S: Buffers>(pool: &S, bytes: &[u8]) -> Option<S::Buffer> {
-    let mut buffer = pool.take()?;
-    buffer.as_mut()[..bytes.len()].copy_from_slice(bytes);
-    S::truncate(&mut buffer, bytes.len());
-    Some(buffer)
 }
 
 impl<R: Read, S: Buffers> Port<S::Buffer> for CaptureSource<R, S> {

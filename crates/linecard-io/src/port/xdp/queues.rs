@@ -37,8 +37,8 @@ pub struct XdpQueues {
 }
 
 impl XdpQueues {
-    /// Opens a port, as configured, to each of these queues; all but the first have the smallest rings for sending. Without any
-    /// queue it has ended from the begin, and takes nothing.
+    /// Opens a port, as configured, to each of these queues; all but the first have the smallest rings for sending.
+    /// Without any queue it has ended from the beginning, and takes nothing.
     ///
     /// # Errors
     ///
