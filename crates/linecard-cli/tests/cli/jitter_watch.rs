@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 const PORT: u16 = 5_006;
 /// How many packets may wait in a socket without a larger limit.
 const WAITING: u64 = 50;
@@ -47,6 +47,8 @@ impl Watch {
                 line.split_once("metrics at http://").and_then(|(_, at)| at.split_once("/metrics"));
             watch.metrics = address.map_or(String::new(), |(address, _)| address.to_owned());
         }
+        // It answers once its sockets are open: packets that were sent earlier would be lost.
+        let _open = watch.metrics();
         watch
     }
 
@@ -74,7 +76,13 @@ impl Watch {
     fn has(&self, stream: &str, packets: u64) {
         let begun = Instant::now();
         while self.metric("watch_packets_total", stream) < packets {
-            assert!(begun.elapsed() < PATIENCE, "{}", self.stderr());
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "fewer than {packets} of {stream} after {:?}: {}{}",
+                begun.elapsed(),
+                self.stderr(),
+                self.metrics()
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -432,3 +432,23 @@ fn a_rate_learnt_from_a_burst_is_learnt_again_within_seconds() {
     assert_eq!(watch.stream.counts.late, late);
     assert!(watch.stream.counts.at_application.count() > 10_000);
 }
+
+#[test]
+fn every_packet_counts_however_unevenly_packets_arrive() {
+    for seed in 0..200 {
+        let (mut watch, mut rng) = (Observed::new(), Rng::new(seed));
+        let (mut at, mut sent) = (START, 0);
+        // Bursts, and gaps below a second, of a sender and a receiver that wait for a core.
+        let longest = [1_000, 100_000, 10 * MS, 900 * MS][seed as usize % 4];
+        for n in 0..1_000_u64 {
+            at += if rng.below(10) == 0 { rng.below(longest) } else { rng.below(5_000) };
+            if rng.below(7) == 0 {
+                continue;
+            }
+            watch.push(at, &rtp(7, 65_000 + n, n * 160));
+            sent += 1;
+        }
+        let counts = &watch.stream.counts;
+        assert_eq!((counts.packets, counts.others, counts.restarts), (sent, 0, 0), "seed {seed}");
+    }
+}
