@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(said(good), "");
         assert_eq!(
             said(Config { rx_slots: 1000, ..good }),
-            "rx_slots is 1000, wanted is a power of two, 64 to 65,536: change the configuration"
+            "rx_slots is 1000: choose a power of two, 64 to 65,536"
         );
         assert!(said(Config { tx_slots: 1 << 17, ..good }).starts_with("tx_slots is 131072"));
         assert!(said(Config { tx_slots: 0, ..good }).starts_with("tx_slots is 0"));

@@ -8,9 +8,8 @@ pub struct Counters {
     pub received: u64,
     /// Their bytes, from the Ethernet header on.
     pub received_bytes: u64,
-    /// Frames from the kernel that were dropped: not inside a frame that it had been given, or part
-    /// of a packet of more than [`MAX_PARTS`](super::MAX_PARTS) frames. 0 unless the driver has a
-    /// bug.
+    /// Received packets that were dropped: not inside frames that the kernel had been given, or of more than
+    /// [`MAX_PARTS`](super::MAX_PARTS) frames. 0 unless the driver has a bug.
     pub receive_dropped: u64,
     /// Of the packets received, those whose checksum was left open: see
     /// [`Config::open_checksums`](super::Config::open_checksums).

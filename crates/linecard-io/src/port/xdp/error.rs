@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum XdpError {
     /// A value of the configuration is outside its range.
-    #[error("{what} is {value}, wanted is {wanted}: change the configuration")]
+    #[error("{what} is {value}: choose {wanted}")]
     Config {
         /// Name of the value.
         what: &'static str,
@@ -82,7 +82,7 @@ pub enum XdpError {
     /// The queue cannot be bound; most often there is none of that number.
     #[error(
         "cannot bind to queue {queue} of `{interface}` ({source}): `ethtool -l {interface}` says \
-         how many queues there are, counted from 0"
+         how many queues there are, counted from 0: one for each of `--workers`"
     )]
     Bind {
         /// The interface.
@@ -95,7 +95,7 @@ pub enum XdpError {
     /// The process may not pin so much memory.
     #[error(
         "the port pins {bytes} bytes of memory, this process may pin {limit}: raise the limit \
-         (`ulimit -l`, CAP_IPC_LOCK), or configure fewer frames"
+         (`ulimit -l`, CAP_IPC_LOCK), or take fewer frames (`--buffers`)"
     )]
     PinnedMemory {
         /// The need of the port, in bytes.

@@ -5,7 +5,7 @@ use super::config::Config;
 use super::counters::{Counters, KernelCounters};
 use super::error::XdpError;
 use super::program::{Attachment, MAX_QUEUES, Mode};
-use super::receive::{Arrivals, REFILL};
+use super::receive::{Arrivals, Assembly, REFILL};
 use super::settle::settle;
 use super::socket::{Binding, Socket, Unbound};
 use super::sys;
@@ -76,14 +76,11 @@ pub struct XdpPort {
     pub(super) progress: Progress,
     /// Counters before the first segment of a partly segmented packet.
     pub(super) before_cut: Option<Counters>,
-    /// Frames of a long packet whose last frame has not arrived yet.
-    pub(super) parts: Vec<XdpBuffer>,
+    pub(super) assembly: Assembly,
     /// Whether long packets stay in pieces.
     pub(super) gather: bool,
     /// Whether checksums that were left open are looked for.
     pub(super) open_checksums: bool,
-    /// The rest of a long packet is to be dropped.
-    pub(super) skipping: bool,
     /// Frames that the kernel is to fill or has filled.
     pub(super) filling: u32,
     /// When those were filled that wait in the ring.
@@ -153,10 +150,9 @@ impl XdpPort {
             counters: Counters::default(),
             progress: Progress::default(),
             before_cut: None,
-            parts: Vec::new(),
+            assembly: Assembly::default(),
             gather: config.gather,
             open_checksums: config.open_checksums,
-            skipping: false,
             filling: 0,
             arrivals: Arrivals::default(),
             sending: 0,

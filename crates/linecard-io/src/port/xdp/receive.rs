@@ -11,8 +11,10 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// The most frames of one packet: what the kernel can hold together (`MAX_SKB_FRAGS` and one).
-pub const MAX_PARTS: usize = 18;
+/// The most frames of one packet: what the largest IP packet takes, with its Ethernet header and two VLAN tags, where
+/// the kernel leaves 256 bytes of each frame free. Senders in this machine leave cutting to an interface that has no
+/// hardware for it, and the kernel's general path passes on what they sent.
+pub const MAX_PARTS: usize = (65_535_usize + 22).div_ceil(2_048 - 256);
 
 /// The most frames that are given to the kernel at a time, as many as a batch takes from it.
 pub(super) const REFILL: u32 = 64;
@@ -48,6 +50,48 @@ impl Arrivals {
     }
 }
 
+/// Frames of a packet whose last frame has not arrived yet.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    parts: Vec<XdpBuffer>,
+    /// The rest of a packet that was dropped is dropped as well.
+    is_dropping: bool,
+}
+
+/// The effect of a frame.
+#[derive(Debug)]
+enum Assembled {
+    /// A packet in one frame.
+    Single(XdpBuffer),
+    /// A packet in several.
+    Several(Vec<XdpBuffer>),
+    /// More frames follow, or the packet has been dropped already.
+    Nothing,
+    /// The packet is dropped.
+    Dropped,
+}
+
+impl Assembly {
+    /// Takes the next frame; none if it cannot be used.
+    fn take(&mut self, frame: Option<XdpBuffer>, is_last: bool) -> Assembled {
+        let Some(frame) = frame.filter(|_| !self.is_dropping && self.parts.len() < MAX_PARTS)
+        else {
+            self.parts.clear();
+            let was_dropping = std::mem::replace(&mut self.is_dropping, !is_last);
+            return if was_dropping { Assembled::Nothing } else { Assembled::Dropped };
+        };
+        if is_last && self.parts.is_empty() {
+            return Assembled::Single(frame);
+        }
+        self.parts.push(frame);
+        if is_last {
+            Assembled::Several(std::mem::take(&mut self.parts))
+        } else {
+            Assembled::Nothing
+        }
+    }
+}
+
 impl XdpPort {
     /// Moves received packets into the batch, as long as there is room; returns whether any
     /// arrived.
@@ -65,12 +109,22 @@ impl XdpPort {
             let arrived = self.arrivals.of(index).unwrap_or(now);
             index = index.wrapping_add(1);
             let is_last = descriptor.options & libc::XDP_PKT_CONTD == 0;
-            match Umem::received(&self.umem, descriptor.address, descriptor.len) {
-                Some(buffer) => {
-                    self.filling = self.filling.saturating_sub(1);
-                    self.take_part(buffer, is_last, batch, arrived);
+            let frame = Umem::received(&self.umem, descriptor.address, descriptor.len);
+            if let Some(frame) = &frame {
+                self.filling = self.filling.saturating_sub(1);
+                prefetch_line(frame.as_ref());
+            }
+            let meta = Meta { timestamp: arrived, lane: self.queue(), ..Meta::default() };
+            match self.assembly.take(frame, is_last) {
+                Assembled::Single(frame) => {
+                    self.accept(Packet::new(B::from(frame), LinkType::Ethernet, meta), batch);
                 }
-                None => self.skip(is_last),
+                Assembled::Several(parts) => match join(parts, self.gather, meta) {
+                    Some(packet) => self.accept(packet, batch),
+                    None => self.counters.receive_dropped += 1,
+                },
+                Assembled::Nothing => {}
+                Assembled::Dropped => self.counters.receive_dropped += 1,
             }
         }
         if came {
@@ -91,40 +145,11 @@ impl XdpPort {
         }
     }
 
-    fn take_part<B: From<XdpBuffer> + AsRef<[u8]>>(
-        &mut self,
-        buffer: XdpBuffer,
-        is_last: bool,
-        batch: &mut Batch<B>,
-        arrived: Instant,
-    ) {
-        if self.skipping || self.parts.len() == MAX_PARTS {
-            return self.skip(is_last);
-        }
-        let meta = Meta { timestamp: arrived, lane: self.queue(), ..Meta::default() };
-        prefetch_line(buffer.as_ref());
-        let packet = match (is_last, self.parts.is_empty()) {
-            (true, true) => Packet::new(B::from(buffer), LinkType::Ethernet, meta),
-            (false, _) => return self.parts.push(buffer),
-            (true, false) => {
-                self.parts.push(buffer);
-                match join(std::mem::take(&mut self.parts), self.gather, meta) {
-                    Some(packet) => packet,
-                    None => return self.skip(is_last),
-                }
-            }
-        };
+    fn accept<B: AsRef<[u8]>>(&mut self, packet: Packet<B>, batch: &mut Batch<B>) {
         self.counters.received += 1;
         self.counters.received_bytes += frame_len(&packet) as u64;
         // There is room, otherwise nothing would have been received.
         let _fits = batch.push(packet);
-    }
-
-    /// Drops a frame, and with it the packet that it belongs to.
-    fn skip(&mut self, is_last: bool) {
-        self.counters.receive_dropped += 1;
-        self.parts.clear();
-        self.skipping = !is_last;
     }
 
     /// Gives the kernel as many free frames to receive into as it accepts.
@@ -211,6 +236,38 @@ mod tests {
     fn joined(frame: &[u8], gather: bool) -> Packet<XdpBuffer> {
         let parts = frame.chunks(1792).map(|part| part.to_vec().into()).collect();
         join(parts, gather, Meta::default()).expect("there are parts")
+    }
+
+    #[test]
+    fn the_frames_of_a_packet_are_assembled_and_a_dropped_packet_counts_once() {
+        let frame = || Some(XdpBuffer::from(vec![0; 8]));
+        let mut assembly = Assembly::default();
+        // Per packet: its frames, and whether it arrives. Beyond the limit, each frame after it is of the same packet.
+        for (frames, arrives) in [
+            (1, true),
+            (2, true),
+            (MAX_PARTS, true),
+            (3 * MAX_PARTS, false),
+            (MAX_PARTS + 1, false),
+            (1, true),
+        ] {
+            let took: Vec<_> =
+                (1..=frames).map(|at| assembly.take(frame(), at == frames)).collect();
+            let parts = match took.last() {
+                Some(Assembled::Single(_)) => 1,
+                Some(Assembled::Several(parts)) => parts.len(),
+                _ => 0,
+            };
+            let dropped = took.iter().filter(|one| matches!(one, Assembled::Dropped)).count();
+            let wanted = if arrives { (frames, 0) } else { (0, 1) };
+            assert_eq!((parts, dropped), wanted, "{frames} frames");
+        }
+        // A frame that cannot be used takes its packet with it.
+        assert!(matches!(assembly.take(frame(), false), Assembled::Nothing));
+        assert!(matches!(assembly.take(None, false), Assembled::Dropped));
+        assert!(matches!(assembly.take(frame(), true), Assembled::Nothing));
+        assert!(matches!(assembly.take(None, true), Assembled::Dropped));
+        assert!(matches!(assembly.take(frame(), true), Assembled::Single(_)));
     }
 
     #[test]
