@@ -233,10 +233,10 @@ fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
 /// # Errors
 ///
 /// If there is no such interface in the calling thread's network namespace.
-pub fn receive_queues(name: &str) -> Result<usize, PortError> {
+pub fn receive_queues(name: &str) -> Result<Option<usize>, PortError> {
     check_name(name)?;
     let device = describe(name).map_err(about(name, "count an interface's queues"))?.device;
-    Ok(device.map_or(1, |device| device.rx_queues.max(1)))
+    Ok(device.map(|device| device.rx_queues.max(1)))
 }
 
 /// Properties of an interface that matter for choosing a port.

@@ -353,7 +353,7 @@ fn port(text: &str, (): &()) -> garde::Result {
 fn by_queues(ports: [&PortSpec; 2], cores: usize) -> u16 {
     let queues = |port: &&PortSpec| match &port.kind {
         // Opening says what is wrong with it.
-        PortKind::Xdp(name) => interface::receive_queues(name).unwrap_or(1),
+        PortKind::Xdp(name) => interface::receive_queues(name).ok().flatten().unwrap_or(1),
         PortKind::Vhost(_) => port.queues.unwrap_or(MAX_PAIRS),
         PortKind::File(_) => 1,
         PortKind::Packet(_) | PortKind::Tap(_) | PortKind::Tun(_) => usize::MAX,
@@ -403,8 +403,10 @@ impl Config {
             spec.map_err(|error| ConfigError::of_parameter(parameter, error))
         };
         let (near, far) = (spec("near", &self.near)?, spec("far", &self.far)?);
-        if near == far {
-            let what = format!("{near} cannot be joined to itself: name two ports");
+        let is_same_interface = near.name().is_some() && near.name() == far.name();
+        if near == far || is_same_interface {
+            let what =
+                format!("{far} cannot be joined to {near}, which is the same: name two ports");
             return Err(ConfigError::of_parameter("far", what));
         }
         let checksum = self.checksum.into();
@@ -554,8 +556,11 @@ mod tests {
         let refused = |near, far| config(near, far).settings().expect_err("refused").to_string();
         assert_eq!(
             refused("tap:a", "tap:a"),
-            "far: tap:a cannot be joined to itself: name two ports"
+            "far: tap:a cannot be joined to tap:a, which is the same: name two ports"
         );
+        for (near, far) in [("xdp:a", "packet:a"), ("tap:a", "tun:a"), ("xdp:a,generic", "tap:a")] {
+            assert!(refused(near, far).contains("which is the same"), "{near} {far}");
+        }
         assert!(refused("eth0", "tap:a").starts_with("near: port `eth0`: write KIND:NAME"));
     }
 }

@@ -179,7 +179,7 @@ fn captures_that_cannot_be_are_refused_in_a_line() {
     );
     folder.refuses(1, &["attach", near, "file:no/out.pcap"], &["no/out.pcap", "make its folder"]);
     folder.refuses(2, &["attach", near, "file:./in.pcap"], &["same file"]);
-    folder.refuses(2, &["attach", near, near], &["cannot be joined to itself"]);
+    folder.refuses(2, &["attach", near, near], &["cannot be joined to", "which is the same"]);
     folder.refuses(6, &["attach", near, "file:out.pcap", "--workers", "2"], &["--workers 1"]);
     folder.refuses(6, &["attach", near, "file:out.pcap,recorded"], &["recorded"]);
     folder.refuses(2, &["attach", "file:", "file:out.pcap"], &["`file:`", "KIND:NAME"]);
@@ -190,15 +190,17 @@ fn ports_that_do_not_fit_are_refused_before_they_are_opened() {
     let folder = Folder::new();
     folder.refuses(
         6,
-        &["attach", "xdp:lcnone", "tun:lcnone"],
-        &["use tap:lcnone instead of tun:lcnone"],
+        &["attach", "xdp:lcnone", "tun:lcother"],
+        &["use tap:lcother instead of tun:lcother"],
     );
     folder.refuses(
         6,
-        &["attach", "tun:lcnone", "tap:lcnone"],
+        &["attach", "tun:lcnone", "tap:lcother"],
         &["use tap:lcnone instead of tun:lcnone"],
     );
     folder.refuses(6, &["attach", "packet:lcnone", "tap:lc%d"], &["`%`"]);
+    let workers = ["attach", "packet:lcnone", "tap:lcother", "--workers"];
+    folder.refuses(6, &[&workers[..], &["300"]].concat(), &["256 queues", "`--workers 256`"]);
 }
 
 /// Nothing begins when one of the threads cannot: what was there before is not replaced.

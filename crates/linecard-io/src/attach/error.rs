@@ -63,6 +63,35 @@ pub enum AttachError {
         /// Workers with ports of their own.
         workers: usize,
     },
+    /// The port has fewer queues than there are workers.
+    #[error(
+        "{port} has at most {most} {}, and each of {workers} workers needs one: take `--workers {most}`, \
+         or `--deployment shared`",
+        if *most == 1 { "queue" } else { "queues" }
+    )]
+    Queues {
+        /// The port.
+        port: Box<PortSpec>,
+        /// Its queues.
+        most: usize,
+        /// Workers with ports of their own.
+        workers: usize,
+    },
+    /// The ports of all workers need more memory than there is.
+    #[error(
+        "{workers} workers with {buffers} buffers for each port take at least {needed} bytes of memory, and \
+         {available} are available: take fewer `--workers`, or fewer `--buffers`"
+    )]
+    Memory {
+        /// Workers with ports of their own.
+        workers: usize,
+        /// Buffers of each port.
+        buffers: usize,
+        /// The need of all, in bytes.
+        needed: u64,
+        /// The memory available, in bytes.
+        available: u64,
+    },
     /// Privileges cannot be dropped.
     #[error("{0}")]
     Rights(#[from] RightsError),

@@ -31,6 +31,7 @@ mod follow;
 mod gate;
 mod heir;
 mod join;
+mod limits;
 mod links;
 mod open;
 mod settings;
@@ -348,7 +349,7 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
     if workers > 1 && files.count() > 0 {
         return Err(AttachError::Sequence { workers });
     }
-    Ok(())
+    limits::check(both, workers, settings.buffers)
 }
 
 /// Number of ports at each end.
@@ -376,7 +377,7 @@ fn opening(settings: &Settings, side: Side, gate: &Arc<Gate>) -> Result<Opening,
     let spec = if side == Side::Near { &settings.near } else { &settings.far };
     let (attachment, queues) = match &spec.kind {
         PortKind::Xdp(name) => {
-            let queues = interface::receive_queues(name)?;
+            let queues = interface::receive_queues(name)?.unwrap_or(1);
             (Some(open::attach(spec, name)?), queues)
         }
         _ => (None, shares),

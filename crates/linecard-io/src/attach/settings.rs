@@ -99,8 +99,8 @@ pub enum SpecError {
     Kind(String),
     /// No such option.
     #[error(
-        "port option `{0}`: choose offloads or no-offloads, copy or generic (xdp), promiscuous \
-         or mirror (packet), client, once or queues=N with 1 to 64 (vhost), recorded (file)"
+        "port option `{0}`: choose offloads (not with xdp) or no-offloads, copy or generic (xdp), \
+         promiscuous or mirror (packet), client, once or queues=N with 1 to 64 (vhost), recorded (file)"
     )]
     Option(String),
     /// No interface can have this name.
@@ -136,6 +136,12 @@ impl PortSpec {
             PortKind::Xdp(name) | PortKind::Packet(name) => Some(name),
             _ => None,
         }
+    }
+
+    /// The interface, whether or not it exists already.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.interface().or_else(|| self.device())
     }
 
     /// The capture, if the port is one.
@@ -192,12 +198,14 @@ impl FromStr for PortSpec {
             "vhost" => PortKind::Vhost(name.into()),
             _ => return Err(unknown()),
         });
-        if let PortKind::Packet(name) | PortKind::Tap(name) | PortKind::Tun(name) = &spec.kind {
-            check_name(name).map_err(|_| SpecError::Name { name: name.clone() })?;
+        if let Some(name) = spec.name() {
+            check_name(name).map_err(|_| SpecError::Name { name: name.to_owned() })?;
         }
         for option in parts {
             match (option, &spec.kind) {
-                ("offloads", _) => spec.offloads = Some(true),
+                ("offloads", kind) if !matches!(kind, PortKind::Xdp(_)) => {
+                    spec.offloads = Some(true);
+                }
                 ("no-offloads", _) => spec.offloads = Some(false),
                 ("copy", PortKind::Xdp(_)) => spec.copy = true,
                 ("generic", PortKind::Xdp(_)) => spec.generic = true,
@@ -334,9 +342,16 @@ mod tests {
             let text = bad.parse::<PortSpec>().expect_err("bad").to_string();
             assert!(text.contains(&format!("`{bad}`")) && text.contains("KIND:NAME"), "{text}");
         }
-        for bad in
-            ["tap:a,copy", "tap:a,once", "vhost:a,mirror", "vhost:a,queues=0", "vhost:a,queues=65"]
-        {
+        let name = "xdp:/etc/passwd".parse::<PortSpec>().expect_err("bad");
+        assert!(matches!(&name, SpecError::Name { name } if name == "/etc/passwd"), "{name}");
+        for bad in [
+            "tap:a,copy",
+            "tap:a,once",
+            "xdp:a,offloads",
+            "vhost:a,mirror",
+            "vhost:a,queues=0",
+            "vhost:a,queues=65",
+        ] {
             let (_, option) = bad.split_once(',').expect("one");
             let text = bad.parse::<PortSpec>().expect_err("bad").to_string();
             assert!(text.starts_with(&format!("port option `{option}`")), "{text}");

@@ -24,6 +24,18 @@ pub enum VhostError {
         /// Where it is.
         path: PathBuf,
     },
+    /// No socket can be made there.
+    #[error(
+        "cannot listen at {}: {source}; choose a path of at most 107 bytes, in a folder that exists and to \
+         which this user may write",
+        path.display()
+    )]
+    Listen {
+        /// Where it was to be.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// A setting is out of range.
     #[error("{what} is {value}: choose {range}")]
     Setting {

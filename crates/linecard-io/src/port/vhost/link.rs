@@ -61,8 +61,6 @@ pub(super) struct Server {
 
 impl Source {
     pub(super) fn server(path: &Path) -> Result<Self, VhostError> {
-        let error =
-            |doing| move |source| VhostError::System { doing, path: path.to_owned(), source };
         let listener = match listen_at(path) {
             Err(failed) if failed.kind() == ErrorKind::AddrInUse => {
                 remove_stale(path)?;
@@ -70,7 +68,8 @@ impl Source {
             }
             listening => listening,
         };
-        let listener = listener.map_err(error("listen at"))?;
+        let listener =
+            listener.map_err(|source| VhostError::Listen { path: path.to_owned(), source })?;
         let identity = identity(path);
         Ok(Self::Server(Server { listener, path: path.to_owned(), identity }))
     }
