@@ -12,9 +12,12 @@ const WRONG: u64 = 10;
 /// Mean bytes of packets that somebody has merged before: twice what jumbo frames have is rare.
 const LARGE: u64 = 4_000;
 
-/// The advice, if there is any.
-pub(super) fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
-    let (near, far) = (AttachStats::total(&account.near), AttachStats::total(&account.far));
+/// The advice, if there is any. Packets that found no room once the threads were told to stop, with the statistics of
+/// `at_stop`, say nothing.
+pub(super) fn of(account: &AttachStats, at_stop: &AttachStats, settings: &Settings) -> Vec<String> {
+    let (mut near, mut far) = (AttachStats::total(&account.near), AttachStats::total(&account.far));
+    near.dropped.ring_full = AttachStats::total(&at_stop.near).dropped.ring_full;
+    far.dropped.ring_full = AttachStats::total(&at_stop.far).dropped.ring_full;
     let ingress = AttachStats::merged(&account.ingress);
     let ports = [(&settings.near, &near), (&settings.far, &far)];
     let of_near =
@@ -157,6 +160,11 @@ mod tests {
     use super::super::rates::tests::{merged, port};
     use super::*;
 
+    /// The advice while it runs.
+    fn of(account: &AttachStats, settings: &Settings) -> Vec<String> {
+        super::of(account, account, settings)
+    }
+
     fn settings(near: &str) -> Settings {
         let spec = |text: &str| text.parse().expect("a port");
         Settings::new(spec(near), spec("tap:b"))
@@ -197,6 +205,14 @@ mod tests {
         let hints = of(&account, &settings("xdp:a"));
         let start = "the kernel dropped 100 packets of the host for tap:b, which";
         assert!(hints.len() == 1 && hints[0].starts_with(start), "{hints:?}");
+    }
+
+    #[test]
+    fn packets_that_come_while_it_ends_need_no_advice() {
+        let at_stop = AttachStats { near: vec![port(1_000, 10, 0)], ..AttachStats::default() };
+        let account = AttachStats { near: vec![port(1_000, 10, 7)], ..AttachStats::default() };
+        assert_eq!(super::of(&account, &at_stop, &settings("xdp:a")), [""; 0]);
+        assert_eq!(super::of(&account, &account, &settings("xdp:a")).len(), 1);
     }
 
     #[test]

@@ -150,8 +150,8 @@ fn join(
         served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
     }
     let handle = attached.stats_handle();
-    let outcome = |account: &AttachStats, elapsed| {
-        let outcome = AttachOutcome::new(account, &settings, elapsed);
+    let outcome = |account: &AttachStats, at_stop: &AttachStats, elapsed| {
+        let outcome = AttachOutcome::new(account, at_stop, &settings, elapsed);
         match config.flows {
             0 => outcome,
             most => outcome.with_flows(&handle.flows(), most),
@@ -163,7 +163,8 @@ fn join(
             let lines = follower.as_mut().map(Follower::look).unwrap_or_default();
             lines.iter().for_each(|line| observer.say(Level::Notice, line));
             if observer.wants_statistics() {
-                let outcome = outcome(&attached.stats(), attached.elapsed());
+                let account = attached.stats();
+                let outcome = outcome(&account, &account, attached.elapsed());
                 observer.statistics(&report_of(Attach::COMMAND, &outcome));
             }
         }
@@ -176,10 +177,11 @@ fn join(
     });
     let ended_itself = attached.is_ending();
     ready::stopping(observer);
+    let at_stop = attached.stats();
     attached.stop();
     let elapsed = attached.elapsed();
     let (account, failures) = attached.finish();
-    let outcome = outcome(&account, elapsed);
+    let outcome = outcome(&account, &at_stop, elapsed);
     let failure = worst(failures, observer)
         .or_else(|| ended_itself.then(|| ended(&settings, &account)).flatten());
     Ok(Ended { outcome, account, history, failure })

@@ -180,7 +180,13 @@ impl linecard_report::Outcome for AttachOutcome {
 }
 
 impl AttachOutcome {
-    pub(super) fn new(account: &AttachStats, settings: &Settings, elapsed: Duration) -> Self {
+    /// Of the statistics, with the advice that follows from them and from those when it was told to stop.
+    pub(super) fn new(
+        account: &AttachStats,
+        at_stop: &AttachStats,
+        settings: &Settings,
+        elapsed: Duration,
+    ) -> Self {
         let [ingress, egress] =
             [&account.ingress, &account.egress].map(|way| AttachStats::merged(way));
         let merging = |counters: &Merges| (counters.packets_in > 0).then(|| counters.into());
@@ -210,7 +216,7 @@ impl AttachOutcome {
             }),
             not_acknowledged: (&acks.silent).into(),
             check: Check::new(account),
-            hints: hints::of(account, settings),
+            hints: hints::of(account, at_stop, settings),
         }
     }
 
@@ -374,7 +380,10 @@ mod tests {
     }
 
     fn of(account: &AttachStats) -> Report {
-        report_of("attach", &AttachOutcome::new(account, &settings(), Duration::from_secs(1)))
+        report_of(
+            "attach",
+            &AttachOutcome::new(account, account, &settings(), Duration::from_secs(1)),
+        )
     }
 
     #[test]
