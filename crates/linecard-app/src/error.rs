@@ -41,7 +41,8 @@ pub const EXIT_CODES: [(u8, &str); 19] = [
     (
         130,
         "stopped by Ctrl-C, SIGTERM or SIGHUP before the end: send and recv keep what has arrived, other commands \
-         remove the incomplete output (coalesce, segment: unless --keep-partial is given)",
+         remove the incomplete output (coalesce, segment: unless --keep-partial is given); attach ends by the first \
+         signal with its statistics and 0, and by a second Ctrl-C with this code",
     ),
 ];
 

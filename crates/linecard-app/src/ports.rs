@@ -43,7 +43,11 @@ pub struct Kinds {
     pub packet: PacketKind,
     /// tap
     pub tap: TapKind,
-    /// capture
+    /// tun
+    pub tun: PlainKind,
+    /// vhost
+    pub vhost: PlainKind,
+    /// file
     pub capture: PlainKind,
     /// memory
     pub memory: PlainKind,
@@ -90,10 +94,10 @@ pub struct TapKind {
     pub large_tunnels: bool,
 }
 
-/// A kind that takes no privileges and nothing of the kernel.
+/// A kind of which nothing else is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PlainKind {
-    /// Whether such ports can be opened: always.
+    /// Whether such ports can be opened.
     pub usable: bool,
 }
 
@@ -143,8 +147,12 @@ impl Job for Ports {
 
     fn run(_: &PortsConfig, _: &Context<'_>) -> Result<PortsOutcome, Error> {
         let (xdp, packet, tap) = (xdp::probe(), probe::packet(), probe::tap());
-        let lacking =
-            [("xdp", xdp.lacking()), ("packet", packet.lacking()), ("tap", tap.lacking())];
+        let lacking = [
+            ("xdp", xdp.lacking()),
+            ("packet", packet.lacking()),
+            ("tap", tap.lacking()),
+            ("tun", tap.lacking()),
+        ];
         let lack = |(kind, lines): (&str, Vec<String>)| {
             let label = kind.to_owned();
             lines.into_iter().map(move |value| Lack { label: label.clone(), value })
@@ -178,6 +186,8 @@ impl Job for Ports {
                     large_udp: tap.udp,
                     large_tunnels: tap.tunnels,
                 },
+                tun: PlainKind { usable: tap.devices.is_ok() },
+                vhost: PlainKind { usable: true },
                 capture: PlainKind { usable: true },
                 memory: PlainKind { usable: true },
             },
@@ -236,7 +246,9 @@ impl Kinds {
                     (tap.large_tunnels, "both in UDP tunnels"),
                 ],
             ),
-            "capture" => (self.capture.usable, &[]),
+            "tun" => (self.tun.usable, &[(true, "as tap, for IP packets")]),
+            "vhost" => (self.vhost.usable, &[(true, "virtual machines, by a Unix socket")]),
+            "capture" => (self.capture.usable, &[(true, "captures")]),
             "memory" => (self.memory.usable, &[]),
             _ => return None,
         };
@@ -295,7 +307,8 @@ impl InterfaceOutcome {
 fn specs(interface: &Interface) -> String {
     let is_tap = interface.device.as_ref().is_some_and(|device| device.is_tap);
     let (ethernet, ip) = (interface.is_ethernet(), interface.is_ip());
-    let kinds = [("tap", is_tap), ("xdp", ethernet), ("packet", ethernet || ip)];
+    let device = if ethernet { "tap" } else { "tun" };
+    let kinds = [(device, is_tap), ("xdp", ethernet), ("packet", ethernet || ip)];
     let kinds = kinds.iter().filter(|(_, fits)| *fits);
     kinds.map(|(kind, _)| format!("{kind}:{}", interface.name)).collect::<Vec<_>>().join(" ")
 }
@@ -347,7 +360,7 @@ mod tests {
             mac: None,
             ..card(Some(Device { is_tap: true, ..Device::default() }))
         };
-        assert_eq!(specs(&tun), "tap:eth0 packet:eth0");
+        assert_eq!(specs(&tun), "tun:eth0 packet:eth0");
         let tunnel = Interface { hardware: 768, mac: None, ..card(None) };
         assert_eq!(words(&tunnel), "up, MTU 1500: no port for link type 768");
     }
@@ -370,7 +383,8 @@ mod tests {
             takeover: false,
         };
         let plain = PlainKind { usable: true };
-        let kinds = Kinds { xdp, packet, tap, capture: plain, memory: plain };
+        let kinds =
+            Kinds { xdp, packet, tap, tun: plain, vhost: plain, capture: plain, memory: plain };
         assert_eq!(kinds.text("xdp").as_deref(), Some("no"));
         assert_eq!(kinds.text("packet").as_deref(), Some("yes"));
         let tap = "yes: several queues, large TCP packets whole";

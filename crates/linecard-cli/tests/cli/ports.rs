@@ -10,10 +10,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Every key of every kind.
-const KINDS: [(&str, &[&str]); 5] = [
+const KINDS: [(&str, &[&str]); 7] = [
     ("xdp", &["usable", "multi_buffer", "need_wakeup"]),
     ("packet", &["usable", "large_packets", "fanout", "qdisc_bypass", "takeover"]),
     ("tap", &["usable", "multi_queue", "large_tcp", "large_udp", "large_tunnels"]),
+    ("tun", &["usable"]),
+    ("vhost", &["usable"]),
     ("capture", &["usable"]),
     ("memory", &["usable"]),
 ];
@@ -64,7 +66,9 @@ fn whoever_asks_is_answered() {
         let said = if usable { "yes" } else { "no" };
         let line = |line: &str| {
             let mut words = line.split([' ', ':']).filter(|word| !word.is_empty());
-            words.next() == Some(kind) && words.next() == Some(said)
+            // Ports have the name of what is read and written.
+            let label = if kind == "capture" { "file" } else { kind };
+            words.next() == Some(label) && words.next() == Some(said)
         };
         assert!(text.lines().any(line), "{kind} {said}: {text}");
         let lacking = found["lacking"].as_array().into_iter().flatten();
@@ -133,7 +137,7 @@ fn without_rights_the_ones_that_lack_are_named() {
         let named = line.contains("no permission") && line.contains(right);
         assert!(!line.contains('\n') && (named || line.contains("lacks")), "{kind}: {line}");
     }
-    for kind in ["capture", "memory"] {
+    for kind in ["vhost", "capture", "memory"] {
         assert_eq!(found["kinds"][kind]["usable"], true, "{kind}");
     }
 }
