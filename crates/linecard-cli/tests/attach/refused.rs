@@ -47,15 +47,23 @@ fn without_af_xdp() {
 
 #[test]
 fn arguments() {
-    let cases: [(&str, i32, &[&str]); 10] = [
+    let cases: [(&str, i32, &[&str]); 14] = [
         ("xdp:nope tap:lc0", 6, &["no interface `nope`", "ip link"]),
         ("packet:nope tap:lc0", 6, &["no interface `nope`", "ip link"]),
-        ("xdp:lcw xdp:lcw", 2, &["xdp:lcw cannot be joined to itself"]),
+        ("xdp:lcw xdp:lcw", 2, &["xdp:lcw cannot be joined to xdp:lcw, which is the same"]),
+        ("xdp:lcw packet:lcw", 2, &["packet:lcw cannot be joined to xdp:lcw"]),
+        ("xdp:lcw,offloads tap:lc0", 2, &["option `offloads`", "not with xdp"]),
+        ("xdp:lcw tap:lc0 --workers 2", 6, &["xdp:lcw has at most 1 queue, and each of 2 workers"]),
+        (
+            "packet:lcw tap:lc0 --workers 200 --buffers 1048576",
+            6,
+            &["200 workers with 1048576 buffers", "bytes of memory", "fewer `--workers`"],
+        ),
         ("xdp:lcw,fast tap:lc0", 2, &["option `fast`", "no-offloads"]),
         ("lcw tap:lc0", 2, &["port `lcw`", "KIND:NAME"]),
         ("xdp:lcw tap:lc0 --batch 65", 2, &["--batch 65", "1 to 64"]),
         ("xdp:lcw tap:lc0 --no-such-option", 2, &["--no-such-option"]),
-        ("xdp:lcw tap:lcw", 6, &["`lcw` exists and is another kind of device"]),
+        ("xdp:lcw tap:lo", 6, &["`lo` exists and is another kind of device"]),
         (
             "xdp:lcw tap:lc0 --cores 999",
             2,

@@ -24,9 +24,20 @@ fn free_address() -> String {
     format!("127.{}.{low}.{}:{PORT}", high | 128, NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// A command that a failed test does not leave behind.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _running = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
 /// A command that watches, and what it tells a scraper.
 struct Watch {
-    child: Child,
+    child: Running,
     folder: Folder,
     metrics: String,
 }
@@ -37,10 +48,11 @@ impl Watch {
         let fixed = ["jitter", "watch", "--metrics", "0", "--json"];
         let mut command = folder.command(&[&fixed, arguments].concat());
         command.stdout(Stdio::piped()).stderr(File::create(folder.path("err")).unwrap());
-        let mut watch = Self { child: command.spawn().unwrap(), folder, metrics: String::new() };
+        let mut watch =
+            Self { child: Running(command.spawn().unwrap()), folder, metrics: String::new() };
         let begun = Instant::now();
         while watch.metrics.is_empty() {
-            assert!(begun.elapsed() < PATIENCE && watch.child.try_wait().unwrap().is_none());
+            assert!(begun.elapsed() < PATIENCE && watch.child.0.try_wait().unwrap().is_none());
             std::thread::sleep(Duration::from_millis(2));
             let line = watch.stderr();
             let address =
@@ -88,12 +100,13 @@ impl Watch {
     }
 
     /// Ends it by a signal; its figures and its folder.
-    fn end(self) -> (Json, Folder) {
-        let kill = format!("kill -INT {}", self.child.id());
+    fn end(mut self) -> (Json, Folder) {
+        let kill = format!("kill -INT {}", self.child.0.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-        let output = self.child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(0));
-        (serde_json::from_slice(&output.stdout).unwrap(), self.folder)
+        let mut figures = Vec::new();
+        self.child.0.stdout.take().unwrap().read_to_end(&mut figures).unwrap();
+        assert_eq!(self.child.0.wait().unwrap().code(), Some(0));
+        (serde_json::from_slice(&figures).unwrap(), self.folder)
     }
 }
 
