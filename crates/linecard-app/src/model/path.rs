@@ -4,7 +4,7 @@ use super::account::{Conserved, draw_busy, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
 use linecard_model::path::{Config, LEVELS, Spread, Stream, Times, simulate};
-use linecard_report::{Nanoseconds, Outcome, Page, Share};
+use linecard_report::{Nanoseconds, Outcome, Page, Share, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -96,6 +96,11 @@ impl Job for PathModel {
 
     fn draw(outcome: &PathOutcome, page: &mut Page) {
         draw_busy(outcome, &outcome.busy.limit, page);
+        let Gaps { median_ns, p999_ns, most_ns, .. } = &outcome.packets;
+        let [median, p999, most] = [median_ns, p999_ns, most_ns].map(|gap| Value::Ns(gap.0));
+        page.headline(format!(
+            "Packets reach the application {median} apart, 99.9 % of them {p999} or less, and {most} at most."
+        ));
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<PathOutcome, Error> {

@@ -20,7 +20,7 @@ use figures::{Figures, simulate};
 use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_model::transmit::{Sent, TransmitError};
-use linecard_report::{Axis, Ledger, Page, Unit};
+use linecard_report::{Axis, Ledger, Page, Unit, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -162,8 +162,15 @@ pub fn refused_run(config: &Config, error: &TransmitError) -> Error {
     }
 }
 
-/// Where the cores' cycles go.
+/// What is carried, and where the cores' cycles go.
 fn draw(outcome: &TransmitOutcome, page: &mut Page) {
+    let goodput = Value::BitRate(outcome.rates.goodput_bits_per_second.0);
+    let cycles = outcome.rates.cycles_per_packet;
+    let of_line = outcome.rates.line_share.map(|share| Value::Share(share.0));
+    let of_line = of_line.map(|share| format!(", {share} of the line's rate")).unwrap_or_default();
+    page.headline(format!(
+        "{goodput} of payload{of_line}: a packet every {cycles:.1} core cycles."
+    ));
     let ns = outcome.account.ns.0;
     let Busy { core_busy, core_stalled, core_bubbles, .. } = &outcome.busy;
     let [busy, stalled, bubbles] = [core_busy.0, core_stalled.0, core_bubbles.0];

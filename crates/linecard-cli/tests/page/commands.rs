@@ -73,7 +73,16 @@ fn of_models() {
     let transmit = of_workspace("scenarios/model-lso.toml");
     let beside = written(&["model", "run", &transmit, "--phases", "1"], Some([0, 4]));
     assert_eq!(beside["charts"][0]["key"], "core_time");
-    written(&["model", "solve", "--rate", "10G"], None);
+    let headline = |beside: &Value| beside["headline"].as_str().unwrap_or_default().to_owned();
+    assert!(headline(&beside).contains("Gbit/s of payload"), "{beside}");
+    let solved = written(&["model", "solve", "--rate", "10G"], None);
+    assert!(headline(&solved).contains("MHz carries 10.00 Gbit/s, and every clock"), "{solved}");
+    for (model, says) in [("transfer", "a chunk takes"), ("path", "Packets reach the application")]
+    {
+        let scenario = of_workspace(&format!("scenarios/model-{model}.toml"));
+        let beside = written(&["model", "run", &scenario], None);
+        assert!(headline(&beside).contains(says), "{beside}");
+    }
     let steps =
         written(&["model", "bottlenecks", &transmit, "--rate", "400G", "--steps", "2"], None);
     assert_eq!(steps["charts"][0]["causes"].as_array().map(Vec::len), Some(2));

@@ -2,7 +2,7 @@
 
 use super::confirm::Side;
 use linecard_report::{
-    Axis, BitRate, ByteCount, Item, Ledger, Named, Nanoseconds, Outcome, Page, Share, Unit,
+    Axis, BitRate, ByteCount, Item, Ledger, Named, Nanoseconds, Outcome, Page, Share, Unit, Value,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,6 +26,9 @@ pub struct SolveOutcome {
 impl SolveOutcome {
     /// The clock that other buses and numbers of cores need beside the one of the design, and cycles of packets.
     pub(super) fn draw(&self, page: &mut Page) {
+        if let Some(headline) = self.headline() {
+            page.headline(headline);
+        }
         let mut cycles = Ledger::new(
             "cycles",
             "Core cycles of a full packet (COM)",
@@ -47,6 +50,28 @@ impl SolveOutcome {
             }
         }
         page.chart(others);
+    }
+}
+
+impl SolveOutcome {
+    /// The answer in a sentence.
+    fn headline(&self) -> Option<String> {
+        let rate = Value::BitRate(self.demand.rate.0);
+        let of_clock = |name: &str, clock: &ClockAnswer| {
+            let ClockAnswer { smallest_mhz, from_mhz, .. } = clock;
+            format!(
+                "A {name} clock of {smallest_mhz:.1} MHz carries {rate}, and every clock from {from_mhz:.1} MHz on."
+            )
+        };
+        let Answer { core_clock, dma_clock, carried, .. } = &self.answer;
+        let of_core = core_clock.as_ref().map(|clock| of_clock("core", clock));
+        let of_dma = || dma_clock.as_ref().map(|clock| of_clock("DMA", clock));
+        let of_given = || {
+            let CarriedByGiven { by_run, enough, .. } = carried.as_ref()?;
+            let (carried, word) = (Value::BitRate(by_run.0), if *enough { "" } else { "not " });
+            Some(format!("These clocks carry {carried}: {word}enough for {rate}."))
+        };
+        of_core.or_else(of_dma).or_else(of_given)
     }
 }
 
