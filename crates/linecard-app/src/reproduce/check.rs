@@ -1,22 +1,39 @@
-//! Refuses, before anything runs, rows that claim more than their class means, and names that there are not.
+//! Refuses, before anything runs, rows that claim more than their class means, expressions that are wrong with any outcome,
+//! and names that there are not.
 
 use super::comparison::Class;
-use super::expression::{Query, evaluate, fill};
+use super::expression::{Lookup, Query, deciding, read_text};
 use super::measure;
-use super::paper::{Curve, Paper, Published, Reproduction};
+use super::paper::{Curve, Free, Paper, Published, Reason, Reproduction, printed};
 use crate::Error;
 use crate::model::{MODELS, named};
 use linecard_config::{ConfigError, Document, Location, Problem};
 use serde_json::Value;
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Values that each name stands for while only names are looked for.
+/// Values that each name stands for while there are no outcomes.
 const MANY: usize = 16;
 /// Values that name each other: more is a circle.
 const MOST_VALUES: usize = 16;
+/// How often outcomes are made up, each time a thousand times as large: an expression that comes out the same each time does
+/// not depend on them. Of one size each, so that in a sum, or as the most of several, each of them shows in some round.
+const ROUNDS: u32 = 6;
+/// Their size the first time.
+const LEAST: f64 = 1e-3;
 
 /// A refused key, and why.
-type Refused = (String, String);
+pub(super) type Refused = (String, String);
+
+/// Makes an error one about this key.
+pub(super) fn at(key: &str) -> impl Fn(String) -> Refused + '_ {
+    move |what| (key.to_owned(), what)
+}
+
+/// Puts a part of the file before the key of an error.
+pub(super) fn within(part: &str) -> impl Fn(Refused) -> Refused + '_ {
+    move |(key, what)| (format!("{part}.{key}"), what)
+}
 
 /// Checks what a file says; `paper` is all files together.
 pub(super) fn check(file: &Document, paper: &Paper) -> Result<(), Error> {
@@ -35,8 +52,12 @@ pub(super) fn check(file: &Document, paper: &Paper) -> Result<(), Error> {
             Some(_) => {}
         }
     }
+    for (name, text) in &paper.value {
+        let any = |_: &Query| Ok(vec![1.0; MANY]);
+        deciding(text, &any).map_err(|what| refuse(file, "value", (name, what)))?;
+    }
     for (index, reproduction) in paper.reproductions().iter().enumerate() {
-        let at = At { paper, reproduction };
+        let at = At { paper, reproduction, has_asked: Cell::new(false) };
         let place = format!("reproduction[{index}]");
         at.check().map_err(|(key, what)| refuse(file, &place, (&key, what)))?;
         for (table, rows) in reproduction.table.iter().map(|table| &table.rows).enumerate() {
@@ -52,10 +73,13 @@ pub(super) fn check(file: &Document, paper: &Paper) -> Result<(), Error> {
 }
 
 /// The error about a key of a part of the file: its line, but not the text of it, as rows are long.
-fn refuse(file: &Document, place: &str, (key, what): (&str, String)) -> Error {
+pub(super) fn refuse(file: &Document, place: &str, (key, what): (&str, String)) -> Error {
     let path = format!("{place}.{key}");
-    let found = [path.as_str(), &format!("{place}.what"), place];
-    let location = match found.into_iter().find_map(|path| file.find(path)) {
+    // A key that is not there has the line of what it should be in.
+    let parents = path.match_indices('.').rev().map(|(end, _)| path[..end].to_owned());
+    let what_of_row = format!("{place}.what");
+    let mut found = [path.clone(), what_of_row].into_iter().chain(parents);
+    let location = match found.find_map(|path| file.find(&path)) {
         Some(Location::Line { file, line, .. }) => {
             Location::Line { file, line, content: String::new() }
         }
@@ -72,7 +96,10 @@ pub(super) fn unknown<T: AsRef<str>>(
     known: impl Iterator<Item = T>,
 ) -> String {
     let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
-    format!("unknown {kind} `{name}`: known are {}", known.join(", "))
+    match &known[..] {
+        [] => format!("unknown {kind} `{name}`: there is none"),
+        known => format!("unknown {kind} `{name}`: known are {}", known.join(", ")),
+    }
 }
 
 /// Names of the parameters of a model or measurement.
@@ -90,74 +117,140 @@ fn needs(is_met: bool, key: &str, what: impl Into<String>) -> Result<(), Refused
 struct At<'p> {
     paper: &'p Paper,
     reproduction: &'p Reproduction,
+    /// Whether an outcome was asked for.
+    has_asked: Cell<bool>,
 }
 
 impl At<'_> {
     fn check(&self) -> Result<(), Refused> {
-        let Reproduction { jobs, hardware, curve, figure, .. } = self.reproduction;
+        let Reproduction { jobs, hardware, notes, table, curve, figure, .. } = self.reproduction;
         let known = || self.paper.job.keys();
         for name in jobs.iter().chain(hardware.iter().map(|hardware| &hardware.job)) {
             let is_known = self.paper.job.contains_key(name);
             needs(is_known, "jobs", unknown("job", name, known()))?;
         }
+        self.free()?;
+        for (index, table) in table.iter().enumerate() {
+            self.text(&format!("table[{index}].title"), &table.title, None)?;
+        }
+        for (index, note) in notes.iter().enumerate() {
+            // Tables have the rows that are the same.
+            let lookup = |query: &Query| match table.iter().any(|table| table.key == query.root) {
+                true => Ok(vec![1.0]),
+                false => self.made_up(query, None, (0, None)),
+            };
+            read_text(note, &lookup).map_err(at(&format!("notes[{index}]")))?;
+        }
         for (index, curve) in curve.iter().enumerate() {
-            for name in &curve.jobs {
-                let key = format!("curve[{index}].jobs");
-                needs(jobs.contains(name), &key, unknown("job", name, jobs.iter()))?;
-            }
+            self.curve(curve).map_err(within(&format!("curve[{index}]")))?;
         }
         for (index, figure) in figure.iter().enumerate() {
-            for (curve, text) in figure.expressions() {
-                let key = format!("figure[{index}].curves[{curve}].name");
-                self.names_outcome(text, None, 0).map_err(|what| (key, what))?;
+            let read = |key: &str, text: &str| self.names_outcome(key, text, None).map(drop);
+            let text = |key: &str, text: &str| self.text(key, text, None);
+            figure.check(&read, &text).map_err(within(&format!("figure[{index}]")))?;
+        }
+        Ok(())
+    }
+
+    /// Parameters that were chosen: each once, and one that a job has.
+    fn free(&self) -> Result<(), Refused> {
+        let jobs = self.reproduction.jobs.iter();
+        let known: Vec<&str> = jobs.flat_map(|job| self.parameters_of(job)).collect();
+        let mut seen: Vec<&str> = Vec::new();
+        for (index, Free { keys, .. }) in self.reproduction.free.iter().enumerate() {
+            let place = format!("free[{index}].keys");
+            needs(!keys.is_empty(), &place, "name the parameters that were chosen")?;
+            for key in keys {
+                let what =
+                    || format!("no job has a parameter `{key}`: name each with all its parts");
+                needs(known.contains(&key.as_str()), &place, what())?;
+                needs(!seen.contains(&key.as_str()), &place, format!("`{key}` is there twice"))?;
+                seen.push(key);
             }
         }
         Ok(())
     }
 
+    /// Parameters of a job.
+    fn parameters_of(&self, job: &str) -> Vec<&'static str> {
+        let chain = self.paper.chain(job).unwrap_or_default();
+        let model = chain.iter().find_map(|(_, job)| job.model.as_deref()).unwrap_or_default();
+        parameters(model).unwrap_or_default()
+    }
+
+    fn curve(&self, curve: &Curve) -> Result<(), Refused> {
+        let jobs = &self.reproduction.jobs;
+        for name in &curve.jobs {
+            needs(jobs.contains(name), "jobs", unknown("job", name, jobs.iter()))?;
+        }
+        if let Some(each) = &curve.each {
+            self.names_outcome("each", each, None)?;
+        }
+        for (key, text) in &curve.fields {
+            self.names_outcome(&format!("fields.{key}"), text, Some(curve))?;
+        }
+        self.text("title", &curve.title, None)?;
+        self.text("label", &curve.label.replace("{job}", ""), Some(curve))?;
+        self.text("text", &curve.text, Some(curve))
+    }
+
     fn row(&self, row: &Published) -> Result<(), Refused> {
         self.class(row)?;
+        let text = |key: &str, text: &str| self.text(key, text, None);
+        text("what", &row.what)?;
+        text("ground", row.ground.as_deref().unwrap_or_default())?;
+        if let Some(reason) = &row.reason {
+            text("reason.text", &reason.text)?;
+        }
+        if row.holds.is_some() || row.class == Class::Cannot {
+            text("paper", &row.paper)?;
+            text("ours", &row.ours)?;
+        } else {
+            printed(&row.paper).map_err(at("paper"))?;
+        }
         if row.class == Class::Cannot {
             return Ok(());
         }
-        let (key, deciding) = match &row.holds {
+        let (key, decides) = match &row.holds {
             Some(holds) => ("holds", holds),
             None => ("ours", &row.ours),
         };
-        let named = |key: &str, text: &str| {
-            self.names_outcome(text, None, 0).map_err(|what| (key.to_owned(), what))
-        };
-        let has_outcome = named(key, deciding)?;
-        needs(
-            has_outcome || row.class == Class::Arithmetic,
-            key,
-            "it names no outcome of a job, which `arithmetic` alone may do: give a value of one, as `JOB.rates.KEY`",
-        )?;
-        if row.holds.is_some() {
-            self.queries(|lookup| _ = fill(&row.ours, lookup))
-                .iter()
-                .try_for_each(|query| self.leads(query, None, 0).map(|_| ()))
-                .map_err(|what| ("ours".to_owned(), what))?;
+        self.answers(row, key, decides)?;
+        match &row.reason {
+            Some(reason) => self.reason(row, reason),
+            None => Ok(()),
         }
-        let Some(reason) = &row.reason else { return Ok(()) };
-        for (key, text) in [("from", &reason.from), ("to", &reason.to)] {
+    }
+
+    /// What decides about a row depends on an outcome.
+    fn answers(&self, row: &Published, key: &str, text: &str) -> Result<(), Refused> {
+        let is_of_outcome = self.depends(text).map_err(at(key))?;
+        let what = "it names no outcome of a job, or is the same with any, which `arithmetic` alone may be: give a value \
+                    of one, as `JOB.rates.KEY`";
+        needs(is_of_outcome || row.class == Class::Arithmetic, key, what)
+    }
+
+    fn reason(&self, row: &Published, reason: &Reason) -> Result<(), Refused> {
+        for (key, text) in [("reason.from", &reason.from), ("reason.to", &reason.to)] {
             match text {
-                None => return Err((format!("reason.{key}"), "give `from` and `to`".to_owned())),
-                Some(Value::String(text)) => _ = named(&format!("reason.{key}"), text)?,
+                None => return Err((key.to_owned(), "give `from` and `to`".to_owned())),
+                Some(Value::String(text)) => {
+                    let what = "it names an outcome of a job: a limit is known before our value, and does not move with it";
+                    needs(!self.names_outcome(key, text, None)?, key, what)?;
+                }
                 Some(_) => {}
             }
         }
-        for (key, text) in [("measured", &reason.measured), ("when", &reason.when)] {
-            if let Some(text) = text {
-                named(&format!("reason.{key}"), text)?;
-            }
+        if let Some(when) = &reason.when {
+            self.names_outcome("reason.when", when, None)?;
+        }
+        if let Some(measured) = &reason.measured {
+            self.answers(row, "reason.measured", measured)?;
         }
         let Some(knob) = &reason.knob else { return Ok(()) };
         let is_known = self.paper.job.contains_key(&knob.job);
         needs(is_known, "reason.knob.job", unknown("job", &knob.job, self.paper.job.keys()))?;
-        let chain = self.paper.chain(&knob.job).unwrap_or_default();
-        let model = chain.iter().find_map(|(_, job)| job.model.as_deref()).unwrap_or_default();
-        let known = parameters(model).unwrap_or_default();
+        let known = self.parameters_of(&knob.job);
         for key in knob.set.keys() {
             let is_known = known.contains(&key.as_str());
             needs(is_known, "reason.knob.set", unknown("key", key, known.iter()))?;
@@ -168,20 +261,16 @@ impl At<'_> {
     /// Whether the row has what its class needs, and nothing that contradicts it.
     fn class(&self, row: &Published) -> Result<(), Refused> {
         let is_of = |class| row.class == class;
-        let free = &self.reproduction.free;
-        let is_free = |key: &str| {
-            let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "._".contains(letter);
-            free.iter().any(|text| text.split(|letter| !is_of_name(letter)).any(|word| word == key))
-        };
+        let free: Vec<&str> = self.reproduction.free.iter().flat_map(Free::keys).collect();
         match &row.parameter {
             Some(all) if is_of(Class::Fitted) => {
-                let what = || format!("no free parameter `{all}`: `free` has {}", free.join("; "));
-                needs(all.split(" and ").all(is_free), "parameter", what())?;
+                let what = || format!("no free parameter `{all}`: `free` has {}", free.join(", "));
+                needs(all.split(" and ").all(|key| free.contains(&key)), "parameter", what())?;
             }
             Some(_) => needs(false, "parameter", "only `fitted` has one")?,
             None => {
                 let what =
-                    format!("`fitted` needs `parameter`, one of `free`: {}", free.join("; "));
+                    format!("`fitted` needs `parameter`, one of `free`: {}", free.join(", "));
                 needs(!is_of(Class::Fitted), "class", what)?;
             }
         }
@@ -190,6 +279,8 @@ impl At<'_> {
             needs(row.within.is_none(), "within", format!("{what} `predicted`, with a `ground`"))?;
             needs(row.holds.is_none(), "holds", format!("{what} `predicted`"))?;
             needs(row.reason.is_none(), "reason", format!("{what} `differs`"))?;
+            let what = format!("{what} `predicted` if it is derived from printed ones");
+            needs(!row.is_derived(), "place", what)?;
         }
         if is_of(Class::Predicted) || is_of(Class::Differs) {
             let what = "a tolerance needs a `ground`: from what it follows that was known before our value";
@@ -201,7 +292,7 @@ impl At<'_> {
             let what = "of what cannot be had nothing can be compared: leave it out";
             needs(row.holds.is_none(), "holds", what)?;
             needs(row.within.is_none(), "within", what)?;
-            let is_bare = |reason: &super::paper::Reason| {
+            let is_bare = |reason: &Reason| {
                 reason.from.is_none() && reason.to.is_none() && reason.knob.is_none()
             };
             needs(row.reason.as_ref().is_none_or(is_bare), "reason", what)?;
@@ -209,50 +300,85 @@ impl At<'_> {
         Ok(())
     }
 
-    /// Names in what `evaluated` evaluates.
-    fn queries(&self, evaluated: impl Fn(&super::expression::Lookup<'_>)) -> Vec<Query> {
-        let queries = RefCell::new(Vec::new());
-        evaluated(&|query: &Query| {
-            queries.borrow_mut().push(query.clone());
-            Ok(vec![1.0; MANY])
-        });
-        queries.into_inner()
+    /// Reads the expressions of a text.
+    fn text(&self, key: &str, text: &str, it: Option<&Curve>) -> Result<(), Refused> {
+        let lookup: &Lookup<'_> = &|query: &Query| self.made_up(query, it, (0, None));
+        read_text(text, lookup).map_err(at(key))
     }
 
-    /// Whether an expression depends on what a job found. `it` is the curve that it is of.
-    fn names_outcome(&self, text: &str, it: Option<&Curve>, depth: usize) -> Result<bool, String> {
+    /// Whether an expression names what a job found, by values or curves, too. `it` is the curve that it is of.
+    fn names_outcome(&self, key: &str, text: &str, it: Option<&Curve>) -> Result<bool, Refused> {
+        self.has_asked.set(false);
+        self.decides(text, it, (0, None)).map_err(at(key))?;
+        Ok(self.has_asked.get())
+    }
+
+    /// Whether an expression comes out in another way with other outcomes.
+    fn depends(&self, text: &str) -> Result<bool, String> {
+        let bits = |round| {
+            let numbers = self.decides(text, None, (0, Some(round)))?;
+            Ok(numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>())
+        };
+        let all = (0..ROUNDS).map(bits).collect::<Result<Vec<_>, String>>()?;
+        Ok(all.iter().any(|one| *one != all[0]))
+    }
+
+    /// The numbers that decide, of values that name each other `depth` deep, with the outcomes of a round.
+    fn decides(
+        &self,
+        text: &str,
+        it: Option<&Curve>,
+        (depth, round): (usize, Option<u32>),
+    ) -> Result<Vec<f64>, String> {
         if depth > MOST_VALUES {
             return Err(format!("{text}: values name each other"));
         }
-        // Numbers of a wrong count are an error only once there are values.
-        let queries = self.queries(|lookup| _ = evaluate(text, lookup).is_ok());
-        let found = queries.iter().map(|query| self.leads(query, it, depth));
-        Ok(found.collect::<Result<Vec<_>, String>>()?.contains(&true))
+        deciding(text, &|query: &Query| self.made_up(query, it, (depth, round)))
     }
 
-    /// Whether a name leads to what a job found.
-    fn leads(&self, query: &Query, it: Option<&Curve>, depth: usize) -> Result<bool, String> {
+    /// Values in place of those that a name will have: of outcomes others in each round.
+    fn made_up(
+        &self,
+        query: &Query,
+        it: Option<&Curve>,
+        (depth, round): (usize, Option<u32>),
+    ) -> Result<Vec<f64>, String> {
         let (root, jobs) = (query.root.as_str(), &self.reproduction.jobs);
-        let is_found = || query.keys.first().is_some_and(|key| key != "config");
+        let of_job = || {
+            let is_found = query.keys.first().is_some_and(|key| key != "config");
+            self.has_asked.set(self.has_asked.get() || is_found);
+            Ok(numbers_of(query, round.filter(|_| is_found)))
+        };
         if jobs.iter().any(|job| job == root) {
-            return Ok(is_found());
+            return of_job();
         }
         if let Some(curve) = it.filter(|_| root == "it") {
-            return Ok(!curve.jobs.is_empty() && is_found());
+            return if curve.jobs.is_empty() { Ok(numbers_of(query, None)) } else { of_job() };
         }
         if let Some(text) = self.paper.value.get(root) {
-            return self.names_outcome(text, it, depth + 1);
+            return self.decides(text, it, (depth + 1, round));
         }
         if let Some(curve) = self.reproduction.curve.iter().find(|curve| curve.key == root) {
             let column = query.keys.first().map_or("", String::as_str);
             let text = curve.fields.get(column);
             let text = text.ok_or_else(|| unknown("column", column, curve.fields.keys()))?;
-            return self.names_outcome(text, Some(curve), depth + 1);
+            return self.decides(text, Some(curve), (depth + 1, round));
         }
         let curves = self.reproduction.curve.iter().map(|curve| &curve.key);
         let known = jobs.iter().chain(self.paper.value.keys()).chain(curves);
         Err(unknown("job, value or curve", root, known))
     }
+}
+
+/// Numbers that are the same for the same name and round; without a round from 1 to 2.
+fn numbers_of(query: &Query, round: Option<u32>) -> Vec<f64> {
+    let size = round.map_or(1.0, |round| LEAST * 1e3_f64.powi(round as i32));
+    let number = |index| {
+        let mut hasher = DefaultHasher::new();
+        (format!("{query:?}"), round, index).hash(&mut hasher);
+        size * (1.0 + hasher.finish() as f64 / u64::MAX as f64)
+    };
+    (0..MANY).map(number).collect()
 }
 
 #[cfg(test)]
@@ -271,7 +397,7 @@ twice = "2 * twice"
 [[reproduction]]
 name = "mine"
 jobs = ["fast"]
-free = ["server.mhz and load.clients, chosen"]
+free = [{{ keys = ["server.mhz", "load.clients"], why = "chosen" }}]
 [[reproduction.table]]
 key = "table"
 title = "A table"
@@ -306,13 +432,14 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
         row(r#"within = 90, class = "exact""#, "within", "printed digits");
         row(r#"holds = "fast.rates.bits_per_second > 0", class = "exact""#, "holds", "`predicted`");
         row(r#"within = 90, class = "predicted""#, "within", "`ground`");
-        row(r#"class = "fitted""#, "class", "server.mhz and load.clients, chosen");
+        row(r#"class = "fitted""#, "class", "one of `free`: server.mhz, load.clients");
         row(
             r#"class = "fitted", parameter = "server.cpus""#,
             "parameter",
             "`server.cpus`: `free` has",
         );
         row(r#"class = "predicted", parameter = "server.mhz""#, "parameter", "only `fitted`");
+        row(r#"place = "derived from 2 / 2", class = "exact""#, "place", "if it is derived");
         row(r#"class = "differs""#, "class", "`reason`");
         row(
             r#"class = "differs", reason = { text = "why", to = 1 }"#,
@@ -339,7 +466,27 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
             refuses(class, &to, "15: `holds`", "names no outcome");
         }
         refuses("fast.rates.bits_per_second", "5 * 423", "15: `ours`", "names no outcome");
-        for holds in ["ours.rate > 0", "max(fast.rates.bits_per_second, 1) > 0"] {
+        // It names one, and does not depend on it.
+        let rate = "fast.rates.bits_per_second";
+        for same in ["1 + 0 * RATE", "RATE - RATE + 1", "RATE / RATE", "item(list(1, RATE), 0)"] {
+            refuses(rate, &same.replace("RATE", rate), "15: `ours`", "the same with any");
+        }
+        for holds in ["0 * ours.rate == 0", "count(fast.rates.bits_per_second) > 0"] {
+            let to = format!("holds = \"{holds}\", {class}");
+            refuses(class, &to, "15: `holds`", "the same with any");
+        }
+        let measured = |text: &str| {
+            format!(
+                r#"class = "differs", reason = {{ text = "why", measured = "{text}", from = 0, to = 1 }}"#
+            )
+        };
+        refuses(class, &measured("0 * ours.rate"), "15: `reason.measured`", "the same with any");
+        read(&paper().replace(class, &measured("ours.rate"))).expect("another value");
+        for holds in [
+            "ours.rate > 0",
+            "max(fast.rates.bits_per_second, 1) > 0",
+            "max(1 - fast.rates.bits_per_second / fast.config.server.mhz / 1e9) > 0",
+        ] {
             read(&paper().replace(class, &format!("holds = \"{holds}\", {class}"))).expect(holds);
         }
         let arithmetic = paper().replace(class, r#"class = "arithmetic""#);
@@ -389,5 +536,55 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
             "unknown key `server.mhzz`: known are run.seed, ",
         );
         read(&paper().replace(class, &knob("fast", "server.mhz"))).expect("both are there");
+    }
+
+    /// A limit that moves with the outcome that its knob turns would cover any.
+    #[test]
+    fn limits_name_no_outcome() {
+        let class = r#"class = "predicted""#;
+        let reason = |to: &str| {
+            format!(r#"class = "differs", reason = {{ text = "why", from = 0, to = "{to}" }}"#)
+        };
+        for to in ["2 * fast.rates.bits_per_second", "max(ours.rate)", "5 + 0 * ours.rate"] {
+            refuses(class, &reason(to), "15: `reason.to`", "known before our value");
+        }
+        read(&paper().replace(class, &reason("fast.config.server.mhz / 2"))).expect("a parameter");
+    }
+
+    /// Expressions, texts and figures that are wrong with any outcome, each with its line and key.
+    #[test]
+    fn what_is_wrong_with_any_outcome_is_refused_before_a_run() {
+        let rate = "\"fast.rates.bits_per_second\"";
+        refuses(rate, "\"max(fast.rates.bits_per_second\"", "15: `ours`", "no `)`");
+        refuses(rate, "\"median(fast.rates.bits_per_second)\"", "15: `ours`", "no function median");
+        refuses("\"1 bit/s\"", "\"about 1\"", "15: `paper`", "\"about\" is not a number");
+        refuses("what = \"rate\"", "what = \"{rate\"", "15: `what`", "no `}`");
+        let because = r#"class = "differs", reason = { text = "{1 +}", from = 0, to = 1 }"#;
+        refuses(r#"class = "predicted""#, because, "15: `reason.text`", "a name is missing");
+        refuses("\"2 * twice\"", "\"2 *\"", "5: `twice`", "a name is missing");
+        refuses("\"A table\"", "\"A table {1:x}\"", "12: `table[0].title`", "not a format");
+        refuses("\"it.config", "\"(it.config", "20: `curve[0].fields.mhz`", "no `)`");
+        refuses("free", "notes = [\"{tables.rate}\"]\nfree", "9: `notes[0]`", "curve `tables`");
+        read(&paper().replace("free", "notes = [\"{table.rate}\"]\nfree")).expect("a table");
+        refuses("\"server.mhz\", ", "\"server\", ", "9: `free[0].keys`", "no job has a parameter");
+        refuses("\"load.clients\"]", "\"server.mhz\"]", "9: `free[0].keys`", "there twice");
+        assert_eq!(unknown("job", "x", [""; 0].iter()), "unknown job `x`: there is none");
+    }
+
+    /// A key that is missing is one of a line, too.
+    #[test]
+    fn missing_keys_have_their_line() {
+        for (from, line) in [
+            (", class = \"predicted\"", 15),
+            ("what = \"rate\", ", 15),
+            ("key = \"table\"\n", 10),
+            ("place = \"table 1\"\n", 10),
+            ("name = \"mine\"\n", 6),
+            ("key = \"ours\"\n", 17),
+        ] {
+            let error = read(&paper().replacen(from, "", 1)).expect_err(from).to_string();
+            assert!(error.starts_with(&format!("mine.toml:{line}: ")), "{from}: {error}");
+            assert!(error.contains("is missing"), "{from}: {error}");
+        }
     }
 }

@@ -36,6 +36,8 @@ pub(super) struct Row {
     pub(super) class: Class,
     /// That was chosen so that this value comes out.
     parameter: String,
+    /// Of a value that the paper does not print: from what it is derived.
+    derived: String,
     within_percent: Option<f64>,
     /// From what the row's tolerance, or the limit of its reason, follows.
     ground: String,
@@ -163,6 +165,10 @@ impl Comparison {
                 Class::Fitted => format!("fitted: {}", row.parameter),
                 class => class.name().to_owned(),
             };
+            let class = match row.derived.as_str() {
+                "" => class,
+                derived => format!("{class}; {derived}"),
+            };
             let texts = [row.what.clone(), paper, ours, difference, class, row.verdict_text()];
             table.row(texts.into_iter().map(Value::Text).collect());
         }
@@ -190,6 +196,8 @@ pub(super) struct Fields<'r> {
     class: Class,
     #[serde(skip_serializing_if = "str::is_empty")]
     parameter: &'r str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    derived: &'r str,
     #[serde(skip_serializing_if = "str::is_empty")]
     ground: &'r str,
     verdict: Verdict,
@@ -228,6 +236,7 @@ impl Row {
             unit: String::new(),
             class: Class::Predicted,
             parameter: String::new(),
+            derived: String::new(),
             within_percent: None,
             ground: String::new(),
             reason: None,
@@ -282,6 +291,13 @@ impl Row {
     #[must_use]
     pub(super) fn fitted_by(mut self, parameter: impl Into<String>) -> Self {
         self.parameter = parameter.into();
+        self
+    }
+
+    /// Says from which values of the paper that of this row is derived, as it is not printed: "derived from …".
+    #[must_use]
+    pub(super) fn derived(mut self, from: &str) -> Self {
+        from.clone_into(&mut self.derived);
         self
     }
 
@@ -351,12 +367,18 @@ impl Row {
         matches!(self.seen, Seen::Words { .. })
     }
 
-    /// Why agreement of this row does not count, if it does not.
+    /// Why agreement of this row does not count, if it does not, and from what a value is derived that the paper does not
+    /// print.
     fn class_text(&self) -> String {
-        match self.class {
-            Class::Fitted => format!(" (fitted: {})", self.parameter),
-            Class::Arithmetic => " (arithmetic)".to_owned(),
+        let class = match self.class {
+            Class::Fitted => format!("fitted: {}", self.parameter),
+            Class::Arithmetic => "arithmetic".to_owned(),
             _ => String::new(),
+        };
+        match (class.as_str(), self.derived.as_str()) {
+            ("", "") => String::new(),
+            ("", only) | (only, "") => format!(" ({only})"),
+            (class, derived) => format!(" ({class}; {derived})"),
         }
     }
 
@@ -401,6 +423,7 @@ impl Row {
             within_percent: self.within_percent,
             class: self.class,
             parameter: &self.parameter,
+            derived: &self.derived,
             ground: &self.ground,
             verdict,
             reason: self.reason.as_ref().filter(|_| !agrees),
@@ -490,6 +513,21 @@ pub(super) mod tests {
             .add(Row::shape("over clients", "rises", "rises", true).because("not said", 0.0..=1.0));
         table.add(Row::shape("over cores", "rises", "falls", false));
         table
+    }
+
+    /// A value that the paper does not print says so wherever it is shown.
+    #[test]
+    fn derived_values_say_from_what() {
+        let row = Row::number("gap", 6, 6.0).derived("derived from 2 and 4 µs");
+        assert_eq!(row.class_text(), " (derived from 2 and 4 µs)");
+        let row = row.class(Class::Fitted).fitted_by("clock");
+        assert_eq!(row.class_text(), " (fitted: clock; derived from 2 and 4 µs)");
+        let fields = serde_json::to_value(row.fields()).expect("JSON");
+        assert_eq!(fields["derived"], "derived from 2 and 4 µs");
+        let mut table = Comparison::new("gaps", "Gaps");
+        table.add(row);
+        let page = linecard_report::Page::new("").table(table.table()).html();
+        assert!(page.contains("fitted: clock; derived from 2 and 4 µs"));
     }
 
     #[test]

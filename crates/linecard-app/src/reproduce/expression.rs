@@ -80,24 +80,40 @@ impl Numbers {
 
 /// The result of an expression.
 pub(super) fn evaluate(text: &str, lookup: &Lookup<'_>) -> Result<Numbers, String> {
-    let mut parser = Parser { rest: text.trim_start(), lookup, is_truth: false };
-    let values = parser.truth().map_err(|what| format!("{text}: {what}"))?;
-    match parser.rest {
-        "" => Ok(Numbers { values, is_truth: parser.is_truth }),
-        rest => Err(format!("{text}: {rest:?} is left over")),
-    }
+    let mut parser = Parser::new(text, lookup);
+    let values = parser.whole(text)?;
+    Ok(Numbers { values, is_truth: parser.is_truth })
+}
+
+/// Reads an expression before there are outcomes, with values that `lookup` makes up, as many as it likes: only an
+/// expression that is wrong with any values is an error. Gives what decides: the numbers that are compared, or else the
+/// result.
+pub(super) fn deciding(text: &str, lookup: &Lookup<'_>) -> Result<Vec<f64>, String> {
+    let mut parser = Parser { compared: Some(Vec::new()), ..Parser::new(text, lookup) };
+    let values = parser.whole(text)?;
+    let compared = parser.compared.unwrap_or_default();
+    Ok(if compared.is_empty() { values } else { compared })
 }
 
 /// A text with its expressions replaced: `{EXPRESSION:FORMAT}`, where a format is a width and a number of decimals
 /// (`6.3`), a unit (`bit/s`, `B`, `ns`), or `s`, the ending of a plural.
 pub(super) fn fill(text: &str, lookup: &Lookup<'_>) -> Result<String, String> {
+    fill_by(text, |expression| Ok(evaluate(expression, lookup)?.values))
+}
+
+/// Reads the expressions of a text before there are outcomes, as [`deciding`] does.
+pub(super) fn read_text(text: &str, lookup: &Lookup<'_>) -> Result<(), String> {
+    fill_by(text, |expression| deciding(expression, lookup)).map(drop)
+}
+
+fn fill_by(text: &str, values: impl Fn(&str) -> Parsed) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         let (inside, behind) = after.split_once('}').ok_or(format!("{text}: no `}}`"))?;
         let (expression, format) = inside.rsplit_once(':').unwrap_or((inside, ""));
-        let numbers = evaluate(expression, lookup)?;
-        let texts = numbers.values.iter().map(|value| shown(*value, format));
+        let values = values(expression)?;
+        let texts = values.iter().map(|value| shown(*value, format));
         filled += before;
         filled += &texts.collect::<Result<Vec<_>, String>>()?.join(", ");
         rest = behind;
@@ -131,16 +147,43 @@ struct Parser<'t, 'l> {
     rest: &'t str,
     lookup: &'l Lookup<'l>,
     is_truth: bool,
+    /// While an expression is only read: numbers that were compared.
+    compared: Option<Vec<f64>>,
 }
 
 type Parsed = Result<Vec<f64>, String>;
 
-impl<'t> Parser<'t, '_> {
+impl<'t, 'l> Parser<'t, 'l> {
+    fn new(text: &'t str, lookup: &'l Lookup<'l>) -> Self {
+        Self { rest: text.trim_start(), lookup, is_truth: false, compared: None }
+    }
+
+    /// All of `text`.
+    fn whole(&mut self, text: &str) -> Parsed {
+        let values = self.truth().map_err(|what| format!("{text}: {what}"))?;
+        match self.rest {
+            "" => Ok(values),
+            rest => Err(format!("{text}: {rest:?} is left over")),
+        }
+    }
+
+    /// Item by item; one number goes with each of the other side.
+    fn zip(&self, a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Parsed {
+        match (a, b) {
+            ([a], b) => Ok(b.iter().map(|b| of(*a, *b)).collect()),
+            (a, [b]) => Ok(a.iter().map(|a| of(*a, *b)).collect()),
+            (a, b) if a.len() == b.len() || self.compared.is_some() => {
+                Ok(a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect())
+            }
+            (a, b) => Err(format!("{} numbers do not go with {}", a.len(), b.len())),
+        }
+    }
+
     fn truth(&mut self) -> Parsed {
         let mut left = self.comparison()?;
         while self.takes("and ") {
             let right = self.comparison()?;
-            left = zip(&left, &right, |a, b| a * b)?;
+            left = self.zip(&left, &right, |a, b| a * b)?;
         }
         Ok(left)
     }
@@ -150,7 +193,8 @@ impl<'t> Parser<'t, '_> {
         let Some(comparison) = self.comparison_sign() else { return Ok(left) };
         let right = self.sum()?;
         self.is_truth = true;
-        zip(&left, &right, |a, b| f64::from(u8::from(comparison.holds(a, b))))
+        self.compared.iter_mut().for_each(|all| all.extend(left.iter().chain(&right)));
+        self.zip(&left, &right, |a, b| f64::from(u8::from(comparison.holds(a, b))))
     }
 
     fn comparison_sign(&mut self) -> Option<Comparison> {
@@ -161,8 +205,14 @@ impl<'t> Parser<'t, '_> {
         let mut left = self.product()?;
         loop {
             left = match (self.takes("+"), self.takes("-")) {
-                (true, _) => zip(&left, &self.product()?, |a, b| a + b)?,
-                (_, true) => zip(&left, &self.product()?, |a, b| a - b)?,
+                (true, _) => {
+                    let right = self.product()?;
+                    self.zip(&left, &right, |a, b| a + b)?
+                }
+                (_, true) => {
+                    let right = self.product()?;
+                    self.zip(&left, &right, |a, b| a - b)?
+                }
                 _ => return Ok(left),
             }
         }
@@ -172,8 +222,14 @@ impl<'t> Parser<'t, '_> {
         let mut left = self.power()?;
         loop {
             left = match (self.takes("*"), self.takes("/")) {
-                (true, _) => zip(&left, &self.power()?, |a, b| a * b)?,
-                (_, true) => zip(&left, &self.power()?, |a, b| a / b)?,
+                (true, _) => {
+                    let right = self.power()?;
+                    self.zip(&left, &right, |a, b| a * b)?
+                }
+                (_, true) => {
+                    let right = self.power()?;
+                    self.zip(&left, &right, |a, b| a / b)?
+                }
                 _ => return Ok(left),
             }
         }
@@ -181,7 +237,11 @@ impl<'t> Parser<'t, '_> {
 
     fn power(&mut self) -> Parsed {
         let base = self.atom()?;
-        if self.takes("^") { zip(&base, &self.atom()?, f64::powf) } else { Ok(base) }
+        if !self.takes("^") {
+            return Ok(base);
+        }
+        let exponent = self.atom()?;
+        self.zip(&base, &exponent, f64::powf)
     }
 
     fn atom(&mut self) -> Parsed {
@@ -208,7 +268,15 @@ impl<'t> Parser<'t, '_> {
             }
         }
         self.is_truth = name == "rises";
-        call(name, &arguments)
+        match &mut self.compared {
+            None => call(name, &arguments),
+            Some(compared) => {
+                if self.is_truth {
+                    compared.extend(arguments.concat());
+                }
+                call_before_outcomes(name, &arguments)
+            }
+        }
     }
 
     fn query(&mut self, root: &str) -> Result<Query, String> {
@@ -220,7 +288,10 @@ impl<'t> Parser<'t, '_> {
                     parameter = format!("{parameter}.{}", self.name()?);
                 }
                 let sign = self.comparison_sign().ok_or("a point is chosen by a comparison")?;
-                let [number] = self.sum()?[..] else { return Err("a list in a filter".to_owned()) };
+                let number = match (&self.sum()?[..], &self.compared) {
+                    ([number], _) | ([number, ..], Some(_)) => *number,
+                    _ => return Err("a list in a filter".to_owned()),
+                };
                 query.filters.push((parameter, sign, number));
                 if !self.takes(",") {
                     break;
@@ -261,16 +332,6 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-/// Item by item; one number goes with each of the other side.
-fn zip(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Parsed {
-    match (a, b) {
-        ([a], b) => Ok(b.iter().map(|b| of(*a, *b)).collect()),
-        (a, [b]) => Ok(a.iter().map(|a| of(*a, *b)).collect()),
-        (a, b) if a.len() == b.len() => Ok(a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect()),
-        (a, b) => Err(format!("{} numbers do not go with {}", a.len(), b.len())),
-    }
-}
-
 /// A function of lists; those that no job computes are in [`measure`].
 fn call(name: &str, arguments: &[Vec<f64>]) -> Parsed {
     let all = arguments.concat();
@@ -300,6 +361,21 @@ fn call(name: &str, arguments: &[Vec<f64>]) -> Parsed {
         _ => return measure::function(name, &all).map(|value| vec![value]),
     };
     Ok(vec![single])
+}
+
+/// The same of values that are made up: an item that is missing may be there later, and functions of papers, which take
+/// their time, are not computed.
+fn call_before_outcomes(name: &str, arguments: &[Vec<f64>]) -> Parsed {
+    match (name, arguments) {
+        ("item", [values, at]) => match call(name, arguments) {
+            Err(_) if !at.is_empty() => Ok(values.iter().take(1).copied().collect()),
+            found => found,
+        },
+        _ if measure::has_function(name, arguments.len()) => {
+            Ok(vec![arguments.iter().flatten().sum()])
+        }
+        _ => call(name, arguments),
+    }
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -384,6 +460,31 @@ mod tests {
             let error = evaluate(text, &lookup).expect_err(text);
             assert!(error.contains(what) && error.contains(text), "{error}");
         }
+    }
+
+    /// Before there are outcomes nobody knows how many values there will be.
+    #[test]
+    fn only_what_is_wrong_with_any_values_is_refused_before_a_run() {
+        let right = [
+            "run.rate + list(1, 2)",
+            "item(run.rate, 9)",
+            "run[a == list(1, 2)].rate",
+            "full_frames(run.rate)",
+        ];
+        for text in right {
+            assert!(evaluate(text, &lookup).is_err(), "{text}");
+            assert!(deciding(text, &lookup).is_ok(), "{text}");
+        }
+        for text in ["1 +", "(1", "1 2", "unknown(1)", "full_frames(1, 2)", "nothing.rate", "max("]
+        {
+            assert!(deciding(text, &lookup).is_err(), "{text}");
+        }
+        assert_eq!(deciding("1 < 2 and run.rate > 5", &lookup).map(|all| all.len()), Ok(6));
+        assert_eq!(deciding("rises(run.rate)", &lookup), Ok(vec![10.0, 20.0, 30.0]));
+        assert!(read_text("{run.rate} of {1:6.2}", &lookup).is_ok());
+        assert!(
+            read_text("{run.rate +}", &lookup).is_err() && read_text("{1:x}", &lookup).is_err()
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A figure of a publication: our curves, and the points that the paper gives in words or tables, over them.
 
+use super::check::{Refused, at, unknown};
 use super::expression::{Lookup, evaluate, fill};
 use linecard_report::{Axis, Curves, Unit};
 use serde::Deserialize;
@@ -55,34 +56,48 @@ struct Published {
     answered_by: Option<String>,
 }
 
+/// Reads an expression, or a text, of a key.
+pub(super) type Read<'r> = dyn Fn(&str, &str) -> Result<(), Refused> + 'r;
+
 impl Figure {
-    /// Expressions of its curves, each with the number of its curve.
-    pub(super) fn expressions(&self) -> impl Iterator<Item = (usize, &str)> {
-        let all = self.curves.iter().enumerate();
-        all.flat_map(|(index, curve)| [(index, curve.x.as_str()), (index, curve.y.as_str())])
+    /// Checks what is wrong with any outcome.
+    pub(super) fn check(&self, read: &Read<'_>, text: &Read<'_>) -> Result<(), Refused> {
+        text("title", &self.title)?;
+        text("caption", &self.caption)?;
+        for (index, curve) in self.curves.iter().enumerate() {
+            read(&format!("curves[{index}].x"), &curve.x)?;
+            read(&format!("curves[{index}].y"), &curve.y)?;
+        }
+        for (index, published) in self.published.iter().enumerate() {
+            let key = |key: &str| format!("published[{index}].{key}");
+            points(&published.x, &published.y).map_err(at(&key("y")))?;
+            let curves = || self.curves.iter().map(|curve| &curve.name);
+            if let Some(name) = &published.answered_by
+                && !curves().any(|curve| curve == name)
+            {
+                return Err((key("answered_by"), unknown("curve", name, curves())));
+            }
+        }
+        Ok(())
     }
 
     /// The figure with our values.
-    pub(super) fn draw(&self, lookup: &Lookup<'_>) -> Result<Curves, String> {
-        let in_figure = |what: String| format!("{}: {what}", self.key);
-        let mut chart = Curves::new(self.key.clone(), fill(&self.title, lookup)?, self.axes());
-        for curve in &self.curves {
-            let numbers = |text: &String| Ok::<_, String>(evaluate(text, lookup)?.values);
-            let (x, y) = (numbers(&curve.x)?, numbers(&curve.y)?);
-            chart.model(curve.name.clone(), points(&curve.name, &x, &y).map_err(in_figure)?);
+    pub(super) fn draw(&self, lookup: &Lookup<'_>) -> Result<Curves, Refused> {
+        let title = fill(&self.title, lookup).map_err(at("title"))?;
+        let mut chart = Curves::new(self.key.clone(), title, self.axes());
+        for (index, curve) in self.curves.iter().enumerate() {
+            let key = |key: &str| format!("curves[{index}].{key}");
+            let x = evaluate(&curve.x, lookup).map_err(at(&key("x")))?.values;
+            let y = evaluate(&curve.y, lookup).map_err(at(&key("y")))?.values;
+            chart.model(curve.name.clone(), points(&x, &y).map_err(at(&key("y")))?);
         }
-        for published in &self.published {
-            let answer = published.answered_by.as_deref();
-            if let Some(name) = answer
-                && !self.curves.iter().any(|curve| curve.name == name)
-            {
-                return Err(in_figure(format!("{}: no curve {name:?} answers it", published.name)));
-            }
-            let points = points(&published.name, &published.x, &published.y).map_err(in_figure)?;
-            chart.published(published.name.clone(), points, answer);
+        for (index, published) in self.published.iter().enumerate() {
+            let points = points(&published.x, &published.y);
+            let points = points.map_err(at(&format!("published[{index}].y")))?;
+            chart.published(published.name.clone(), points, published.answered_by.as_deref());
         }
         if !self.caption.is_empty() {
-            chart.caption(fill(&self.caption, lookup)?);
+            chart.caption(fill(&self.caption, lookup).map_err(at("caption"))?);
         }
         Ok(chart)
     }
@@ -100,9 +115,9 @@ impl Figure {
 }
 
 /// Places and values that belong together.
-fn points(name: &str, x: &[f64], y: &[f64]) -> Result<Vec<(f64, f64)>, String> {
+fn points(x: &[f64], y: &[f64]) -> Result<Vec<(f64, f64)>, String> {
     if x.len() != y.len() {
-        return Err(format!("{name}: {} values of x, but {} of y", x.len(), y.len()));
+        return Err(format!("{} values of y, but {} of x", y.len(), x.len()));
     }
     Ok(x.iter().copied().zip(y.iter().copied()).collect())
 }
@@ -117,10 +132,13 @@ mod tests {
     fn draw(text: &str) -> Result<Curves, String> {
         let document = Document::of_text("figure.toml", text).map_err(|error| error.to_string())?;
         let figure: Figure = document.read_as().map_err(|error| error.to_string())?;
-        figure.draw(&|query: &Query| match query.root.as_str() {
+        let key = |(key, what)| format!("{key}: {what}");
+        figure.check(&|_, _| Ok(()), &|_, _| Ok(())).map_err(key)?;
+        let lookup = |query: &Query| match query.root.as_str() {
             "clients" => Ok(vec![1.0, 2.0, 3.0]),
             other => Err(format!("no {other}")),
-        })
+        };
+        figure.draw(&lookup).map_err(key)
     }
 
     const FIGURE: &str = r#"
@@ -144,9 +162,22 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let refused = |from: &str, to: &str| draw(&FIGURE.replace(from, to)).expect_err(to);
-        assert!(refused("answered_by = \"ours\"", "answered_by = \"other\"").contains("\"other\""));
-        assert!(refused("y = [189.8]", "y = [1, 2]").contains("1 values of x, but 2 of y"));
-        assert!(refused("\"94.9 * clients\"", "\"servers\"").contains("no servers"));
+        assert_eq!(
+            refused("answered_by = \"ours\"", "answered_by = \"other\""),
+            "published[0].answered_by: unknown curve `other`: known are ours"
+        );
+        assert_eq!(
+            refused("y = [189.8]", "y = [1, 2]"),
+            "published[0].y: 2 values of y, but 1 of x"
+        );
+        assert_eq!(
+            refused("\"94.9 * clients\"", "\"servers\""),
+            "curves[0].y: servers: no servers"
+        );
+        assert_eq!(
+            refused("\"94.9 * clients\"", "\"list(1, 2)\""),
+            "curves[0].y: 2 values of y, but 3 of x"
+        );
         assert!(refused("caption", "comment").contains("comment"));
     }
 }

@@ -1,5 +1,6 @@
 //! Runs the jobs of a paper, and finds values in their outcomes.
 
+use super::check::{Refused, at};
 use super::expression::{Lookup, Query, evaluate, fill};
 use super::measure;
 use super::outcome;
@@ -103,15 +104,16 @@ impl<'p> Runs<'p> {
     }
 
     /// A line for each point of a curve.
-    pub(super) fn curve(&mut self, curve: &'p Curve) -> Result<outcome::Curve, String> {
-        let title = fill(&curve.title, &|query: &Query| self.numbers(query))?;
+    pub(super) fn curve(&mut self, curve: &'p Curve) -> Result<outcome::Curve, Refused> {
+        let title =
+            fill(&curve.title, &|query: &Query| self.numbers(query)).map_err(at("title"))?;
         let mut points = Vec::new();
         let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for (job, it) in self.lines(curve)? {
+        for (job, it) in self.lines(curve).map_err(at("each"))? {
             let lookup: &Lookup<'_> = &|query: &Query| self.of(Some(&it), query);
             let mut value = Map::new();
             for (key, expression) in &curve.fields {
-                let found = evaluate(expression, lookup)?;
+                let found = evaluate(expression, lookup).map_err(at(&format!("fields.{key}")))?;
                 let values = found.values.iter().map(|value| match found.is_truth {
                     true => json!(*value == 1.0),
                     false if value.fract() == 0.0 => json!(*value as i64),
@@ -125,8 +127,8 @@ impl<'p> Runs<'p> {
             if curve.title.is_empty() {
                 continue;
             }
-            let label = fill(&curve.label.replace("{job}", job), lookup)?;
-            let text = fill(&curve.text, lookup)?;
+            let label = fill(&curve.label.replace("{job}", job), lookup).map_err(at("label"))?;
+            let text = fill(&curve.text, lookup).map_err(at("text"))?;
             points.push(outcome::Point { label, value, text });
         }
         self.curves.insert(&curve.key, columns);

@@ -1,6 +1,7 @@
 //! Knobs of reasons: a reason names a parameter, and what becomes of its row if that is changed. A reason that holds
 //! whatever its knob does explains nothing.
 
+use super::check::Refused;
 use super::comparison::Verdict;
 use super::expression::Query;
 use super::jobs::Runs;
@@ -74,7 +75,8 @@ impl Knob {
         let set = self.set.iter().map(|(key, value)| format!("{key} = {value}\n"));
         let change = format!("[job.{}]\n{}", self.job, set.collect::<String>());
         let own = Document::of_text("knob.toml", change.clone())?;
-        let wrong = |what| Failure::Usage.with(format!("papers, {name}: {what}"));
+        let wrong =
+            |(key, what): Refused| Failure::Usage.with(format!("papers, {name}: `{key}`: {what}"));
         let mut paper: Paper = file.read_as()?;
         paper.overlay(own.read_as()?, &own)?;
         let reproduction = paper.reproduction(name)?;

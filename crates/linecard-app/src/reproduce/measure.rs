@@ -47,7 +47,27 @@ pub(super) fn parameters(name: &str) -> Option<&'static [Parameter]> {
     ALL.into_iter().find(|(known, ..)| *known == name).map(|(.., parameters)| parameters())
 }
 
-/// A function of numbers.
+/// Functions of numbers, and how many they take.
+const FUNCTIONS: [(&str, usize); 11] = [
+    ("frame_overhead", 0),
+    ("wire_overhead", 0),
+    ("ethernet_efficiency", 1),
+    ("full_frames", 1),
+    ("last_frame_bytes", 1),
+    ("expected_share", 2),
+    ("stack_served", 3),
+    ("fifo_served", 3),
+    ("round_robin_served", 3),
+    ("period_1080i60_ns", 0),
+    ("period_1080i59_94_ns", 0),
+];
+
+/// Whether there is a function of this name that takes so many numbers.
+pub(super) fn has_function(name: &str, arguments: usize) -> bool {
+    FUNCTIONS.contains(&(name, arguments))
+}
+
+/// A function of numbers, one of [`FUNCTIONS`].
 pub(super) fn function(name: &str, arguments: &[f64]) -> Result<f64, String> {
     let period = |format: &str| Format::by_name(format).map(|format| format.period_ns());
     Ok(match (name, arguments) {

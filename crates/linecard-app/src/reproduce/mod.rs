@@ -23,6 +23,7 @@ use crate::{Context, Error, Failure, Finished};
 pub use knob::{Turned, turn_knobs};
 pub use outcome::{Agreed, Agreement, ReproduceOutcome, Verdicts};
 
+use check::{Refused, at};
 use expression::{Query, fill};
 use garde::Validate;
 use jobs::Runs;
@@ -139,6 +140,9 @@ pub fn total(all: &[Reproduced]) -> Report {
 pub fn page(title: impl Into<String>, all: &[Reproduced]) -> Page {
     let mut page = Page::new(title);
     page.headline(headline(all));
+    if all.len() > 1 {
+        page.summary(&total(all));
+    }
     for one in all {
         if all.len() > 1 {
             page.heading(&one.name);
@@ -268,30 +272,56 @@ fn compare(
     (name, job): (&str, &'static str),
     context: &Context<'_>,
 ) -> Result<Reproduced, Error> {
-    let place = || files.last().map(|file| file.path().display().to_string()).unwrap_or_default();
-    let wrong = |what| Failure::Usage.with(format!("{}, {name}: {what}", place()));
+    let place = Place::of(paper, files, name);
     let reproduction = paper.reproduction(name)?;
     let mut runs = Runs::new(paper, (files, hardware), &reproduction.jobs, context)?;
-    let curves = reproduction.curve.iter().map(|curve| runs.curve(curve));
-    let curves = curves.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
+    let curves = place.each("curve", &reproduction.curve, |curve| runs.curve(curve))?;
     let lookup = |query: &Query| runs.numbers(query);
-    let tables = reproduction.table.iter().map(|table| table.compare(&lookup));
-    let tables = tables.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
-    let figures = reproduction.figure.iter().map(|figure| figure.draw(&lookup));
-    let figures = figures.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
+    let tables = place.each("table", &reproduction.table, |table| table.compare(&lookup))?;
+    let figures = place.each("figure", &reproduction.figure, |figure| figure.draw(&lookup))?;
     let mut outcome = ReproduceOutcome::new(tables, &reproduction.free);
     let counts =
         |query: &Query| match outcome.table(&query.root).and_then(|table| table.same(query)) {
             Some(counts) => Ok(counts),
             None => runs.numbers(query),
         };
-    let notes = reproduction.notes.iter().map(|note| fill(note, &counts));
-    let mut notes = notes.collect::<Result<Vec<_>, String>>().map_err(wrong)?;
+    let note = |note: &String| fill(note, &counts).map_err(at("text"));
+    let mut notes = place.each("notes", &reproduction.notes, note)?;
     notes.extend(runs.warnings);
     outcome = ReproduceOutcome { curves, figures, notes, source: paper.source.clone(), ..outcome };
     let mut report = report_of(job, &outcome);
     report.add_config(&json!({ "jobs": runs.configs }));
     Ok(Reproduced { name: name.to_owned(), outcome, report })
+}
+
+/// A reproduction in its file, for errors that show once there are outcomes.
+struct Place<'f> {
+    file: &'f Document,
+    path: String,
+}
+
+impl<'f> Place<'f> {
+    /// Of several files the last one that has reproductions counts.
+    fn of(paper: &Paper, files: &'f [Document], name: &str) -> Self {
+        let index = paper.names().position(|one| one == name).unwrap_or_default();
+        let has_it = |file: &&Document| file.find("reproduction").is_some();
+        let file = files.iter().rev().find(has_it).unwrap_or(&files[0]);
+        Self { file, path: format!("reproduction[{index}]") }
+    }
+
+    /// Makes something of each part of a kind.
+    fn each<'p, T, R>(
+        &self,
+        kind: &str,
+        parts: &'p [T],
+        made: impl FnMut(&'p T) -> Result<R, Refused>,
+    ) -> Result<Vec<R>, Error> {
+        let refuse = |(index, found): (usize, Result<R, Refused>)| {
+            let part = format!("{}.{kind}[{index}]", self.path);
+            found.map_err(|(key, what)| check::refuse(self.file, &part, (&key, what)))
+        };
+        parts.iter().map(made).enumerate().map(refuse).collect()
+    }
 }
 
 /// Takes what a file says: as one more of the paper's files, or as a scenario, by the job that it is for.

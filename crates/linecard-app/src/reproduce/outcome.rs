@@ -1,6 +1,7 @@
 //! Outcome of a reproduction.
 
 use super::comparison::{Class, Comparison, Fields, Row, Verdict};
+use super::paper::Free;
 use linecard_report::{Curves, Outcome};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -124,14 +125,18 @@ impl Agreement {
 
 impl ReproduceOutcome {
     /// Without curves, figures and notes.
-    pub(super) fn new(tables: Vec<Comparison>, free: &[String]) -> Self {
+    pub(super) fn new(tables: Vec<Comparison>, free: &[Free]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);
         let counted = || rows().filter(|row| row.class.counts());
         let with = |verdict| rows().filter(|row| row.verdict() == verdict).count();
         let of = |class| rows().filter(|row| row.class == class).count();
         let free = match free {
             [] => "0".to_owned(),
-            free => format!("{}: {}", free.len(), free.join("; ")),
+            free => {
+                let count: usize = free.iter().map(|free| free.keys.len()).sum();
+                let texts: Vec<String> = free.iter().map(ToString::to_string).collect();
+                format!("{count}: {}", texts.join("; "))
+            }
         };
         Self {
             verdicts: Verdicts {
@@ -225,6 +230,7 @@ mod tests {
     use super::super::comparison::tests::rows;
     use super::*;
     use linecard_report::{Page, report_of};
+    use serde_json::json;
 
     #[test]
     fn people_see_columns_and_what_differs() {
@@ -247,7 +253,9 @@ mod tests {
 
     #[test]
     fn json_has_the_numbers_themselves() {
-        let outcome = ReproduceOutcome::new(vec![rows()], &["a clock".to_owned()]);
+        let free = json!([{ "keys": ["a", "b", "c"], "why": "chosen" }, { "keys": ["d"], "why": "fitted" }]);
+        let free: Vec<Free> = serde_json::from_value(free).expect("parameters");
+        let outcome = ReproduceOutcome::new(vec![rows()], &free);
         let found = serde_json::to_value(report_of("reproduce", &outcome)).expect("JSON");
         let rate = &found["figure"][1];
         assert_eq!(
@@ -259,7 +267,7 @@ mod tests {
         assert_eq!(found["figure"][2]["value"]["ground"], "the paper's own sum");
         assert_eq!(found["figure"][4]["value"]["ours"], "rises");
         assert_eq!(found["verdicts"]["unexplained"], 2);
-        assert_eq!(found["agreement"]["free"], "1: a clock");
+        assert_eq!(found["agreement"]["free"], "4: a, b and c, chosen; d, fitted");
         let keys: Vec<&String> = found.as_object().expect("sections").keys().collect();
         assert_eq!(keys, ["job", "figure", "verdicts", "agreement", "notes"]);
     }

@@ -1,7 +1,7 @@
 //! The file of a publication, `papers/NAME.toml`: its values, the jobs that answer them, and how they are compared.
 //! docs/design/reproduce.md has the format.
 
-use super::check::{self, check};
+use super::check::{self, Refused, at, check, within};
 use super::comparison::{Class, Comparison, Printed, Row};
 use super::expression::{Lookup, evaluate, fill};
 use super::figure::Figure;
@@ -11,6 +11,7 @@ use linecard_config::{ConfigError, Document};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The files that come with the project: path, text, and the jobs of reports, by which reproductions are chosen.
 const PAPERS: [(&str, &str, &[&str]); 7] = [
@@ -94,9 +95,9 @@ pub(super) struct Reproduction {
     /// Jobs that it needs.
     #[serde(default)]
     pub(super) jobs: Vec<String>,
-    /// Parameters that were chosen, with value and reason.
+    /// Parameters that were chosen.
     #[serde(default)]
-    pub(super) free: Vec<String>,
+    pub(super) free: Vec<Free>,
     /// The job whose parameters a scenario may give in place of the paper's.
     pub(super) hardware: Option<Hardware>,
     /// Sentences under the figures, with expressions in braces.
@@ -108,6 +109,33 @@ pub(super) struct Reproduction {
     pub(super) curve: Vec<Curve>,
     #[serde(default)]
     pub(super) figure: Vec<Figure>,
+}
+
+/// Parameters that were chosen together, each one more that is free.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Free {
+    /// Their names, as the jobs have them.
+    pub(super) keys: Vec<String>,
+    /// By what, or after which value of the paper.
+    why: String,
+}
+
+impl Free {
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
+    }
+}
+
+impl fmt::Display for Free {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.keys[..] {
+            [most @ .., last] if !most.is_empty() => {
+                write!(f, "{} and {last}, {}", most.join(", "), self.why)
+            }
+            keys => write!(f, "{}, {}", keys.join(", "), self.why),
+        }
+    }
 }
 
 /// A job that scenarios of a model may be for.
@@ -122,8 +150,8 @@ pub(super) struct Hardware {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    key: String,
-    title: String,
+    pub(super) key: String,
+    pub(super) title: String,
     /// Where it is in the paper.
     #[serde(rename = "place")]
     _place: String,
@@ -135,11 +163,12 @@ pub(super) struct Table {
 #[serde(deny_unknown_fields)]
 pub(super) struct Published {
     pub(super) what: String,
-    /// Where it is in the paper, if the table does not say it.
-    #[serde(default, rename = "place")]
-    _place: Option<String>,
+    /// Where it is in the paper, if the table does not say it; of a value that the paper does not print, from which it is
+    /// derived.
+    #[serde(default)]
+    place: String,
     /// A number as it was printed, with its unit; or the statement.
-    paper: String,
+    pub(super) paper: String,
     /// The expression that answers; for a statement a text with expressions.
     pub(super) ours: String,
     /// Of a statement: whether it holds for ours.
@@ -156,11 +185,14 @@ pub(super) struct Published {
     pub(super) reason: Option<Reason>,
 }
 
+/// The first word of the place of a value that the paper does not print.
+const DERIVED: &str = "derived";
+
 /// Why a value may differ, and how far.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Reason {
-    text: String,
+    pub(super) text: String,
     /// Expressions: the range of what it explains. Of what cannot be had there is none.
     pub(super) from: Option<Value>,
     pub(super) to: Option<Value>,
@@ -285,10 +317,12 @@ fn unknown(name: &str) -> Error {
 
 impl Table {
     /// Compares all values.
-    pub(super) fn compare(&self, lookup: &Lookup<'_>) -> Result<Comparison, String> {
-        let mut comparison = Comparison::new(&self.key, fill(&self.title, lookup)?);
-        for value in &self.rows {
-            comparison.add(value.row(lookup).map_err(|what| format!("{}: {what}", value.what))?);
+    pub(super) fn compare(&self, lookup: &Lookup<'_>) -> Result<Comparison, Refused> {
+        let title = fill(&self.title, lookup).map_err(at("title"))?;
+        let mut comparison = Comparison::new(&self.key, title);
+        for (index, value) in self.rows.iter().enumerate() {
+            let row = value.row(lookup).map_err(within(&format!("rows[{index}]")));
+            comparison.add(row.map_err(|(key, what)| (key, format!("{:?}: {what}", value.what)))?);
         }
         Ok(comparison)
     }
@@ -300,25 +334,36 @@ impl Published {
         self.reason.as_ref()?.knob.as_ref()
     }
 
-    pub(super) fn row(&self, lookup: &Lookup<'_>) -> Result<Row, String> {
-        let what = fill(&self.what, lookup)?;
-        let words = || Ok::<_, String>((fill(&self.paper, lookup)?, fill(&self.ours, lookup)?));
+    /// Whether the paper does not print the value.
+    pub(super) fn is_derived(&self) -> bool {
+        self.place.starts_with(DERIVED)
+    }
+
+    pub(super) fn row(&self, lookup: &Lookup<'_>) -> Result<Row, Refused> {
+        let text = |key: &str, text: &str| fill(text, lookup).map_err(at(key));
+        let what = text("what", &self.what)?;
+        let words = || Ok::<_, Refused>((text("paper", &self.paper)?, text("ours", &self.ours)?));
         let mut row = match &self.holds {
             Some(holds) => {
                 let (paper, ours) = words()?;
-                Row::shape(what, paper, ours, evaluate(holds, lookup)?.holds())
+                let holds = evaluate(holds, lookup).map_err(at("holds"))?.holds();
+                Row::shape(what, paper, ours, holds)
             }
             None if self.class == Class::Cannot => {
                 let (paper, ours) = words()?;
                 Row::shape(what, paper, ours, false)
             }
             None => {
-                let (printed, unit) = printed(&self.paper)?;
-                Row::number(what, printed, evaluate(&self.ours, lookup)?.single()?).unit(unit)
+                let (printed, unit) = printed(&self.paper).map_err(at("paper"))?;
+                let ours = evaluate(&self.ours, lookup).and_then(|ours| ours.single());
+                Row::number(what, printed, ours.map_err(at("ours"))?).unit(unit)
             }
         };
         row = row.class(self.class).fitted_by(self.parameter.clone().unwrap_or_default());
-        row = row.grounded(fill(self.ground.as_deref().unwrap_or_default(), lookup)?);
+        row = row.grounded(text("ground", self.ground.as_deref().unwrap_or_default())?);
+        if self.is_derived() {
+            row = row.derived(&self.place);
+        }
         if let Some(percent) = self.within {
             row = row.within(percent);
         }
@@ -330,28 +375,34 @@ impl Published {
 }
 
 impl Reason {
-    fn add_to(&self, row: Row, lookup: &Lookup<'_>) -> Result<Row, String> {
-        let number = |text: &String| evaluate(text, lookup)?.single();
+    fn add_to(&self, row: Row, lookup: &Lookup<'_>) -> Result<Row, Refused> {
+        let number = |key: &str, text: &String| {
+            evaluate(text, lookup).and_then(|found| found.single()).map_err(at(key))
+        };
         if let Some(when) = &self.when
-            && !evaluate(when, lookup)?.holds()
+            && !evaluate(when, lookup).map_err(at("reason.when"))?.holds()
         {
             return Ok(row);
         }
-        let bound = |bound: &Option<Value>| match bound {
+        let bound = |key: &str, bound: &Option<Value>| match bound {
             None => Ok(f64::NAN),
-            Some(Value::String(text)) => number(text),
-            Some(bound) => bound.as_f64().ok_or(format!("{bound} is not a limit")),
+            Some(Value::String(text)) => number(key, text),
+            Some(bound) => bound.as_f64().ok_or_else(|| at(key)(format!("{bound} is not a limit"))),
         };
-        let (text, limit) = (fill(&self.text, lookup)?, bound(&self.from)?..=bound(&self.to)?);
+        let text = fill(&self.text, lookup).map_err(at("reason.text"))?;
+        let limit = bound("reason.from", &self.from)?..=bound("reason.to", &self.to)?;
         Ok(match &self.measured {
-            Some(measured) => row.because_measured(text, (number(measured)?, &self.unit), limit),
+            Some(measured) => {
+                let value = number("reason.measured", measured)?;
+                row.because_measured(text, (value, &self.unit), limit)
+            }
             None => row.because(text, limit),
         })
     }
 }
 
 /// A number with as many decimals as were printed, and its unit.
-fn printed(text: &str) -> Result<(Printed, &str), String> {
+pub(super) fn printed(text: &str) -> Result<(Printed, &str), String> {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let value: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;

@@ -192,7 +192,9 @@ fn a_file_of_ones_own_is_reproduced() {
     let other = reproduction.replace("\"my-server\"", "\"its-twin\"");
     let both = format!("{head}[[reproduction]]{reproduction}[[reproduction]]{other}");
     folder.write("both.toml", both.as_bytes());
-    let text = folder.succeeds(&["reproduce", "both.toml"]);
+    let text = folder.succeeds(&["reproduce", "both.toml", "--report", "both.html"]);
+    let page = String::from_utf8(folder.read("both.html")).unwrap();
+    assert!(page.contains("Together, by class") && page.contains("4 of 6, 66.7 %"), "{page}");
     let (_, total) = text.split_once("Together, by reproduction\n").unwrap();
     assert!(total.contains("its-twin   2 of 3 agree; not counted: 0 fitted, "), "{total}");
     let (_, by_class) = total.split_once("Together, by class\n").unwrap();
@@ -211,6 +213,10 @@ fn a_file_of_ones_own_is_reproduced() {
         example.replace("within = 1.0, class = \"predicted\"", "within = 90, class = \"exact\"");
     folder.write("mine.toml", exact.as_bytes());
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:20: `within`", "printed digits"]);
+    // What shows only after the run has its line, too.
+    let longer = example.replace("x = \"clients.config.load.clients\"", "x = \"list(1, 2)\"");
+    folder.write("mine.toml", longer.as_bytes());
+    folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:34: `curves[0].y`: 4 values of y"]);
     folder.write("mine.toml", example.replace("\nvary", "\nserver.mhzz = 1\nvary").as_bytes());
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:8", "unknown key `server.mhzz`"]);
     // The names of a file from elsewhere do not lead out of the folder.
