@@ -162,7 +162,7 @@ pub fn refused_run(config: &Config, error: &TransmitError) -> Error {
     }
 }
 
-/// What is carried, and where the cores' cycles go.
+/// The rate that is carried, and where the cores' cycles go.
 fn draw(outcome: &TransmitOutcome, page: &mut Page) {
     let goodput = Value::BitRate(outcome.rates.goodput_bits_per_second.0);
     let cycles = outcome.rates.cycles_per_packet;

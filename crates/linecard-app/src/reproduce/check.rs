@@ -222,7 +222,7 @@ impl At<'_> {
         }
     }
 
-    /// What decides about a row depends on an outcome.
+    /// Refuses an expression that decides about a row and that no outcome changes.
     fn answers(&self, row: &Published, key: &str, text: &str) -> Result<(), Refused> {
         let is_of_outcome = self.depends(text).map_err(at(key))?;
         let what = "it names no outcome of a job, or is the same with any, which `arithmetic` alone may be: give a value \

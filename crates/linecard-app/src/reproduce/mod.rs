@@ -272,13 +272,13 @@ fn compare(
     (name, job): (&str, &'static str),
     context: &Context<'_>,
 ) -> Result<Reproduced, Error> {
-    let place = Place::of(paper, files, name);
+    let position = Position::of(paper, files, name);
     let reproduction = paper.reproduction(name)?;
     let mut runs = Runs::new(paper, (files, hardware), &reproduction.jobs, context)?;
-    let curves = place.each("curve", &reproduction.curve, |curve| runs.curve(curve))?;
+    let curves = position.each("curve", &reproduction.curve, |curve| runs.curve(curve))?;
     let lookup = |query: &Query| runs.numbers(query);
-    let tables = place.each("table", &reproduction.table, |table| table.compare(&lookup))?;
-    let figures = place.each("figure", &reproduction.figure, |figure| figure.draw(&lookup))?;
+    let tables = position.each("table", &reproduction.table, |table| table.compare(&lookup))?;
+    let figures = position.each("figure", &reproduction.figure, |figure| figure.draw(&lookup))?;
     let mut outcome = ReproduceOutcome::new(tables, &reproduction.free);
     let counts =
         |query: &Query| match outcome.table(&query.root).and_then(|table| table.same(query)) {
@@ -286,7 +286,7 @@ fn compare(
             None => runs.numbers(query),
         };
     let note = |note: &String| fill(note, &counts).map_err(at("text"));
-    let mut notes = place.each("notes", &reproduction.notes, note)?;
+    let mut notes = position.each("notes", &reproduction.notes, note)?;
     notes.extend(runs.warnings);
     outcome = ReproduceOutcome { curves, figures, notes, source: paper.source.clone(), ..outcome };
     let mut report = report_of(job, &outcome);
@@ -295,12 +295,12 @@ fn compare(
 }
 
 /// A reproduction in its file, for errors that show once there are outcomes.
-struct Place<'f> {
+struct Position<'f> {
     file: &'f Document,
     path: String,
 }
 
-impl<'f> Place<'f> {
+impl<'f> Position<'f> {
     /// Of several files the last one that has reproductions counts.
     fn of(paper: &Paper, files: &'f [Document], name: &str) -> Self {
         let index = paper.names().position(|one| one == name).unwrap_or_default();
