@@ -29,7 +29,7 @@ pub const EXIT_CODES: [(u8, &str); 19] = [
     (9, "model: the firmware did what no core can do, loops, or refuses a message"),
     (10, "reproduce: a figure differs without a reason, or beyond its limit"),
     (11, "jitter: no verdict: what was measured is not good enough for one, and the text says why"),
-    (12, "jitter: a setting could not be put back as it was"),
+    (12, "attach, jitter: a setting or an address could not be put back as it was"),
     (13, "plan, model solve: nothing fits; the text says why and what would help"),
     (14, "send, recv: the other end is not there, does not answer any more, or was cut off"),
     (15, "send, recv: the other end is not who it should be, or does not accept this one"),
@@ -183,7 +183,9 @@ impl Error {
     #[must_use]
     pub fn of_capture(input: &Path, source: CaptureError) -> Self {
         match source {
-            CaptureError::SameFile { .. } => Failure::Usage.with(source),
+            CaptureError::SameFile { .. } | CaptureError::Ending { .. } => {
+                Failure::Usage.with(source)
+            }
             CaptureError::Write { source } => Self::Output { source },
             CaptureError::Output { path, source } => {
                 let text = format!("{}: {source}", path.display());

@@ -23,7 +23,7 @@ use std::time::Duration;
 use view::View;
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true, after_long_help = exit_codes(&[0, 1, 2, 3, 4, 6, 7, 8, 130]))]
+#[command(allow_negative_numbers = true, after_long_help = exit_codes(&[0, 1, 2, 3, 4, 6, 7, 8, 12, 130]))]
 pub(crate) struct AttachArguments {
     #[command(flatten)]
     flags: Flags<Config>,

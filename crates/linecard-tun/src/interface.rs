@@ -40,6 +40,22 @@ pub fn check_name(name: &str) -> Result<(), PortError> {
     Err(PortError::BadName { name: name.to_owned() })
 }
 
+/// The name of the interface that has this name, or has it as an alternative one (`ip link property`).
+///
+/// ```
+/// assert_eq!(linecard_tun::interface::resolve("lo")?, "lo");
+/// # Ok::<(), linecard_tun::PortError>(())
+/// ```
+///
+/// # Errors
+///
+/// If there is no such interface in the calling thread's network namespace.
+pub fn resolve(name: &str) -> Result<String, PortError> {
+    check_name(name)?;
+    let found = device::index(name).and_then(device::name);
+    found.map_err(about(name, "look for an interface"))
+}
+
 /// Whether there is an interface of this name in the calling thread's network namespace.
 ///
 /// ```

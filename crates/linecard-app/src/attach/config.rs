@@ -14,6 +14,7 @@ use smart_default::SmartDefault;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::str::FromStr;
 
 /// Sleep of a thread with the policy `sleep`: the time that 64 packets of 1,500 bytes take at 16 Gbit/s.
@@ -403,8 +404,9 @@ impl Config {
             spec.map_err(|error| ConfigError::of_parameter(parameter, error))
         };
         let (near, far) = (spec("near", &self.near)?, spec("far", &self.far)?);
+        let is_pipe = near.file() == Some(Path::new("-"));
         let is_same_interface = near.name().is_some() && near.name() == far.name();
-        if near == far || is_same_interface {
+        if (near == far && !is_pipe) || is_same_interface {
             let what =
                 format!("{far} cannot be joined to {near}, which is the same: name two ports");
             return Err(ConfigError::of_parameter("far", what));
@@ -553,6 +555,7 @@ mod tests {
             ..Config::default()
         };
         assert!(config("tap:a", "tap:b").settings().is_ok());
+        assert!(config("file:-", "file:-").settings().is_ok());
         let refused = |near, far| config(near, far).settings().expect_err("refused").to_string();
         assert_eq!(
             refused("tap:a", "tap:a"),

@@ -60,8 +60,8 @@ fn full(spec: &PortSpec, counters: &Counters, thread: ThreadTime) -> Option<Stri
         ),
         false => format!(
             "{what}: they came in bursts, or faster than its thread took them. If that is always busy, \
-             another worker (`--workers`) with a core of its own (`--cores`) helps; more `--buffers` does \
-             not."
+             another worker (`--workers`, with `--deployment shared` where the interface has one queue) with a \
+             core of its own (`--cores`) helps; more `--buffers` does not."
         ),
     })
 }

@@ -293,6 +293,7 @@ fn failed(error: AttachError) -> Error {
             Failure::UnknownLink.with(format!("{}: {}", path.display(), passed_unchanged(&links)))
         }
         error @ (AttachError::Capture { .. } | AttachError::Open { .. }) => refused(error),
+        error @ AttachError::NotGivenBack(_) => Failure::NotRestored.with(error),
         other => Failure::Thread.with(other),
     }
 }
@@ -324,8 +325,12 @@ fn sent_nothing(settings: &Settings, account: &AttachStats) -> Option<Error> {
     }
     let reasons = reasons(&far.dropped).into_iter();
     let most = reasons.max_by_key(|(_, _, count)| *count).map_or("", |(_, what, _)| what);
+    let check = match settings.far.kind {
+        PortKind::Vhost(_) => "no virtual machine took them: start it first",
+        _ => "check it with `ip link`",
+    };
     Some(Failure::Gone.with(format!(
-        "{} took none of {lost} packets of {} ({most}); check it with `ip link`",
+        "{} took none of {lost} packets of {} ({most}); {check}",
         settings.far, settings.near
     )))
 }

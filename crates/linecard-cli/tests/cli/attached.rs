@@ -345,7 +345,8 @@ fn addresses_that_were_moved_are_given_back_however_it_ends() {
             \"$0\" attach packet:lcwa tap:lctb --take-addresses >out 2>err & L=$!
             until grep -q 'attached:' err; do kill -0 $L || { cat err; break; }; sleep 0.05; done
             grep -o 'moved from .*' err; grep -c 'still has' err; all
-            H=$(grep -ls \"^PPid:.$L$\" /proc/[0-9]*/status | cut -d/ -f3); kill -TERM $H
+            H=$(grep -ls \"^PPid:.$L$\" /proc/[0-9]*/status | cut -d/ -f3)
+            for other in TERM HUP USR1 USR2 ALRM PIPE; do kill -$other $H; done
             echo 'address add 203.0.113.9/24 dev lcwa' >/proc/$H/fd/0
             kill -$signal $L; wait $L
             for i in $(seq 200); do all | grep -q '2001:db8::1 lcwa' && break; sleep 0.05; done
@@ -356,7 +357,14 @@ fn addresses_that_were_moved_are_given_back_however_it_ends() {
         ip address add 198.51.100.7/24 dev lcwc
         ip route replace default nexthop via 192.0.2.1 dev lcwa nexthop via 198.51.100.1 dev lcwc
         \"$0\" attach packet:lcwa tap:lctb --take-addresses 2>&1 >out; echo code $?
-        ip route | grep -c nexthop; ip -o -4 address show dev lcwa | awk '{print $4}'";
+        ip route | grep -c nexthop; ip -o -4 address show dev lcwa | awk '{print $4}'
+        ip route del default; ip link property add dev lcwa altname lcwalt
+        \"$0\" attach packet:lcwalt xdp:lcwa 2>&1 >out; echo code $?
+        : >err; \"$0\" attach packet:lcwalt tap:lctb --take-addresses >out 2>err & L=$!
+        until grep -q 'attached:' err; do kill -0 $L || { cat err; break; }; sleep 0.05; done
+        \"$0\" attach xdp:lcwa tap:lctc 2>&1 >out; echo code $?
+        H=$(grep -ls \"^PPid:.$L$\" /proc/[0-9]*/status | cut -d/ -f3); kill -KILL $H
+        kill -TERM $L; wait $L; echo code $?; tail -n 1 err";
     let Some(text) = in_namespace(&folder, "moved addresses", script) else { return };
     let on = |device: &str| {
         format!(
@@ -370,7 +378,12 @@ fn addresses_that_were_moved_are_given_back_however_it_ends() {
     assert!(refused.starts_with("linecard: addresses were not moved: only those"), "{text}");
     let shared = "linecard: addresses were not moved: `default` may have several next hops";
     assert!(refused.contains(shared), "{text}");
-    assert!(refused.ends_with("code 6\n2\n192.0.2.7/24\n"), "{text}");
+    let end = "code 6\n2\n192.0.2.7/24\n\
+               linecard: xdp:lcwa cannot be joined to packet:lcwa, which is the same: name two ports\ncode 6\n\
+               linecard: another process has attached xdp:lcwa: end it first";
+    let (_, claimed) = refused.split_once(end).unwrap_or_else(|| panic!("{text}"));
+    let killed = "code 6\ncode 12\nlinecard: the shell that was to give 192.0.2.7/24, 2001:db8::7/64 back to lcwa was killed";
+    assert!(claimed.contains(killed), "{text}");
 }
 
 #[test]

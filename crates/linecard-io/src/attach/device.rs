@@ -108,8 +108,8 @@ fn kept_addresses(port: &PortSpec, other: &PortSpec) -> Option<String> {
     });
     (!list.is_empty()).then(|| {
         format!(
-            "{name} still has the address {}: the kernel sends from it, and gets no answers. Move it: `ip \
-             addr flush dev {name}{heir}`",
+            "{name} still has the address {}: the kernel sends from it, and gets no answers. \
+             `--take-addresses` moves it with its routes; by hand, without them: `ip addr flush dev {name}{heir}`",
             list.join(" and ")
         )
     })

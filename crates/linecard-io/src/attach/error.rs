@@ -63,6 +63,23 @@ pub enum AttachError {
         /// Workers with ports of their own.
         workers: usize,
     },
+    /// Both ports have one interface.
+    #[error("{far} cannot be joined to {near}, which is the same: name two ports")]
+    Same {
+        /// The near port.
+        near: Box<PortSpec>,
+        /// The far port.
+        far: Box<PortSpec>,
+    },
+    /// Another process has attached the interface.
+    #[error(
+        "another process has attached {port}: end it first (`pgrep -af 'linecard attach'` lists them), or look on \
+         by the option `mirror` of packet:"
+    )]
+    Claimed {
+        /// The port.
+        port: Box<PortSpec>,
+    },
     /// The port has fewer queues than there are workers.
     #[error(
         "{port} has at most {most} {}, and each of {workers} workers needs one: take `--workers {most}`, \
@@ -98,6 +115,9 @@ pub enum AttachError {
     /// Addresses and routes cannot be moved.
     #[error("addresses were not moved: {0}")]
     Addresses(#[from] MoveError),
+    /// Addresses and routes that were moved cannot be given back.
+    #[error("{0}")]
+    NotGivenBack(MoveError),
     /// A setting is out of its range.
     #[error("{what} is {value}: choose {range}")]
     Setting {

@@ -14,7 +14,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Opens a capture to read; `-` is the standard input.
 fn open(path: &Path) -> Result<Box<dyn Read>, AttachError> {
@@ -84,6 +84,8 @@ pub(super) struct Recorder {
     state: State,
     path: PathBuf,
     gate: Arc<Gate>,
+    /// When the packets that wait in memory are written.
+    due: Option<Instant>,
 }
 
 enum State {
@@ -94,7 +96,20 @@ enum State {
     Failed,
 }
 
+/// Longest time that packets wait in memory to be written.
+const FLUSH: Duration = Duration::from_secs(1);
+
 impl Recorder {
+    /// Writes what has waited for long enough.
+    fn flush(&mut self, now: Instant) {
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+            if let State::Writing(sink) = &mut self.state {
+                sink.flush();
+            }
+        }
+    }
+
     /// Written under a temporary name until it is complete; see [`OutputFile`].
     pub(super) fn create(
         path: &Path,
@@ -111,6 +126,7 @@ impl Recorder {
             state: State::Waiting(Box::new(file)),
             path: path.into(),
             gate: Arc::clone(gate),
+            due: None,
         })
     }
 
@@ -157,6 +173,7 @@ impl Drop for Recorder {
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Port<B> for Recorder {
     /// Ends if nothing can be written any more.
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
+        self.flush(now);
         match &mut self.state {
             State::Waiting(_) => PortState::Open,
             State::Writing(sink) => sink.receive(batch, now),
@@ -170,6 +187,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Port<B> for Recorder {
         {
             self.tell(error);
         }
+        if !batch.is_empty() {
+            self.due.get_or_insert(now.plus(FLUSH));
+        }
+        self.flush(now);
         match &mut self.state {
             State::Writing(sink) => sink.transmit(batch, now),
             _ => batch.drain().for_each(drop),
@@ -183,5 +204,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for Recorder {
             State::Writing(sink) => CaptureSink::counters(sink),
             _ => Counters::default(),
         }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.due
     }
 }

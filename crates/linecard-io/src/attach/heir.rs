@@ -12,14 +12,14 @@ use linecard_tun::interface::addresses;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// Where `ip` is looked for, whatever the caller's environment says: this runs with its rights.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin:/run/current-system/sw/bin";
 
 /// Says that it is ready, waits until its input ends, and then has `ip` run its argument, each command
-/// whether or not others succeed. Signals that end a terminal's or a service's processes are for others.
-const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM; echo; cat >/dev/null; exec >/dev/null; \
+/// whether or not others succeed. Signals to all processes of a terminal or a service are for others.
+const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM USR1 USR2 ALRM PIPE; echo; cat >/dev/null; exec >/dev/null; \
                          printf '%s' \"$1\" | ip -force -batch -";
 
 /// Why addresses and routes cannot be moved.
@@ -48,6 +48,19 @@ pub enum MoveError {
     /// The shell that gives everything back does not start.
     #[error("sh: {0}")]
     Shell(io::Error),
+    /// The shell was killed.
+    #[error(
+        "the shell that was to give {addresses} back to {interface} was killed ({status}): give them back by \
+         hand, with the routes"
+    )]
+    Killed {
+        /// The addresses.
+        addresses: String,
+        /// The interface that had them.
+        interface: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
     /// `ip` cannot be run.
     #[error("ip {arguments}: {source}")]
     Run {
@@ -68,13 +81,37 @@ pub enum MoveError {
 
 /// Addresses and routes that were moved. On drop they are given back.
 #[derive(Debug)]
-pub(super) struct Moved(Child);
+pub(super) struct Moved {
+    shell: Child,
+    addresses: String,
+    interface: String,
+}
+
+impl Moved {
+    /// Gives them back.
+    ///
+    /// # Errors
+    ///
+    /// If somebody has killed the shell that does it.
+    pub(super) fn give_back(mut self) -> Result<(), MoveError> {
+        drop(self.shell.stdin.take());
+        match self.shell.wait() {
+            // Some commands fail, since the device is gone, and with it what it had.
+            Ok(status) if status.code().is_none() => Err(MoveError::Killed {
+                addresses: std::mem::take(&mut self.addresses),
+                interface: std::mem::take(&mut self.interface),
+                status,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
+        drop(self.shell.stdin.take());
         // It may be gone, if somebody has ended it.
-        let _ended = self.0.wait();
+        let _ended = self.shell.wait();
     }
 }
 
@@ -95,7 +132,7 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     }
     let plan = Plan::of(near)?;
     let give_back = [plan.removed(far), plan.added(near)].concat();
-    let moved = wait_to(&give_back).map_err(MoveError::Shell)?;
+    let mut moved = wait_to(&give_back).map_err(MoveError::Shell)?;
     let take_over = [plan.removed(near), plan.added(far)].concat();
     // If that fails, `moved` is dropped, and gives everything back.
     batch(&take_over)?;
@@ -103,11 +140,14 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     let list: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let said = match list.as_slice() {
         [] => format!("{near} has no address to move to {far}"),
-        list => format!(
-            "{} and {} routes moved from {near} to {far}, until the end",
-            list.join(", "),
-            routes.len()
-        ),
+        list => {
+            (moved.addresses, moved.interface) = (list.join(", "), near.to_owned());
+            format!(
+                "{} and {} routes moved from {near} to {far}, until the end",
+                list.join(", "),
+                routes.len()
+            )
+        }
     };
     Ok((moved, said))
 }
@@ -242,7 +282,7 @@ fn wait_to(commands: &str) -> io::Result<Moved> {
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = shell.spawn()?;
     let ready = child.stdout.take();
-    let moved = Moved(child);
+    let moved = Moved { shell: child, addresses: String::new(), interface: String::new() };
     // From then on a signal to all processes of a service does not end it.
     ready.map_or(Ok(()), |mut ready| ready.read_exact(&mut [0])).map(|()| moved)
 }

@@ -23,6 +23,7 @@
 
 mod ack_queue;
 mod answer;
+mod claim;
 mod delay;
 mod device;
 mod error;
@@ -46,6 +47,7 @@ pub use stats::{AttachStats, AttachStatsHandle, MergeStats, WorkerTotals};
 use crate::engine::{self, Class, Engine, OnFull, Scheduling};
 use crate::port::vhost::{VhostConfig, VhostDevice};
 use crate::port::{LocalPool, SharedPool, Takeover};
+use claim::Claim;
 use device::Devices;
 use gate::{Gate, Keeper, ThreadEvent};
 use heir::Moved;
@@ -81,8 +83,10 @@ pub struct Attached {
     begun: Clock,
     /// Keeps packets that packet sockets receive from the kernel's own stack.
     _takeovers: Vec<Takeover>,
+    /// Keeps other processes from attaching the interfaces.
+    _claims: Vec<Claim>,
     /// Given back at the end.
-    _moved: Option<Moved>,
+    moved: Option<Moved>,
 }
 
 /// A port that a thread has opened.
@@ -132,7 +136,12 @@ impl Prepared {
     ///
     /// The first error; nothing stays open then. See [`AttachError`].
     pub fn new(mut settings: Settings) -> Result<Self, AttachError> {
+        for port in [&mut settings.near, &mut settings.far] {
+            port.resolve();
+        }
         check(&settings)?;
+        let claims = [&settings.near, &settings.far].into_iter().filter_map(Claim::of);
+        let claims = claims.collect::<Result<_, _>>()?;
         let are_captures = [&settings.near, &settings.far].map(|port| port.file().is_some());
         if are_captures == [true; 2] && settings.engine.scheduling == Scheduling::Automatic {
             // Nothing is lost when the threads wait.
@@ -154,8 +163,16 @@ impl Prepared {
         let keeper = Keeper::new(gate, engine.stop_handle());
         let told = Mutex::new(listening);
         let begun = Clock::now();
-        let mut attached =
-            Attached { engine, stats, keeper, told, begun, _takeovers: Vec::new(), _moved: None };
+        let mut attached = Attached {
+            engine,
+            stats,
+            keeper,
+            told,
+            begun,
+            _takeovers: Vec::new(),
+            moved: None,
+            _claims: claims,
+        };
         let listened = attached.listen(threads).and_then(|mut listened| {
             let link = |which| {
                 let mut links = listened.opened.iter().filter(|opened| opened.side == which);
@@ -166,7 +183,7 @@ impl Prepared {
             listened.found = devices.configure()?;
             if followed.take_addresses {
                 let (moved, said) = heir::take(&followed)?;
-                attached._moved = Some(moved);
+                attached.moved = Some(moved);
                 listened.found.push(said);
             }
             listened.obstacles = devices.obstacles();
@@ -285,7 +302,7 @@ impl Attached {
 
     /// Waits for the end; returns the final statistics and the errors of threads and captures.
     #[must_use]
-    pub fn finish(self) -> (AttachStats, Vec<AttachError>) {
+    pub fn finish(mut self) -> (AttachStats, Vec<AttachError>) {
         // A device may end with the threads, and with it what the kernel counts.
         let _latest = self.stats.account();
         let failures = self.engine.join().into_iter().filter_map(Result::err);
@@ -299,6 +316,9 @@ impl Attached {
             | ThreadEvent::Ready => None,
         }));
         drop(told);
+        if let Some(Err(error)) = self.moved.take().map(Moved::give_back) {
+            failures.push(AttachError::NotGivenBack(error));
+        }
         (self.stats.account(), failures)
     }
 }
@@ -340,6 +360,10 @@ fn check(settings: &Settings) -> Result<(), AttachError> {
         });
     }
     let both = [&settings.near, &settings.far];
+    if both[0].name().is_some() && both[0].name() == both[1].name() {
+        let [near, far] = both.map(|port| Box::new(port.clone()));
+        return Err(AttachError::Same { near, far });
+    }
     links::check([both[0], both[1]], [both[0].link(), both[1].link()])?;
     if both.into_iter().filter_map(PortSpec::device).any(|name| name.contains('%')) {
         return Err(AttachError::Unsupported { what: "a device whose name has a `%`" });

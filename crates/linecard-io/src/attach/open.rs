@@ -180,7 +180,7 @@ impl Opening {
         };
         let port = VhostPort::open(&device, worker, pool)?;
         let large = if device.offloads() { "large packets" } else { "packets as on a wire" };
-        let front = if self.spec.client { "connects" } else { "listens" };
+        let front = if self.spec.client { "connects once there is one to" } else { "listens" };
         let said = match device.pairs() {
             1 => format!("{}: {front}, {large}", self.spec),
             pairs => format!("{}: {front}, {large}, {pairs} queue pairs", self.spec),

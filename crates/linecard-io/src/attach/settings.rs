@@ -6,7 +6,7 @@ use crate::rights::Account;
 use linecard::offload::{active_ack, coalesce, resequence};
 use linecard::packet::LinkType;
 use linecard_tun::PortError;
-use linecard_tun::interface::check_name;
+use linecard_tun::interface::{self, check_name};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -99,7 +99,7 @@ pub enum SpecError {
     Kind(String),
     /// No such option.
     #[error(
-        "port option `{0}`: choose offloads (not with xdp) or no-offloads, copy or generic (xdp), \
+        "port option `{0}`: choose one of offloads (not with xdp) and no-offloads, copy or generic (xdp), \
          promiscuous or mirror (packet), client, once or queues=N with 1 to 64 (vhost), recorded (file)"
     )]
     Option(String),
@@ -142,6 +142,18 @@ impl PortSpec {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.interface().or_else(|| self.device())
+    }
+
+    /// Replaces an alternative name of an interface by its own, which settings of the system go by.
+    pub(super) fn resolve(&mut self) {
+        if let PortKind::Xdp(name)
+        | PortKind::Packet(name)
+        | PortKind::Tap(name)
+        | PortKind::Tun(name) = &mut self.kind
+            && let Ok(own) = interface::resolve(name)
+        {
+            *name = own;
+        }
     }
 
     /// The capture, if the port is one.
@@ -203,10 +215,12 @@ impl FromStr for PortSpec {
         }
         for option in parts {
             match (option, &spec.kind) {
-                ("offloads", kind) if !matches!(kind, PortKind::Xdp(_)) => {
+                ("offloads", kind)
+                    if spec.offloads.is_none() && !matches!(kind, PortKind::Xdp(_)) =>
+                {
                     spec.offloads = Some(true);
                 }
-                ("no-offloads", _) => spec.offloads = Some(false),
+                ("no-offloads", _) if spec.offloads.is_none() => spec.offloads = Some(false),
                 ("copy", PortKind::Xdp(_)) => spec.copy = true,
                 ("generic", PortKind::Xdp(_)) => spec.generic = true,
                 ("promiscuous", PortKind::Packet(_)) => spec.promiscuous = true,
@@ -342,6 +356,7 @@ mod tests {
             let text = bad.parse::<PortSpec>().expect_err("bad").to_string();
             assert!(text.contains(&format!("`{bad}`")) && text.contains("KIND:NAME"), "{text}");
         }
+        assert!("tap:a,offloads,no-offloads".parse::<PortSpec>().is_err());
         let name = "xdp:/etc/passwd".parse::<PortSpec>().expect_err("bad");
         assert!(matches!(&name, SpecError::Name { name } if name == "/etc/passwd"), "{name}");
         for bad in [

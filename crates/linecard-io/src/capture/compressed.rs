@@ -53,6 +53,13 @@ impl Compression {
         }
     }
 
+    /// Whether the name of a file asks for a compression that is not written.
+    #[must_use]
+    pub fn is_unknown(path: &Path) -> bool {
+        let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
+        ["bz2", "xz", "lzma", "br", "z", "zip", "7z"].iter().any(|other| ending == *other)
+    }
+
     /// The compression of a file whose first four bytes are these.
     #[must_use]
     pub fn of_start(start: &[u8]) -> Self {

@@ -24,6 +24,12 @@ pub enum CaptureError {
         /// The program that decompresses it.
         with: &'static str,
     },
+    /// The name of an output asks for a compression that is not written.
+    #[error("{}: captures are compressed as .gz, .zst or .lz4 only: choose one of these, or none", path.display())]
+    Ending {
+        /// The name.
+        path: PathBuf,
+    },
     /// The file contradicts its format; everything before `offset` has been delivered.
     #[error("damaged at byte {offset}: {what}")]
     Damaged {

@@ -97,8 +97,11 @@ impl OutputFile {
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create).
+    /// As [`create`](Self::create), and [`CaptureError::Ending`].
     pub fn create_capture(path: &Path, inputs: &[&Path]) -> Result<Self, CaptureError> {
+        if Compression::is_unknown(path) {
+            return Err(CaptureError::Ending { path: path.into() });
+        }
         Self::open(path, inputs, Compression::of_name(path))
     }
 

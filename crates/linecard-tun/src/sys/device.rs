@@ -44,6 +44,15 @@ pub fn index(name: &str) -> io::Result<i32> {
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
+/// The name of the interface of this number.
+pub fn name(index: i32) -> io::Result<String> {
+    let mut request = request("");
+    request.ifr_ifru.ifru_ifindex = index;
+    ask(libc::SIOCGIFNAME as libc::c_ulong, &mut request)?;
+    let bytes = request.ifr_name.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0);
+    String::from_utf8(bytes.collect()).map_err(io::Error::other)
+}
+
 /// Bytes of its largest IP packet.
 pub fn mtu(name: &str) -> io::Result<i32> {
     let mut request = request(name);

@@ -78,6 +78,13 @@ impl CaptureSink {
         self.error.as_ref()
     }
 
+    /// Writes what is buffered, so that it is not lost if the process is killed.
+    pub fn flush(&mut self) {
+        if self.error.is_none() {
+            self.error = self.writer.flush().err();
+        }
+    }
+
     /// Completes the file, which gets its name only then. A sink that is dropped leaves no file.
     ///
     /// # Errors
