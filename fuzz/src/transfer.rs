@@ -85,7 +85,7 @@ fn to_receiver(data: &[u8], fec: Scheme) {
 
 fn to_sender(data: &[u8], fec: Scheme) {
     let lanes = [
-        LaneSettings { rate_bps: 100_000_000, ..LaneSettings::default() },
+        LaneSettings { rate_bits_per_second: 100_000_000, ..LaneSettings::default() },
         LaneSettings::default(),
         LaneSettings { stream: true, ..LaneSettings::default() },
     ];

@@ -65,9 +65,10 @@ impl PageFile {
 
 /// Now, and the command line of this process.
 pub(crate) fn origin() -> Origin {
-    let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let unix_seconds =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let arguments = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned());
-    Origin::new(unix_s, std::iter::once("linecard".to_owned()).chain(arguments))
+    Origin::new(unix_seconds, std::iter::once("linecard".to_owned()).chain(arguments))
 }
 
 /// Whether two names are, or would be, of one file.

@@ -56,7 +56,7 @@ pub struct Infeasible {
 ///         StageSpec::new("send", Cost::new(500.0, 100.0)?),
 ///     ],
 ///     demand: Demand {
-///         goodput_bps: 25e9, payload: 1_408.0, payload_stage: 0, fec: None, loss: 0.0, lanes: 1,
+///         goodput_bits_per_second: 25e9, payload: 1_408.0, payload_stage: 0, fec: None, loss: 0.0, lanes: 1,
 ///         chunks: 1,
 ///     },
 ///     machine: Machine::new(2),
@@ -100,7 +100,7 @@ fn fits(input: &PlanInput) -> bool {
 fn goodput(input: &PlanInput) -> Option<f64> {
     let at = |share: f64| {
         let mut less = input.clone();
-        less.demand.goodput_bps *= share;
+        less.demand.goodput_bits_per_second *= share;
         fits(&less)
     };
     let (mut low, mut high) = (1e-3, 1.0);
@@ -111,7 +111,7 @@ fn goodput(input: &PlanInput) -> Option<f64> {
         let middle = (low + high) / 2.0;
         if at(middle) { low = middle } else { high = middle }
     }
-    Some(low * input.demand.goodput_bps)
+    Some(low * input.demand.goodput_bits_per_second)
 }
 
 fn cores(input: &PlanInput) -> Option<usize> {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     /// `read → encode → seal → send`: 28 packets of payload make 32 on the wire.
-    fn input(goodput_bps: f64, cores: usize) -> PlanInput {
+    fn input(goodput_bits_per_second: f64, cores: usize) -> PlanInput {
         let cost = |fixed, each| Cost::new(fixed, each).expect("a cost");
         let on_wire = |name: &str, cost| StageSpec::new(name, cost);
         let mut stages = alloc::vec![
@@ -258,7 +258,7 @@ mod tests {
         let edges = [edge(0, 1, 1, 28), edge(1, 2, 32, 1), edge(2, 3, 1, 1)];
         let graph = Graph::new(&["read", "encode", "seal", "send"], &edges).expect("a chain");
         let demand = Demand {
-            goodput_bps,
+            goodput_bits_per_second,
             payload: 1_408.0,
             payload_stage: 0,
             fec: None,
@@ -286,7 +286,7 @@ mod tests {
         assert!(near(seal.used, seal.rate / seal.capacity));
         let all: f64 = found.stages.iter().map(|stage| stage.used).sum();
         assert_eq!(found.least_cores, ceil(all));
-        assert!(found.most_goodput_bps >= 10e9 && found.latency_ns > 0.0);
+        assert!(found.most_goodput_bits_per_second >= 10e9 && found.latency_ns > 0.0);
     }
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
         assert!(wrong(|q| q.stages[1].miss = 0.7).contains("misses"));
         assert!(wrong(|q| q.stages[1].beside = [9].into()).contains("beside"));
         assert!(wrong(|q| q.stages[1].cost.each_ns = f64::INFINITY).contains("cost"));
-        assert!(wrong(|q| q.demand.goodput_bps = 0.0).contains("goodput"));
+        assert!(wrong(|q| q.demand.goodput_bits_per_second = 0.0).contains("goodput"));
         assert!(wrong(|q| q.demand.payload = -1.0).contains("payload"));
         assert!(wrong(|q| q.demand.loss = 1.0).contains("loss"));
         assert!(wrong(|q| q.demand.fec = Some((0, 1))).contains("FEC"));
@@ -417,13 +417,17 @@ mod tests {
             assert!(ring.slots.is_power_of_two() && ring.slots >= burst.into());
             assert!(ring.from_core != ring.to_core && ring.delay_ns > 0.0);
         }
-        assert!(found.most_goodput_bps >= asked.demand.goodput_bps * (1.0 - 1e-6), "{found:?}");
+        assert!(
+            found.most_goodput_bits_per_second
+                >= asked.demand.goodput_bits_per_second * (1.0 - 1e-6),
+            "{found:?}"
+        );
     }
 
     fn check_help(asked: &PlanInput, help: Remedy) {
         let mut better = asked.clone();
         match help {
-            Remedy::Goodput(bps) => better.demand.goodput_bps = bps,
+            Remedy::Goodput(bps) => better.demand.goodput_bits_per_second = bps,
             Remedy::Cores(cores) => better.machine.cores = cores,
             Remedy::Batch(batch) => {
                 better.stages.iter_mut().for_each(|s| s.batch[1] = s.batch[1].max(batch));

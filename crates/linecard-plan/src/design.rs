@@ -67,7 +67,7 @@ pub struct Plan {
     /// Utilisation of the most used core.
     pub most_used: f64,
     /// The highest goodput that this mapping can carry, bits per second.
-    pub most_goodput_bps: f64,
+    pub most_goodput_bits_per_second: f64,
     /// The longest time from the first stage to the last, except in a fraction `miss` of cycles,
     /// nanoseconds.
     pub latency_ns: f64,
@@ -186,7 +186,7 @@ impl Design<'_> {
             latency_ns: self.latency_ns(&stages, &cores, &rings),
             least_cores: super::ceil(all).max(1),
             most_used: self.mapping.score.most_used,
-            most_goodput_bps: packets * 8.0 * self.input.demand.payload,
+            most_goodput_bits_per_second: packets * 8.0 * self.input.demand.payload,
             miss: misses.fold(0.0, f64::max),
             stages,
             cores,

@@ -67,7 +67,7 @@ impl StageSpec {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
     /// `G`: goodput, bits of payload per second.
-    pub goodput_bps: f64,
+    pub goodput_bits_per_second: f64,
     /// `P`: bytes of payload per packet.
     pub payload: f64,
     /// The stage that fires once per payload packet, by number.
@@ -87,7 +87,7 @@ impl Demand {
     /// Payload packets per second: `G / 8P`.
     #[must_use]
     pub fn packets_per_second(&self) -> f64 {
-        self.goodput_bps / (8.0 * self.payload)
+        self.goodput_bits_per_second / (8.0 * self.payload)
     }
 
     /// Packets on the wire per payload packet: `(k+m)/k · 1/(1−p)`.
@@ -194,7 +194,9 @@ impl Demand {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         let wrong = |what, value| Err(PlanError::Value { what, value });
         match *self {
-            Self { goodput_bps: g, .. } if !positive(g) => wrong("goodput is above 0", g),
+            Self { goodput_bits_per_second: g, .. } if !positive(g) => {
+                wrong("goodput is above 0", g)
+            }
             Self { payload: p, .. } if !positive(p) => wrong("payload is above 0 bytes", p),
             Self { loss, .. } if !(0.0..1.0).contains(&loss) => {
                 wrong("loss is 0 to less than 1", loss)

@@ -12,7 +12,7 @@ const EPOCH: u64 = 719_468;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// Seconds since 1970, in UTC.
-    pub unix_s: u64,
+    pub unix_seconds: u64,
     /// The command line.
     pub command: String,
 }
@@ -20,17 +20,17 @@ pub struct Origin {
 impl Origin {
     /// Formats these arguments as a command line for a shell, the program's name first.
     #[must_use]
-    pub fn new(unix_s: u64, arguments: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(unix_seconds: u64, arguments: impl IntoIterator<Item = String>) -> Self {
         let quoted: Vec<String> = arguments.into_iter().map(quoted).collect();
-        Self { unix_s, command: quoted.join(" ") }
+        Self { unix_seconds, command: quoted.join(" ") }
     }
 
     /// The time as `2026-11-22 21:28:03 UTC`.
     #[must_use]
     pub fn utc(&self) -> String {
-        let (year, month, day) = date(self.unix_s / DAY_S);
+        let (year, month, day) = date(self.unix_seconds / DAY_S);
         let [hour, minute, second] =
-            [self.unix_s / 3_600 % 24, self.unix_s / 60 % 60, self.unix_s % 60];
+            [self.unix_seconds / 3_600 % 24, self.unix_seconds / 60 % 60, self.unix_seconds % 60];
         format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
     }
 }
@@ -39,7 +39,7 @@ impl Serialize for Origin {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut origin = serializer.serialize_struct("Origin", 4)?;
         origin.serialize_field("utc", &self.utc())?;
-        origin.serialize_field("unix_s", &self.unix_s)?;
+        origin.serialize_field("unix_seconds", &self.unix_seconds)?;
         origin.serialize_field("command", &self.command)?;
         origin.serialize_field("version", env!("CARGO_PKG_VERSION"))?;
         origin.end()
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        for (unix_s, utc) in [
+        for (unix_seconds, utc) in [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_399, "2000-02-28 23:59:59 UTC"),
             (951_782_400, "2000-02-29 00:00:00 UTC"),
@@ -84,9 +84,9 @@ mod tests {
             (1_735_689_599, "2024-12-31 23:59:59 UTC"),
             (4_107_542_400, "2100-03-01 00:00:00 UTC"),
         ] {
-            assert_eq!(Origin { unix_s, command: String::new() }.utc(), utc);
+            assert_eq!(Origin { unix_seconds, command: String::new() }.utc(), utc);
         }
-        let _ = Origin { unix_s: u64::MAX, command: String::new() }.utc();
+        let _ = Origin { unix_seconds: u64::MAX, command: String::new() }.utc();
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
         name: "bench".into(),
         access: access.clone(),
         lanes: vec![lane; case.lanes],
-        rate_bps: None,
+        rate_bits_per_second: None,
         mode: Mode::Stable,
         fec: case.fec.parse()?,
         chunk_bytes: ChunkBytes::new(1 << 22)?,

@@ -196,7 +196,7 @@ pub struct SpikeRecord {
     /// The packet after it.
     pub sequence: u64,
     /// Since the stream began.
-    pub at_s: f64,
+    pub at_seconds: f64,
     /// How long it was.
     pub gap_ns: u64,
     /// By how much it exceeds the period.

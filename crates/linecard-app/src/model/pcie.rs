@@ -7,8 +7,8 @@ use crate::{Context, Error, Failure, Job};
 use linecard_config::ConfigError;
 use linecard_model::Ps;
 use linecard_model::pcie::{
-    Config, Generation, Link, Nic, Reads, ethernet_needs_bps, fewest_lanes, reads_in_flight,
-    simulate_reads,
+    Config, Generation, Link, Nic, Reads, ethernet_needs_bits_per_second, fewest_lanes,
+    reads_in_flight, simulate_reads,
 };
 use linecard_report::{Axis, BitRate, Item, Ledger, Nanoseconds, Page, Share, Unit};
 use schemars::JsonSchema;
@@ -221,10 +221,10 @@ impl Bandwidth {
     fn new(config: &Config, link: &Link) -> Self {
         let bytes = config.load.frame - CRC;
         Self {
-            raw_bits_per_second: BitRate(link.raw_bps() as f64),
-            tlp_bits_per_second: BitRate(link.tlp_bps() as f64),
-            write_bits_per_second: BitRate(link.data_bps(bytes, link.write(bytes))),
-            read_bits_per_second: BitRate(link.data_bps(bytes, link.read(bytes))),
+            raw_bits_per_second: BitRate(link.raw_bits_per_second() as f64),
+            tlp_bits_per_second: BitRate(link.tlp_bits_per_second() as f64),
+            write_bits_per_second: BitRate(link.data_bits_per_second(bytes, link.write(bytes))),
+            read_bits_per_second: BitRate(link.data_bits_per_second(bytes, link.read(bytes))),
             nic_bits_per_second: BitRate(config.nic.kind.bps(link, bytes)),
         }
     }
@@ -232,7 +232,8 @@ impl Bandwidth {
 
 fn interface(nic: Nic, link: &Link, frame: u64) -> Interface {
     let bps = nic.bps(link, frame - CRC);
-    let fills = |(ethernet, _): &&(u64, &str)| bps >= ethernet_needs_bps(*ethernet, frame);
+    let fills =
+        |(ethernet, _): &&(u64, &str)| bps >= ethernet_needs_bits_per_second(*ethernet, frame);
     let ethernet = ETHERNETS.iter().rev().find(fills).map_or("none", |(_, name)| *name);
     let value = Carried { bits_per_second: BitRate(bps), ethernet: ethernet.to_owned() };
     Interface { label: word(nic), value }
@@ -242,8 +243,8 @@ impl ReadRates {
     fn new(reads: &Reads, link: &Link) -> Self {
         let bytes = u64::from(reads.bytes);
         let traffic = link.read(bytes).and(link.write(reads.written.into()));
-        let limit = link.data_bps(bytes, traffic);
-        let on_link = Ps::of_bits((traffic.up + traffic.down) * 8, link.tlp_bps());
+        let limit = link.data_bits_per_second(bytes, traffic);
+        let on_link = Ps::of_bits((traffic.up + traffic.down) * 8, link.tlp_bits_per_second());
         let round_trip = Ps::from(reads.latency) + on_link;
         let bps = reads.bps(link);
         let simulated = simulate_reads(link, reads, READS_PER_TAG * reads.tags);

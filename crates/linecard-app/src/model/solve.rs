@@ -16,7 +16,7 @@ use crate::{Context, Error, Failure, Finished};
 use garde::Validate;
 use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Frequency, Maybe, Rate, power_of_two};
-use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bps};
+use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bits_per_second};
 use linecard_model::rv32::{CoreKind, Image};
 use linecard_model::solve::{
     ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Resource, SolveError, SolveInput,
@@ -304,7 +304,7 @@ impl Solving {
         let SolveInput { design, bits_per_second, .. } = &self.question;
         // Ethernet's header and check sequence.
         let frame = u64::from(design.mtu) + 18;
-        let needed = ethernet_needs_bps(*bits_per_second, frame);
+        let needed = ethernet_needs_bits_per_second(*bits_per_second, frame);
         let margin = f64::from(self.margin) / 100.0;
         let slot = |generation: Generation| {
             let carries = |lanes: u32| {

@@ -180,7 +180,7 @@ impl Reader<'_> {
 
     fn demand(&self, specs: &[StageSpec], payload: f64) -> Result<Demand, ConfigError> {
         let demand = &self.config.demand;
-        let goodput_bps = match (demand.goodput, demand.packets) {
+        let goodput_bits_per_second = match (demand.goodput, demand.packets) {
             (Some(goodput), None) => Rate::bits_per_second(goodput) as f64,
             (None, Some(packets)) => packets.get() as f64 * 8.0 * payload,
             _ => {
@@ -191,7 +191,7 @@ impl Reader<'_> {
         let first = specs.iter().position(|stage| stage.unit == Token::Packet).unwrap_or(0);
         let stage = demand.stage.as_ref().map(|name| self.number("demand.stage", name));
         Ok(Demand {
-            goodput_bps,
+            goodput_bits_per_second,
             payload,
             payload_stage: stage.transpose()?.unwrap_or(first),
             fec: demand.fec.map(|[k, m]| (k, m)),

@@ -31,11 +31,11 @@ impl Transfer {
         CHUNK_BYTES.div_ceil(self.payload)
     }
 
-    /// The plan's input for `goodput_bps`; none where a stage has no cost or the numbers fit no
+    /// The plan's input for `goodput_bits_per_second`; none where a stage has no cost or the numbers fit no
     /// graph.
     pub(super) fn question(
         &self,
-        goodput_bps: f64,
+        goodput_bits_per_second: f64,
         cost: impl Fn(Stage) -> Option<Cost>,
     ) -> Option<PlanInput> {
         let stages = self.stages();
@@ -44,7 +44,7 @@ impl Transfer {
         let repair = self.fec != Scheme::NONE;
         let (k, m) = (self.fec.data_packets(), self.fec.repair_packets());
         let demand = Demand {
-            goodput_bps,
+            goodput_bits_per_second,
             // The last packet of a chunk is shorter than others.
             payload: f64::from(CHUNK_BYTES) / f64::from(self.packets()),
             payload_stage: 1,
@@ -117,7 +117,7 @@ mod tests {
 
     fn most(transfer: Transfer) -> f64 {
         let question = transfer.question(1e6, cost).unwrap();
-        plan(&question).unwrap().unwrap().most_goodput_bps
+        plan(&question).unwrap().unwrap().most_goodput_bits_per_second
     }
 
     /// Promise (Plans): Rates and cores of a transfer's plan are those computed by hand.

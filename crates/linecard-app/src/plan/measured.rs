@@ -44,7 +44,7 @@ pub(super) fn add(
     let (saturated, alone) = seen(&deployment)?;
     let (kept, _) = seen(&Deployment { offered: Some(offered), ..deployment })?;
     let goodput = saturated * 8.0 * demand.payload;
-    let predicted = plan.map(|plan| plan.most_goodput_bps);
+    let predicted = plan.map(|plan| plan.most_goodput_bits_per_second);
     let share = kept / offered;
     outcome.measured = Some(Observed {
         cores: deployment.used_cores,

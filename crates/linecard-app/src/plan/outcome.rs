@@ -201,7 +201,7 @@ impl PlanOutcome {
         let remark = remark.as_ref();
         let mut outcome = Self {
             demand: DemandOutcome {
-                goodput: BitRate(demand.goodput_bps),
+                goodput: BitRate(demand.goodput_bits_per_second),
                 payload: ByteCount(demand.payload as u64),
                 packets: PacketRate { per_second: demand.packets_per_second() },
                 on_wire: demand.on_wire(),
@@ -271,7 +271,7 @@ impl PlanOutcome {
         });
         self.rings = rings.collect();
         self.prediction = Some(Prediction {
-            most_goodput: BitRate(plan.most_goodput_bps),
+            most_goodput: BitRate(plan.most_goodput_bits_per_second),
             most_used: Share(plan.most_used),
             least_cores: plan.least_cores,
             latency_ns: Nanoseconds(plan.latency_ns),

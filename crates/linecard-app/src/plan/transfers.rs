@@ -213,20 +213,28 @@ impl Row {
     /// Goodput at most as the plan has it, bit/s.
     fn most(&self, stages: &[Measured]) -> Result<f64, Error> {
         let plan = plan(&self.question(1e6, stages)?).map_err(failed)?;
-        plan.map(|plan| plan.most_goodput_bps).map_err(|why| failed(why.text))
+        plan.map(|plan| plan.most_goodput_bits_per_second).map_err(|why| failed(why.text))
     }
 
-    fn is_feasible(&self, goodput_bps: f64, stages: &[Measured]) -> Result<bool, Error> {
-        Ok(plan(&self.question(goodput_bps, stages)?).map_err(failed)?.is_ok())
+    fn is_feasible(
+        &self,
+        goodput_bits_per_second: f64,
+        stages: &[Measured],
+    ) -> Result<bool, Error> {
+        Ok(plan(&self.question(goodput_bits_per_second, stages)?).map_err(failed)?.is_ok())
     }
 
-    fn question(&self, goodput_bps: f64, stages: &[Measured]) -> Result<PlanInput, Error> {
+    fn question(
+        &self,
+        goodput_bits_per_second: f64,
+        stages: &[Measured],
+    ) -> Result<PlanInput, Error> {
         let Transfer { payload, fec, .. } = self.transfer;
         let cost = |stage| {
             let wanted = format!("{}@{payload}", name(stage, fec));
             stages.iter().find(|found| found.name == wanted).map(|found| found.cost.clone())
         };
-        let question = self.transfer.question(goodput_bps, cost);
+        let question = self.transfer.question(goodput_bits_per_second, cost);
         question.ok_or_else(|| {
             let missing = self.transfer.stages().into_iter().filter(|stage| cost(*stage).is_none());
             let missing: Vec<_> = missing.map(Stage::name).collect();
@@ -301,12 +309,12 @@ impl Original {
     }
 
     /// Sends it, paced at this goodput.
-    fn send(&self, transfer: &Transfer, goodput_bps: f64) -> Result<Run, Error> {
+    fn send(&self, transfer: &Transfer, goodput_bits_per_second: f64) -> Result<Run, Error> {
         pin(transfer.cores - 1).map_err(failed)?;
         self.folder.warm(FILE_BYTES + MEMORY_BYTES).map_err(failed)?;
         let into = self.folder.path().join("into");
         let before = Time::so_far(transfer.cores);
-        let result = over_loopback(transfer, goodput_bps, (&self.path(), &into));
+        let result = over_loopback(transfer, goodput_bits_per_second, (&self.path(), &into));
         let others = before.others_since(transfer.cores);
         let _gone = fs::remove_dir_all(&into);
         let (measured, sent) = result?;
@@ -356,7 +364,7 @@ impl Time {
 
 fn over_loopback(
     transfer: &Transfer,
-    goodput_bps: f64,
+    goodput_bits_per_second: f64,
     (from, into): (&Path, &Path),
 ) -> Result<(f64, Sent), Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
@@ -375,8 +383,8 @@ fn over_loopback(
         peer,
         name: "loopback".into(),
         access: access.clone(),
-        lanes: vec![lane(transfer, goodput_bps); transfer.lanes],
-        rate_bps: None,
+        lanes: vec![lane(transfer, goodput_bits_per_second); transfer.lanes],
+        rate_bits_per_second: None,
         mode: Mode::Stable,
         fec: transfer.fec,
         chunk_bytes: ChunkBytes::new(CHUNK_BYTES.into()).map_err(failed)?,
@@ -420,12 +428,12 @@ fn over_loopback(
 }
 
 /// A lane's share of the rate, with all that is on the line.
-fn lane(transfer: &Transfer, goodput_bps: f64) -> Spec {
+fn lane(transfer: &Transfer, goodput_bits_per_second: f64) -> Spec {
     let Transfer { payload, fec, lanes, .. } = *transfer;
     let on_line = f64::from(payload + OVERHEAD_BYTES as u32 + FRAMING) / f64::from(payload);
     let more = on_line * (1.0 + fec.overhead()) / lanes as f64;
-    let rate_bps = Some((goodput_bps * more) as u64);
-    Spec { rate_bps, ..Spec::new(LaneKind::Udp, Ipv4Addr::LOCALHOST.into()) }
+    let rate_bits_per_second = Some((goodput_bits_per_second * more) as u64);
+    Spec { rate_bits_per_second, ..Spec::new(LaneKind::Udp, Ipv4Addr::LOCALHOST.into()) }
 }
 
 /// Bits per second between the first look with some of the file and the last before its end.

@@ -46,12 +46,44 @@ const OF_FOLDER: [(&str, &str, &str); 2] = [
     ),
 ];
 
+/// Suffixes of units that have another one.
+const UNITS: [(&str, &str); 10] = [
+    ("_s", "_seconds"),
+    ("_sec", "_seconds"),
+    ("_secs", "_seconds"),
+    ("_msec", "_ns"),
+    ("_usec", "_ns"),
+    ("_bps", "_bits_per_second"),
+    ("_kbps", "_bits_per_second"),
+    ("_mbps", "_bits_per_second"),
+    ("_gbps", "_bits_per_second"),
+    ("_ghz", "_hz"),
+];
+
+/// Names of others.
+const FOREIGN: [&str; 4] = ["tv_sec", "tp_sec", "from_secs", "as_secs"];
+
 /// Keywords that name a type.
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "type", "union"];
 
-/// Types with one of those names; associated types of a trait are not its own.
+/// Types with one of those names, of which associated types of a trait are none, and suffixes of units.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.files.iter().flat_map(check_file).collect()
+    tree.files
+        .iter()
+        .flat_map(|file| check_file(file).into_iter().chain(check_units(file)))
+        .collect()
+}
+
+/// Names whose unit has another suffix.
+fn check_units(file: &Source) -> Vec<Finding> {
+    let words = file.code.split(|c| !is_word(c)).filter(|word| !FOREIGN.contains(word));
+    let finding = |word: &str| {
+        let (suffix, instead) = UNITS.iter().find(|(suffix, _)| word.ends_with(suffix))?;
+        let at = word.as_ptr().addr() - file.code.as_ptr().addr();
+        let what = format!("`{word}`: write `{instead}` instead of `{suffix}`");
+        Some(Finding::new(&file.path, file.line_of(at), what))
+    };
+    words.filter_map(finding).collect()
 }
 
 fn check_file(file: &Source) -> Vec<Finding> {
@@ -118,6 +150,18 @@ mod tests {
         ] {
             assert_eq!(count(good), 0, "{good}");
         }
+    }
+
+    #[test]
+    fn each_unit_has_one_suffix() {
+        for bad in ["let at_s = 1;", "pub rate_bps: u64,", "f(x.wait_secs)"] {
+            assert_eq!(count(bad), 1, "{bad}");
+        }
+        let good =
+            "let s = time.tv_sec; bits_per_second(hosts, Duration::from_secs(1), its, \"a_s\")";
+        assert_eq!(count(good), 0);
+        let tree = Tree::of(&[("crates/linecard/src/a.rs", "\nfn f() {\n    let a_ghz = 1;\n}")]);
+        assert_eq!(check(&tree)[0].line, 3);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) enum Direction {
 /// What a run has moved.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
-    pub(crate) bits_per_s: f64,
+    pub(crate) bits_per_second: f64,
     pub(crate) bytes: f64,
     pub(crate) seconds: f64,
     pub(crate) retransmits: f64,
@@ -81,7 +81,7 @@ impl Server {
             value.ok_or_else(|| format!("`iperf3` does not say {name} of {sum}"))
         };
         Ok(Run {
-            bits_per_s: number("sum_received", "bits_per_second")?,
+            bits_per_second: number("sum_received", "bits_per_second")?,
             bytes: number("sum_received", "bytes")?,
             seconds: number("sum_received", "seconds")?,
             retransmits: number("sum_sent", "retransmits")?,

@@ -91,7 +91,7 @@ pub(crate) struct Sample {
     /// Gbit of TCP payload a second.
     pub(crate) gbps: f64,
     /// Packets of the data's direction on the wire, a second.
-    pub(crate) packets_per_s: f64,
+    pub(crate) packets_per_second: f64,
     /// Those of the other direction for each of them: acknowledgments.
     pub(crate) acks: f64,
     /// Packets on the wire for each one that the receiver's side gets or gives.
@@ -102,7 +102,7 @@ pub(crate) struct Sample {
     /// CPU seconds of the whole machine for each GB of payload.
     pub(crate) all_cpu: f64,
     /// Packets of the data's direction for each CPU second of linecard's threads; 0 without such.
-    pub(crate) packets_per_cpu_s: f64,
+    pub(crate) packets_per_cpu_second: f64,
     /// Segments that the sender has sent again.
     pub(crate) retransmits: f64,
 }
@@ -134,14 +134,14 @@ impl Session {
         };
         let gigabytes = run.bytes / 1e9;
         Ok(Sample {
-            gbps: run.bits_per_s / 1e9,
-            packets_per_s: data / run.seconds,
+            gbps: run.bits_per_second / 1e9,
+            packets_per_second: data / run.seconds,
             acks: acks / data,
             aggregate: data / large,
             own_cpu: own.total() / gigabytes,
             own_user_cpu: own.user / gigabytes,
             all_cpu: all / gigabytes,
-            packets_per_cpu_s: if own.total() > 0.0 { data / own.total() } else { 0.0 },
+            packets_per_cpu_second: if own.total() > 0.0 { data / own.total() } else { 0.0 },
             retransmits: run.retransmits,
         })
     }

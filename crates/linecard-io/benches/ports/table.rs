@@ -8,13 +8,13 @@ type Column = (&'static str, usize, usize, fn(&Sample) -> f64);
 
 const COLUMNS: [Column; 9] = [
     ("Gbit/s", 7, 2, |sample| sample.gbps),
-    ("kp/s", 6, 0, |sample| sample.packets_per_s / 1e3),
+    ("kp/s", 6, 0, |sample| sample.packets_per_second / 1e3),
     ("acks", 5, 2, |sample| sample.acks),
     ("merge", 6, 1, |sample| sample.aggregate),
     ("own s/GB", 9, 2, |sample| sample.own_cpu),
     ("user s/GB", 10, 2, |sample| sample.own_user_cpu),
     ("all s/GB", 9, 2, |sample| sample.all_cpu),
-    ("kp/core-s", 10, 0, |sample| sample.packets_per_cpu_s / 1e3),
+    ("kp/core-s", 10, 0, |sample| sample.packets_per_cpu_second / 1e3),
     ("resent", 7, 0, |sample| sample.retransmits),
 ];
 

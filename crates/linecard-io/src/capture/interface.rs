@@ -30,7 +30,7 @@ impl Interface {
             snaplen: endianness.u32_at(body, 4)?,
             clock: Clock {
                 resolution: resolution.unwrap_or(Clock::MICROSECONDS.resolution),
-                offset_s: offset.unwrap_or(0),
+                offset_seconds: offset.unwrap_or(0),
             },
         })
     }
@@ -72,12 +72,12 @@ impl Interfaces {
 pub(super) struct Clock {
     /// 10^-n seconds, or 2^-n with the top bit set.
     pub(super) resolution: u8,
-    pub(super) offset_s: i64,
+    pub(super) offset_seconds: i64,
 }
 
 impl Clock {
-    pub(super) const MICROSECONDS: Self = Self { resolution: 6, offset_s: 0 };
-    pub(super) const NANOSECONDS: Self = Self { resolution: 9, offset_s: 0 };
+    pub(super) const MICROSECONDS: Self = Self { resolution: 6, offset_seconds: 0 };
+    pub(super) const NANOSECONDS: Self = Self { resolution: 9, offset_seconds: 0 };
 
     /// Nanoseconds since 1970, held within what a `u64` can say.
     #[inline]
@@ -96,7 +96,7 @@ impl Clock {
         } else {
             binary(ticks, u32::from(self.resolution & 0x7f))
         };
-        (since as i128 + i128::from(self.offset_s) * NS_PER_SECOND, exact)
+        (since as i128 + i128::from(self.offset_seconds) * NS_PER_SECOND, exact)
     }
 
     /// Whether every timestamp is a whole number of microseconds.
@@ -129,8 +129,8 @@ fn binary(ticks: u64, power: u32) -> (u128, bool) {
 mod tests {
     use super::*;
 
-    fn ns(resolution: u8, offset_s: i64, ticks: u64) -> u64 {
-        Clock { resolution, offset_s }.timestamp_ns(ticks)
+    fn ns(resolution: u8, offset_seconds: i64, ticks: u64) -> u64 {
+        Clock { resolution, offset_seconds }.timestamp_ns(ticks)
     }
 
     #[test]
@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn rounding_is_known() {
-        let exact = |resolution, ticks| Clock { resolution, offset_s: 0 }.nanoseconds(ticks).1;
+        let exact =
+            |resolution, ticks| Clock { resolution, offset_seconds: 0 }.nanoseconds(ticks).1;
         assert!(exact(12, 3_000) && !exact(12, 3_001));
         assert!(exact(0x80 | 9, 1) && !exact(0x80 | 10, 1) && exact(0x80 | 10, 2));
         assert!(exact(127, 0) && !exact(127, 1));

@@ -174,17 +174,17 @@ impl Lab {
         self.add_address(Host::Peer, CABLE)
     }
 
-    /// Adds lanes parallel to the cable: lane `n` of `rates_bps` is the interface `lane<n>` on both
+    /// Adds lanes parallel to the cable: lane `n` of `rates_bits_per_second` is the interface `lane<n>` on both
     /// hosts, with their lane addresses ([`Host::lane_address`]), and sends at its rate by a token
     /// bucket of 16 KB.
     ///
     /// # Errors
     ///
     /// See [`LabError`]; needs `tc`, too.
-    pub fn add_lanes(&self, rates_bps: &[u64]) -> Result<(), LabError> {
+    pub fn add_lanes(&self, rates_bits_per_second: &[u64]) -> Result<(), LabError> {
         let (peer, own) = (self.at(Host::Peer).name(), self.at(Host::Own).name());
         self.add_address(Host::Own, CABLE)?;
-        for (lane, rate_bps) in (0..=u8::MAX).zip(rates_bps) {
+        for (lane, rate_bits_per_second) in (0..=u8::MAX).zip(rates_bits_per_second) {
             let name = lane_name(lane);
             let ends = ["type", "veth", "peer", "name", &name, "netns", own];
             ip(&[&["link", "add", &name, "netns", peer][..], &ends].concat())?;
@@ -192,14 +192,19 @@ impl Lab {
                 let address = format!("{}/24", host.lane_address(lane));
                 self.ip(host, &["address", "add", &address, "dev", &name])?;
                 self.ip(host, &["link", "set", &name, "up"])?;
-                self.shape_lane(host, &name, *rate_bps)?;
+                self.shape_lane(host, &name, *rate_bits_per_second)?;
             }
         }
         Ok(())
     }
 
-    fn shape_lane(&self, host: Host, name: &str, rate_bps: u64) -> Result<(), LabError> {
-        let rate = format!("{rate_bps}bit");
+    fn shape_lane(
+        &self,
+        host: Host,
+        name: &str,
+        rate_bits_per_second: u64,
+    ) -> Result<(), LabError> {
+        let rate = format!("{rate_bits_per_second}bit");
         let bucket = ["tbf", "rate", &rate, "burst", "16k", "limit", "200k"];
         let mut tc = self.command(host, "tc");
         let tc = tc.args(["qdisc", "add", "dev", name, "root"]).args(bucket);

@@ -15,7 +15,7 @@ use smart_default::SmartDefault;
 /// ```
 /// use linecard_model::pcie::Config;
 /// let mut config = Config::default();
-/// assert_eq!(config.link()?.tlp_bps() / 10_000_000, 5_788);
+/// assert_eq!(config.link()?.tlp_bits_per_second() / 10_000_000, 5_788);
 ///
 /// config.link.lanes = 3;
 /// let error = config.link().expect_err("no such link");

@@ -46,8 +46,9 @@ impl Reads {
     pub fn bps(&self, link: &Link) -> f64 {
         let bytes = u64::from(self.bytes).clamp(1, link.max_read());
         let (read, written) = self.parts(link);
-        let limit = link.data_bps(bytes, read.and(written));
-        let on_link = (read.up + written.up + read.down) as f64 * 8.0 / link.tlp_bps() as f64;
+        let limit = link.data_bits_per_second(bytes, read.and(written));
+        let on_link =
+            (read.up + written.up + read.down) as f64 * 8.0 / link.tlp_bits_per_second() as f64;
         let round_trip = Ps::from(self.latency).as_secs_f64() + on_link;
         limit.min(f64::from(self.tags.clamp(1, MAX_TAGS)) * bytes as f64 * 8.0 / round_trip)
     }
@@ -78,7 +79,7 @@ enum Event {
 #[must_use]
 pub fn simulate_reads(link: &Link, reads: &Reads, count: u32) -> f64 {
     let (read, written) = reads.parts(link);
-    let time = |bytes: u64| Ps::of_bits(bytes * 8, link.tlp_bps());
+    let time = |bytes: u64| Ps::of_bits(bytes * 8, link.tlp_bits_per_second());
     let (up, down) = (time(read.up + written.up), time(read.down));
     let (mut up_free, mut down_free) = (Ps::ZERO, Ps::ZERO);
     let mut events = Events::default();

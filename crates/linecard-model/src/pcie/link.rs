@@ -116,8 +116,8 @@ pub struct LanesError(pub u32);
 /// ```
 /// use linecard_model::pcie::{Generation, Link};
 /// let link = Link::new(Generation::Gen3, 8)?;
-/// assert_eq!(link.raw_bps() / 1_000_000, 63_015);
-/// assert_eq!(link.tlp_bps() / 10_000_000, 5_788);
+/// assert_eq!(link.raw_bits_per_second() / 1_000_000, 63_015);
+/// assert_eq!(link.tlp_bits_per_second() / 10_000_000, 5_788);
 /// # Ok::<(), linecard_model::pcie::LanesError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl Link {
 
     /// Bits per second in each direction after encoding.
     #[must_use]
-    pub const fn raw_bps(&self) -> u64 {
+    pub const fn raw_bits_per_second(&self) -> u64 {
         let (carrying, of) = self.generation.encoding();
         self.generation.transfers_per_second() / of * carrying * self.lanes as u64
     }
@@ -190,11 +190,11 @@ impl Link {
     /// specification recommends at the latest, and 4 bytes of SKP in 1538. A flit has its own
     /// bytes for all that.
     #[must_use]
-    pub fn tlp_bps(&self) -> u64 {
+    pub fn tlp_bits_per_second(&self) -> u64 {
         if self.generation == Generation::Gen6 {
-            return self.raw_bps();
+            return self.raw_bits_per_second();
         }
-        let raw = self.raw_bps();
+        let raw = self.raw_bits_per_second();
         raw - raw * 16 / self.acknowledge_symbols() - raw * 4 / 1_538
     }
 
@@ -239,12 +239,12 @@ impl Link {
     #[must_use]
     pub fn times_per_second(&self, traffic: Traffic) -> f64 {
         let bytes = traffic.up.max(traffic.down).max(1);
-        self.tlp_bps() as f64 / 8.0 / bytes as f64
+        self.tlp_bits_per_second() as f64 / 8.0 / bytes as f64
     }
 
     /// Data rate in bits per second, if `bytes` of data cause `traffic`.
     #[must_use]
-    pub fn data_bps(&self, bytes: u64, traffic: Traffic) -> f64 {
+    pub fn data_bits_per_second(&self, bytes: u64, traffic: Traffic) -> f64 {
         self.times_per_second(traffic) * bytes as f64 * 8.0
     }
 
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn bandwidth_saws_with_the_size_of_a_packet() {
         let link = link(Generation::Gen3, 8);
-        let bps = |bytes| link.data_bps(bytes, link.write(bytes));
+        let bps = |bytes| link.data_bits_per_second(bytes, link.write(bytes));
         assert!(bps(256) > bps(255) && bps(257) < bps(256) && bps(512) > bps(257));
     }
 

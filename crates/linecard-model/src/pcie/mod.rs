@@ -12,4 +12,4 @@ mod nic;
 pub use config::{Config, Load, NicConfig};
 pub use flight::{Reads, reads_in_flight, simulate_reads};
 pub use link::{Generation, LanesError, Link, LinkConfig, Traffic};
-pub use nic::{Nic, ethernet_needs_bps, fewest_lanes};
+pub use nic::{Nic, ethernet_needs_bits_per_second, fewest_lanes};

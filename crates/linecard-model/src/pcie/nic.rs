@@ -47,7 +47,7 @@ impl Nic {
     /// Data per second in each direction at once, in bits, in packets of `bytes`.
     #[must_use]
     pub fn bps(self, link: &Link, bytes: u64) -> f64 {
-        link.data_bps(bytes * BATCH, self.traffic(link, bytes))
+        link.data_bits_per_second(bytes * BATCH, self.traffic(link, bytes))
     }
 
     fn send(self, link: &Link, bytes: u64) -> Traffic {
@@ -88,11 +88,11 @@ impl Nic {
     }
 }
 
-/// Data in bits per second that Ethernet of `ethernet_bps` carries in frames of `frame` bytes (CRC
+/// Data in bits per second that Ethernet of `ethernet_bits_per_second` carries in frames of `frame` bytes (CRC
 /// included, which stays on the device; 20 bytes of preamble and gap are not in it).
 #[must_use]
-pub fn ethernet_needs_bps(ethernet_bps: u64, frame: u64) -> f64 {
-    ethernet_bps as f64 * (frame.saturating_sub(4)) as f64 / (frame + 20) as f64
+pub fn ethernet_needs_bits_per_second(ethernet_bits_per_second: u64, frame: u64) -> f64 {
+    ethernet_bits_per_second as f64 * (frame.saturating_sub(4)) as f64 / (frame + 20) as f64
 }
 
 /// The fewest lanes of a generation that carry Ethernet at its full rate both ways in frames of `frame`
@@ -107,10 +107,10 @@ pub fn ethernet_needs_bps(ethernet_bps: u64, frame: u64) -> f64 {
 pub fn fewest_lanes(
     generation: Generation,
     nic: Nic,
-    ethernet_bps: u64,
+    ethernet_bits_per_second: u64,
     frame: u64,
 ) -> Option<u32> {
-    let needed = ethernet_needs_bps(ethernet_bps, frame);
+    let needed = ethernet_needs_bits_per_second(ethernet_bits_per_second, frame);
     [1, 2, 4, 8, 16, 32].into_iter().find(|&lanes| {
         let link = Link::new(generation, lanes);
         link.is_ok_and(|link| nic.bps(&link, frame.saturating_sub(4)) >= needed)
@@ -127,7 +127,7 @@ mod tests {
         for bytes in [60, 124, 252, 508, 1514] {
             let [simple, kernel, polled] = Nic::ALL.map(|nic| nic.bps(&link, bytes));
             assert!(simple < kernel && kernel < polled, "{bytes}: {simple} {kernel} {polled}");
-            assert!(polled < link.tlp_bps() as f64);
+            assert!(polled < link.tlp_bits_per_second() as f64);
         }
     }
 
@@ -135,8 +135,10 @@ mod tests {
     #[test]
     fn the_simple_interface_falls_short_of_40g_in_small_frames() {
         let link = Link::new(Generation::Gen3, 8).unwrap();
-        let carries =
-            |frame| Nic::Simple.bps(&link, frame - 4) >= ethernet_needs_bps(40_000_000_000, frame);
+        let carries = |frame| {
+            Nic::Simple.bps(&link, frame - 4)
+                >= ethernet_needs_bits_per_second(40_000_000_000, frame)
+        };
         assert!(!carries(64) && !carries(256) && !carries(512) && carries(1024) && carries(1518));
     }
 

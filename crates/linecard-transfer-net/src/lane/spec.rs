@@ -29,7 +29,7 @@ pub enum LocalEnd {
 /// use linecard_transfer_net::lane::{LocalEnd, Spec};
 /// let spec: Spec = "tcp:10.0.0.1:7000,rate=200M".parse()?;
 /// assert_eq!(spec.kind, LaneKind::Tcp);
-/// assert_eq!((spec.port, spec.rate_bps), (Some(7_000), Some(200_000_000)));
+/// assert_eq!((spec.port, spec.rate_bits_per_second), (Some(7_000), Some(200_000_000)));
 /// let spec: Spec = "eth1,shared=uplink".parse()?;
 /// assert_eq!(spec.local, LocalEnd::Interface("eth1".into()));
 /// # Ok::<(), linecard_transfer_net::lane::SpecError>(())
@@ -43,7 +43,7 @@ pub struct Spec {
     /// This host's port; any free one if not said.
     pub port: Option<u16>,
     /// Its rate in bit/s, if it is known and not shared.
-    pub rate_bps: Option<u64>,
+    pub rate_bits_per_second: Option<u64>,
     /// Lanes of the same group share a bottleneck.
     pub shared: Option<String>,
 }
@@ -97,7 +97,13 @@ impl Spec {
     /// A lane at an address of this host, of which nothing else is known.
     #[must_use]
     pub const fn new(kind: LaneKind, address: IpAddr) -> Self {
-        Self { kind, local: LocalEnd::Address(address), port: None, rate_bps: None, shared: None }
+        Self {
+            kind,
+            local: LocalEnd::Address(address),
+            port: None,
+            rate_bits_per_second: None,
+            shared: None,
+        }
     }
 }
 
@@ -114,7 +120,7 @@ impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.kind, self.local)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
-        self.rate_bps.map_or(Ok(()), |rate| write!(f, ",rate={rate}"))?;
+        self.rate_bits_per_second.map_or(Ok(()), |rate| write!(f, ",rate={rate}"))?;
         self.shared.as_ref().map_or(Ok(()), |group| write!(f, ",shared={group}"))
     }
 }
@@ -138,10 +144,12 @@ fn parse(given: &str) -> Result<Spec, SpecProblem> {
         _ => (LaneKind::Udp, end),
     };
     let (local, port) = local(end)?;
-    let mut spec = Spec { kind, local, port, rate_bps: None, shared: None };
+    let mut spec = Spec { kind, local, port, rate_bits_per_second: None, shared: None };
     for part in parts {
         match part.split_once('=') {
-            Some(("rate", value)) if spec.rate_bps.is_none() => spec.rate_bps = Some(rate(value)?),
+            Some(("rate", value)) if spec.rate_bits_per_second.is_none() => {
+                spec.rate_bits_per_second = Some(rate(value)?)
+            }
             Some(("shared", value)) if spec.shared.is_none() => spec.shared = Some(group(value)?),
             Some(("rate" | "shared", _)) => return Err(SpecProblem::Twice(part.to_owned())),
             _ => return Err(SpecProblem::Key(part.to_owned())),
@@ -246,7 +254,10 @@ mod tests {
     #[test]
     fn options_are_read_and_written_again() {
         let spec: Spec = "tcp:eth1:9,rate=1.5G,shared=a-b_1".parse().unwrap();
-        assert_eq!((spec.rate_bps, spec.shared.as_deref()), (Some(1_500_000_000), Some("a-b_1")));
+        assert_eq!(
+            (spec.rate_bits_per_second, spec.shared.as_deref()),
+            (Some(1_500_000_000), Some("a-b_1"))
+        );
         assert_eq!(spec.to_string().parse(), Ok(spec));
     }
 

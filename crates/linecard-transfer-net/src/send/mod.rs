@@ -55,7 +55,7 @@ pub struct SendOptions {
     /// Lanes; one over the way to `peer` if there are none.
     pub lanes: Vec<Spec>,
     /// The rate of lanes that say none, in bit/s.
-    pub rate_bps: Option<u64>,
+    pub rate_bits_per_second: Option<u64>,
     /// How chunks are spread over lanes.
     pub mode: Mode,
     /// Repair of lost packets.

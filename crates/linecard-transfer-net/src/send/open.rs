@@ -89,7 +89,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     for (number, mut path) in paths.into_iter().enumerate() {
         let keys = control.lane(welcome.suite, welcome.connection, number as u16)?;
         let mut socket = SealedSocket::new(path.take_lane(), keys);
-        socket.limit_bursts(burst_bytes(path.spec.rate_bps));
+        socket.limit_bursts(burst_bytes(path.spec.rate_bits_per_second));
         sockets.push(socket);
         opened.push(path);
     }
@@ -129,13 +129,13 @@ fn specs(options: &SendOptions, local: IpAddr) -> Vec<Spec> {
         specs.push(Spec::new(LaneKind::Udp, local));
     }
     for spec in &mut specs {
-        spec.rate_bps = spec.rate_bps.or(options.rate_bps);
+        spec.rate_bits_per_second = spec.rate_bits_per_second.or(options.rate_bits_per_second);
     }
     specs
 }
 
 fn offer(spec: &Spec) -> LaneOffer {
-    LaneOffer { kind: spec.kind, rate_bps: spec.rate_bps.unwrap_or(0) }
+    LaneOffer { kind: spec.kind, rate_bits_per_second: spec.rate_bits_per_second.unwrap_or(0) }
 }
 
 /// The largest payload that all lanes carry, as far as this host knows.
@@ -171,9 +171,13 @@ fn welcome(control: &mut Control, options: &SendOptions) -> Result<Welcome, Send
 }
 
 /// Bytes of one call: what the lane carries in [`QUANTUM_NS`], if its rate is known.
-fn burst_bytes(rate_bps: Option<u64>) -> usize {
-    let bytes = |rate_bps: u64| u128::from(rate_bps) * u128::from(QUANTUM_NS) / 8_000_000_000;
-    let known = rate_bps.map(|rate_bps| usize::try_from(bytes(rate_bps)).unwrap_or(usize::MAX));
+fn burst_bytes(rate_bits_per_second: Option<u64>) -> usize {
+    let bytes = |rate_bits_per_second: u64| {
+        u128::from(rate_bits_per_second) * u128::from(QUANTUM_NS) / 8_000_000_000
+    };
+    let known = rate_bits_per_second.map(|rate_bits_per_second| {
+        usize::try_from(bytes(rate_bits_per_second)).unwrap_or(usize::MAX)
+    });
     known.unwrap_or(MAX_DATAGRAM_BYTES).min(MAX_DATAGRAM_BYTES)
 }
 
@@ -186,12 +190,12 @@ fn lane_settings(paths: &[Path], payload_bytes: u32) -> Vec<LaneSettings> {
         .map(|Path { spec, is_proven, .. }| {
             let v6 = matches!(spec.local, LocalEnd::Address(IpAddr::V6(_)));
             LaneSettings {
-                rate_bps: spec.rate_bps.unwrap_or(0),
+                rate_bits_per_second: spec.rate_bits_per_second.unwrap_or(0),
                 framing_bytes: if v6 { FRAMING_V6 } else { FRAMING_V4 },
                 datagram_bytes: payload_bytes + OVERHEAD_BYTES as u32,
                 stream: spec.kind == LaneKind::Tcp,
                 quantum_ns: QUANTUM_NS,
-                catch_up_ns: spec.rate_bps.map_or(own.catch_up_ns, |_| CATCH_UP_NS),
+                catch_up_ns: spec.rate_bits_per_second.map_or(own.catch_up_ns, |_| CATCH_UP_NS),
                 shared: spec.shared.as_ref().and_then(number).map_or(0, |at| at as u32 + 1),
                 unproven: !is_proven,
                 ..own

@@ -74,7 +74,7 @@ impl Near {
             ..SendSettings::default()
         };
         let lane = LaneSettings {
-            rate_bps: RATE_BPS,
+            rate_bits_per_second: RATE_BPS,
             datagram_bytes: payload_bytes + OVERHEAD_BYTES as u32,
             ..LaneSettings::default()
         };

@@ -85,7 +85,7 @@ fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
         name: "test".into(),
         access: access.clone(),
         lanes: Vec::new(),
-        rate_bps: None,
+        rate_bits_per_second: None,
         mode: Mode::Auto,
         fec: Scheme::NONE,
         chunk_bytes: ChunkBytes::new(64 << 10).unwrap(),

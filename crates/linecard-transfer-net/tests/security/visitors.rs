@@ -113,7 +113,7 @@ fn hello(control: &Control) -> Hello {
         fec: FecScheme::NONE,
         chunk_bytes: 64 << 10,
         payload_bytes: 1_408,
-        lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 0 }],
+        lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bits_per_second: 0 }],
         mode: Mode::Auto,
         sources: Vec::new(),
         dry_run: false,

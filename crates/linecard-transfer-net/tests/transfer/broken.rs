@@ -28,7 +28,7 @@ struct Broken {
 }
 
 impl Broken {
-    fn new(bytes: usize, lanes: usize, rate_bps: u64) -> Self {
+    fn new(bytes: usize, lanes: usize, rate_bits_per_second: u64) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let from = folder.path().join("from.bin");
         let mut content = vec![0; bytes];
@@ -44,7 +44,7 @@ impl Broken {
         drop(held);
         receive.lanes = ports.iter().map(|port| spec(*port)).collect();
         send.lanes = vec![spec(0); lanes];
-        send.rate_bps = Some(rate_bps);
+        send.rate_bits_per_second = Some(rate_bits_per_second);
         Self { folder, send, receive, listener, ports }
     }
 

@@ -14,7 +14,7 @@ fn the_other_end_is_told_who_stopped() {
     fs::write(&from, vec![7; 8 << 20]).expect("there is room");
     let (mut send_options, receive_options, listener) =
         ends::options(&from, &folder.path().join("to"));
-    send_options.rate_bps = Some(20_000_000);
+    send_options.rate_bits_per_second = Some(20_000_000);
     let stop = &send_options.stop;
     let (sent, got) = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receive(&receive_options, &listener, &mut |_| {}));

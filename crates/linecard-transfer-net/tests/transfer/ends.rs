@@ -28,7 +28,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         name: "test".into(),
         access: access.clone(),
         lanes: Vec::new(),
-        rate_bps: None,
+        rate_bits_per_second: None,
         mode: Mode::Auto,
         fec: Scheme::NONE,
         chunk_bytes: ChunkBytes::new(1 << 20).expect("a power of two"),

@@ -85,7 +85,7 @@ impl Links {
         let port = listener.local_addr().expect("it listens").port();
         send.peer = ([10, 9, 1, 2], port).into();
         send.lanes = lanes.iter().map(|lane| lane.parse().expect("a lane")).collect();
-        send.rate_bps = Some(40_000_000);
+        send.rate_bits_per_second = Some(40_000_000);
         (send, receive, listener)
     }
 

@@ -93,7 +93,7 @@ pub struct LaneOffer {
     /// Its transport.
     pub kind: LaneKind,
     /// The rate at which the sender will send on it, bit/s; 0 if congestion control determines it.
-    pub rate_bps: u64,
+    pub rate_bits_per_second: u64,
 }
 
 /// How the sender distributes chunks over lanes.
@@ -162,7 +162,7 @@ impl Hello {
         frame.number(PAYLOAD_BYTES.0, self.payload_bytes);
         frame.list(LANES.0, &self.lanes, |lane, out| {
             out.push(lane.kind as u8);
-            out.extend(lane.rate_bps.to_be_bytes());
+            out.extend(lane.rate_bits_per_second.to_be_bytes());
         });
         frame.number(MODE.0, self.mode as u8);
         if !self.sources.is_empty() {
@@ -242,7 +242,7 @@ impl LaneOffer {
             1 => LaneKind::Tcp,
             other => return Err(MessageError::Value { field: LANES.1, value: other.into() }),
         };
-        Ok(Self { kind, rate_bps: u64::from_be_bytes(*rate) })
+        Ok(Self { kind, rate_bits_per_second: u64::from_be_bytes(*rate) })
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn hello() -> Hello {
         fec: FecScheme::NONE,
         chunk_bytes: 16 << 20,
         payload_bytes: 1_408,
-        lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bps: 200_000_000 }; 2],
+        lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bits_per_second: 200_000_000 }; 2],
         mode: Mode::Stable,
         sources: Vec::new(),
         dry_run: false,
@@ -27,7 +27,7 @@ fn random_hello(rng: &mut Rng) -> Hello {
     let m = if k == 0 { 0 } else { rng.below(257 - u64::from(k)).min(255) as u8 };
     let lane = |rng: &mut Rng| LaneOffer {
         kind: if rng.chance(0.5) { LaneKind::Udp } else { LaneKind::Tcp },
-        rate_bps: rng.next_u64(),
+        rate_bits_per_second: rng.next_u64(),
     };
     let lanes: Vec<LaneOffer> = (0..=rng.below(63)).map(|_| lane(rng)).collect();
     let sources = if rng.chance(0.5) { 0 } else { 1 + lanes.len() };

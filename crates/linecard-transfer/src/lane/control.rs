@@ -38,7 +38,7 @@ impl Control {
     pub fn new(settings: &LaneSettings) -> Self {
         if settings.stream {
             Self::Stream
-        } else if settings.rate_bps > 0 {
+        } else if settings.rate_bits_per_second > 0 {
             Self::Fixed(Breaker::default())
         } else {
             Self::Cubic(Cubic::new(settings.datagram_bytes))
@@ -52,7 +52,8 @@ impl Control {
             Self::Stream => settings.stream_window,
             Self::Fixed(_) => {
                 let ns = rtt.least_ns() + rtt.least_ns() / 4 + settings.slack_ns;
-                let bytes = u128::from(settings.rate_bps) * u128::from(ns) / 8_000_000_000;
+                let bytes =
+                    u128::from(settings.rate_bits_per_second) * u128::from(ns) / 8_000_000_000;
                 let least = 4 * u64::from(settings.datagram_bytes);
                 u64::try_from(bytes).unwrap_or(u64::MAX).max(least)
             }
@@ -62,9 +63,9 @@ impl Control {
 
     /// The pacing rate in bit/s; 0 for none.
     #[must_use]
-    pub fn rate_bps(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
+    pub fn rate_bits_per_second(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
         match self {
-            Self::Stream | Self::Fixed(_) => settings.rate_bps,
+            Self::Stream | Self::Fixed(_) => settings.rate_bits_per_second,
             Self::Cubic(cubic) => {
                 // 5/4 of the window in a round-trip time (RFC 9002, 7.7), twice while it doubles.
                 let quarters = if cubic.in_slow_start() { 8 } else { 5 };
@@ -148,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_fixed_rate_that_is_lost_for_long_is_given_up() {
-        let settings = LaneSettings { rate_bps: 1_000_000_000, ..LaneSettings::default() };
+        let settings =
+            LaneSettings { rate_bits_per_second: 1_000_000_000, ..LaneSettings::default() };
         let mut control = Control::new(&settings);
         let opened: Vec<bool> = [5, 60, 60, 5, 60, 60, 60]
             .into_iter()
@@ -161,8 +163,11 @@ mod tests {
 
     #[test]
     fn a_fixed_rate_has_five_quarters_of_what_is_under_way() {
-        let settings =
-            LaneSettings { rate_bps: 8_000_000_000, slack_ns: 0, ..LaneSettings::default() };
+        let settings = LaneSettings {
+            rate_bits_per_second: 8_000_000_000,
+            slack_ns: 0,
+            ..LaneSettings::default()
+        };
         let control = Control::new(&settings);
         assert_eq!(control.window(&settings, &Rtt::guess(1_000_000)), 1_250_000);
     }

@@ -28,18 +28,18 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// `rate_bps` in bit/s, 0 for no pacing; at most `catch_up_ns` of lost time is caught up.
+    /// `rate_bits_per_second` in bit/s, 0 for no pacing; at most `catch_up_ns` of lost time is caught up.
     #[must_use]
-    pub fn new(rate_bps: u64, catch_up_ns: u64) -> Self {
+    pub fn new(rate_bits_per_second: u64, catch_up_ns: u64) -> Self {
         let mut pacer = Self { per_byte: 0, due_ns: 0, fraction: 0, catch_up_ns };
-        pacer.set_rate(rate_bps);
+        pacer.set_rate(rate_bits_per_second);
         pacer
     }
 
     /// Changes the rate, in bit/s, 0 for no pacing.
-    pub fn set_rate(&mut self, rate_bps: u64) {
+    pub fn set_rate(&mut self, rate_bits_per_second: u64) {
         let scaled = 8_000_000_000_u128 << FRACTION;
-        let per_byte = scaled.checked_div(u128::from(rate_bps)).unwrap_or(0);
+        let per_byte = scaled.checked_div(u128::from(rate_bits_per_second)).unwrap_or(0);
         self.per_byte = u64::try_from(per_byte).unwrap_or(u64::MAX >> 20);
     }
 
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn the_rate_is_exact_over_a_long_time() {
-        for rate_bps in [1_000_000, 200_000_000, 9_999_999_999, 400_000_000_000_u64] {
-            let mut pacer = Pacer::new(rate_bps, 0);
+        for rate_bits_per_second in [1_000_000, 200_000_000, 9_999_999_999, 400_000_000_000_u64] {
+            let mut pacer = Pacer::new(rate_bits_per_second, 0);
             let start = Instant::from_ns(1);
             let mut bytes = 0_u64;
             pacer.sent(0, start);
@@ -88,8 +88,8 @@ mod tests {
                 bytes += length;
             }
             let took = pacer.due().ns_since(start) as f64;
-            let should = bytes as f64 * 8e9 / rate_bps as f64;
-            assert!((took / should - 1.0).abs() < 1e-5, "{rate_bps}: {took} {should}");
+            let should = bytes as f64 * 8e9 / rate_bits_per_second as f64;
+            assert!((took / should - 1.0).abs() < 1e-5, "{rate_bits_per_second}: {took} {should}");
         }
     }
 

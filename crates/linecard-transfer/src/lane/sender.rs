@@ -23,7 +23,7 @@ const MAX_UNANSWERED: u32 = 3;
 pub struct LaneSettings {
     /// Rate that the caller has reserved, in bit/s with all framing; 0 if unknown: then CUBIC
     /// determines it.
-    pub rate_bps: u64,
+    pub rate_bits_per_second: u64,
     /// Bytes of a datagram's framing on the line: 42 for IPv4, UDP and Ethernet.
     pub framing_bytes: u32,
     /// Bytes of a full datagram.
@@ -53,7 +53,7 @@ pub struct LaneSettings {
 impl Default for LaneSettings {
     fn default() -> Self {
         Self {
-            rate_bps: 0,
+            rate_bits_per_second: 0,
             framing_bytes: 42,
             datagram_bytes: 1_448,
             stream: false,
@@ -140,7 +140,7 @@ impl LaneSender {
     pub fn new(settings: LaneSettings) -> Self {
         let control = Control::new(&settings);
         let rtt = Rtt::default();
-        let pacer = Pacer::new(control.rate_bps(&settings, &rtt), settings.catch_up_ns);
+        let pacer = Pacer::new(control.rate_bits_per_second(&settings, &rtt), settings.catch_up_ns);
         Self {
             settings,
             state: LaneState::Validating,
@@ -187,8 +187,8 @@ impl LaneSender {
 
     /// The pacing rate, in bit/s; 0 for none.
     #[must_use]
-    pub fn rate_bps(&self) -> u64 {
-        self.control.rate_bps(&self.settings, &self.rtt)
+    pub fn rate_bits_per_second(&self) -> u64 {
+        self.control.rate_bits_per_second(&self.settings, &self.rtt)
     }
 
     /// Sets the number of lanes that share its bottleneck.
@@ -406,7 +406,7 @@ impl LaneSender {
     }
 
     fn repace(&mut self) {
-        self.pacer.set_rate(self.rate_bps());
+        self.pacer.set_rate(self.rate_bits_per_second());
     }
 
     fn timeout_ns(&self) -> u64 {

@@ -9,8 +9,11 @@ fn at(ms: u64) -> Instant {
 }
 
 fn lanes(count: usize) -> Vec<LaneSettings> {
-    let lane =
-        LaneSettings { rate_bps: 100_000_000, datagram_bytes: 1_040, ..LaneSettings::default() };
+    let lane = LaneSettings {
+        rate_bits_per_second: 100_000_000,
+        datagram_bytes: 1_040,
+        ..LaneSettings::default()
+    };
     vec![lane; count]
 }
 

@@ -14,7 +14,7 @@ pub struct DeviceSettings {
     /// The link of each lane to it, equal in both directions.
     pub link: LinkSettings,
     /// Rate of its computation, for all lanes together, in bit/s.
-    pub rate_bps: u64,
+    pub rate_bits_per_second: u64,
     /// From a packet's last bit in to its first bit out, in ns.
     pub time_ns: u64,
 }
@@ -38,7 +38,7 @@ impl DeviceSettings {
     }
 
     fn compute_ns(&self, bytes: u32) -> u64 {
-        u64::from(bytes) * 8_000_000_000 / self.rate_bps.max(1)
+        u64::from(bytes) * 8_000_000_000 / self.rate_bits_per_second.max(1)
     }
 }
 

@@ -8,7 +8,7 @@ use linecard::time::Instant;
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSettings {
     /// In bit/s.
-    pub rate_bps: u64,
+    pub rate_bits_per_second: u64,
     /// Framing bytes per datagram on the line.
     pub framing_bytes: u32,
     /// Propagation delay, in ns.
@@ -40,7 +40,7 @@ pub struct Faults {
 impl Default for LinkSettings {
     fn default() -> Self {
         Self {
-            rate_bps: 10_000_000_000,
+            rate_bits_per_second: 10_000_000_000,
             framing_bytes: 38,
             delay_ns: 5_000,
             jitter_ns: 0,
@@ -109,14 +109,15 @@ impl Link {
 
     pub(super) fn time_ns(&self, bytes: u32) -> u64 {
         let bits = u64::from(bytes + self.settings.framing_bytes) * 8;
-        (u128::from(bits) * 1_000_000_000 / u128::from(self.settings.rate_bps.max(1))) as u64
+        (u128::from(bits) * 1_000_000_000 / u128::from(self.settings.rate_bits_per_second.max(1)))
+            as u64
     }
 
     /// Sends a datagram.
     pub(super) fn send(&mut self, bytes: u32, now: Instant, rng: &mut Rng) -> Fate {
         self.counters.given += 1;
         let waiting_ns = u128::from(self.free.ns_since(now));
-        let waiting = waiting_ns * u128::from(self.settings.rate_bps) / 8_000_000_000;
+        let waiting = waiting_ns * u128::from(self.settings.rate_bits_per_second) / 8_000_000_000;
         if self.settings.queue_bytes.is_some_and(|most| waiting > u128::from(most)) {
             self.counters.dropped += 1;
             return Fate::default();
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn it_has_its_rate_its_delay_and_its_queue() {
         let settings = LinkSettings {
-            rate_bps: 8_000_000_000,
+            rate_bits_per_second: 8_000_000_000,
             framing_bytes: 0,
             delay_ns: 10,
             queue_bytes: Some(2_500),

@@ -123,7 +123,7 @@ pub struct SimOutcome {
 impl SimOutcome {
     /// Bytes received per time, in bit/s.
     #[must_use]
-    pub fn goodput_bps(&self) -> f64 {
+    pub fn goodput_bits_per_second(&self) -> f64 {
         self.bytes as f64 * 8e9 / self.end.as_ns().max(1) as f64
     }
 
@@ -231,7 +231,7 @@ impl Ord for Entry {
 /// ```
 /// use linecard_transfer::lane::LaneSettings;
 /// use linecard_transfer::sim::{LinkSettings, Settings, run};
-/// let lane = LaneSettings { rate_bps: 10_000_000_000, ..LaneSettings::default() };
+/// let lane = LaneSettings { rate_bits_per_second: 10_000_000_000, ..LaneSettings::default() };
 /// let settings = Settings {
 ///     lanes: vec![(lane, LinkSettings::default()); 2],
 ///     content: true,
@@ -239,7 +239,7 @@ impl Ord for Entry {
 /// };
 /// let outcome = run(&settings).unwrap();
 /// assert_eq!(outcome.bytes, 16 << 20);
-/// assert!(outcome.goodput_bps() > 17e9);
+/// assert!(outcome.goodput_bits_per_second() > 17e9);
 /// ```
 pub fn run(settings: &Settings) -> Result<SimOutcome, RunError> {
     run_with_progress(settings, &Progress::new())

@@ -75,7 +75,7 @@ pub struct StreamFigures {
     /// others on its ports
     pub others: Option<u64>,
     /// seconds
-    pub span_s: f64,
+    pub span_seconds: f64,
     /// clock steps
     pub resolution_ns: Nanoseconds,
 }
@@ -433,7 +433,7 @@ impl StreamFigures {
             reordered: numbered(order.reordered),
             duplicates: numbered(order.duplicates),
             others: Some(others).filter(|others| *others > 0),
-            span_s: figures.span_ns as f64 / 1e9,
+            span_seconds: figures.span_ns as f64 / 1e9,
             resolution_ns: Nanoseconds(figures.resolution_ns as f64),
         }
     }

@@ -230,7 +230,7 @@ fn worst(ledger: &Ledger, trace: &Trace) -> Vec<SpikeRecord> {
     };
     let record = |spike: &Spike| SpikeRecord {
         sequence: spike.sequence,
-        at_s: spike.arrived_ns.saturating_sub(begin) as f64 / 1e9,
+        at_seconds: spike.arrived_ns.saturating_sub(begin) as f64 / 1e9,
         gap_ns: spike.gap_ns,
         excess_ns: spike.excess_ns,
         charges: spike.charges.iter().map(charge).collect(),
@@ -242,16 +242,16 @@ fn gaps(schedule: Schedule, arrivals: &[Arrival]) -> Vec<(f64, f64)> {
     let pairs = arrivals.windows(2);
     pairs
         .map(|pair| {
-            let at_s = pair[1].at_ns.saturating_sub(schedule.start_ns) as f64 / 1e9;
-            (at_s, pair[1].at_ns.saturating_sub(pair[0].at_ns) as f64)
+            let at_seconds = pair[1].at_ns.saturating_sub(schedule.start_ns) as f64 / 1e9;
+            (at_seconds, pair[1].at_ns.saturating_sub(pair[0].at_ns) as f64)
         })
         .collect()
 }
 
 fn lateness(schedule: Schedule, arrivals: &[Arrival]) -> Vec<(f64, f64)> {
     let point = |arrival: &Arrival| {
-        let at_s = arrival.at_ns.saturating_sub(schedule.start_ns) as f64 / 1e9;
-        (at_s, arrival.at_ns as f64 - schedule.due_ns(arrival.sequence) as f64)
+        let at_seconds = arrival.at_ns.saturating_sub(schedule.start_ns) as f64 / 1e9;
+        (at_seconds, arrival.at_ns as f64 - schedule.due_ns(arrival.sequence) as f64)
     };
     arrivals.iter().map(point).collect()
 }

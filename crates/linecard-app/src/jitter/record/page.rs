@@ -266,7 +266,7 @@ fn traced(page: &mut Page, record: &Record) {
     page.chart(chart);
     let mut table = Table::new("spikes", "The largest spikes");
     table.columns([
-        ("at_s", "at"),
+        ("at_seconds", "at"),
         ("sequence", "packet"),
         ("gap_ns", "gap"),
         ("excess_ns", "excess"),
@@ -278,7 +278,7 @@ fn traced(page: &mut Page, record: &Record) {
             .map(|(stage, cause, ns)| format!("{} {cause} ({stage})", Value::Ns(*ns as f64)))
             .collect();
         table.row(vec![
-            Value::Seconds(spike.at_s),
+            Value::Seconds(spike.at_seconds),
             Value::Count(spike.sequence),
             Value::Ns(spike.gap_ns as f64),
             Value::Ns(spike.excess_ns as f64),
@@ -367,7 +367,7 @@ mod tests {
             stage_ledger: Vec::new(),
             worst: vec![SpikeRecord {
                 sequence: 7,
-                at_s: 0.5,
+                at_seconds: 0.5,
                 gap_ns: 20_000,
                 excess_ns: 12_000,
                 charges: vec![("softirq".into(), cause.into(), 12_000); 3],

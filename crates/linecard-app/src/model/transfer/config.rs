@@ -206,7 +206,7 @@ impl Config {
         let bytes = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
         Spec {
             lanes: lanes.count,
-            rate_bps: lanes.rate.bits_per_second(),
+            rate_bits_per_second: lanes.rate.bits_per_second(),
             mode: transfer.mode.into(),
             fec: transfer.fec.0,
             chunks: chunk.count,
@@ -217,9 +217,9 @@ impl Config {
             delay_ns: lanes.delay.as_ns(),
             begin_ns: chunk.overhead.as_ns(),
             device: device.present.0.then(|| Passed {
-                link_bps: device.link.bits_per_second(),
+                link_bits_per_second: device.link.bits_per_second(),
                 delay_ns: device.delay.as_ns(),
-                rate_bps: device.rate.bits_per_second(),
+                rate_bits_per_second: device.rate.bits_per_second(),
                 time_ns: device.time.as_ns(),
             }),
             faults: Faults {

@@ -131,7 +131,7 @@ fn title(spec: &Spec) -> String {
         spec.chunk_bytes,
         spec.lanes,
         s(spec.lanes),
-        linecard_report::Value::BitRate(spec.rate_bps as f64),
+        linecard_report::Value::BitRate(spec.rate_bits_per_second as f64),
         mode_name(spec.mode),
         spec.seed
     )
@@ -139,15 +139,17 @@ fn title(spec: &Spec) -> String {
 
 impl Summary {
     fn new(spec: &Spec, outcome: &SimOutcome) -> Result<Self, LayoutError> {
-        let goodput_bps = outcome.goodput_bps();
-        let bound_bps = spec.repair_bound_bps()?;
+        let goodput_bits_per_second = outcome.goodput_bits_per_second();
+        let bound_bits_per_second = spec.repair_bound_bits_per_second()?;
         Ok(Self {
             virtual_ns: Nanoseconds(outcome.end.as_ns() as f64),
             bytes: ByteCount(outcome.bytes),
-            goodput_bits_per_second: BitRate(goodput_bps),
-            framing_bound_bits_per_second: BitRate(spec.framing_bound_bps()?),
-            repair_bound_bits_per_second: (spec.fec != Scheme::NONE).then_some(BitRate(bound_bps)),
-            management_overhead_percent: (1.0 - goodput_bps / bound_bps) * 100.0,
+            goodput_bits_per_second: BitRate(goodput_bits_per_second),
+            framing_bound_bits_per_second: BitRate(spec.framing_bound_bits_per_second()?),
+            repair_bound_bits_per_second: (spec.fec != Scheme::NONE)
+                .then_some(BitRate(bound_bits_per_second)),
+            management_overhead_percent: (1.0 - goodput_bits_per_second / bound_bits_per_second)
+                * 100.0,
             device_trips_ns: spec.device_trips_ns().map(|ns| Nanoseconds(ns as f64)),
             device_busy: spec
                 .device

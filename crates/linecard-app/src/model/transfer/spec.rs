@@ -26,7 +26,7 @@ pub struct Spec {
     /// 1 to 64.
     pub lanes: u64,
     /// Of each, in bit/s, framing included.
-    pub rate_bps: u64,
+    pub rate_bits_per_second: u64,
     /// How chunks are spread.
     pub mode: Mode,
     /// Repair of lost packets.
@@ -57,11 +57,11 @@ pub struct Spec {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Passed {
     /// Of the link of each lane to it, in bit/s.
-    pub link_bps: u64,
+    pub link_bits_per_second: u64,
     /// Of that link, one way.
     pub delay_ns: u64,
     /// That it computes for all lanes, in bit/s.
-    pub rate_bps: u64,
+    pub rate_bits_per_second: u64,
     /// From a packet's last bit in to its first bit out.
     pub time_ns: u64,
 }
@@ -97,7 +97,7 @@ impl Spec {
     #[must_use]
     pub fn settings(&self) -> Settings {
         let lane = LaneSettings {
-            rate_bps: self.rate_bps,
+            rate_bits_per_second: self.rate_bits_per_second,
             framing_bytes: self.framing_bytes,
             datagram_bytes: self.payload_bytes + OVERHEAD_BYTES as u32,
             quantum_ns: 0,
@@ -105,7 +105,7 @@ impl Spec {
             ..LaneSettings::default()
         };
         let link = LinkSettings {
-            rate_bps: self.rate_bps,
+            rate_bits_per_second: self.rate_bits_per_second,
             framing_bytes: self.framing_bytes,
             delay_ns: self.delay_ns,
             faults: self.faults,
@@ -140,12 +140,16 @@ impl Spec {
     fn device_settings(&self) -> Option<DeviceSettings> {
         let device = self.device?;
         let link = LinkSettings {
-            rate_bps: device.link_bps,
+            rate_bits_per_second: device.link_bits_per_second,
             framing_bytes: self.framing_bytes,
             delay_ns: device.delay_ns,
             ..LinkSettings::default()
         };
-        Some(DeviceSettings { link, rate_bps: device.rate_bps, time_ns: device.time_ns })
+        Some(DeviceSettings {
+            link,
+            rate_bits_per_second: device.rate_bits_per_second,
+            time_ns: device.time_ns,
+        })
     }
 
     /// Time of a full packet through the devices of both ends, if nothing is before it, in ns.
@@ -157,8 +161,8 @@ impl Spec {
 
     /// Rate of all lanes together, framing included, in bit/s.
     #[must_use]
-    pub fn line_bps(&self) -> f64 {
-        self.lanes as f64 * self.rate_bps as f64
+    pub fn line_bits_per_second(&self) -> f64 {
+        self.lanes as f64 * self.rate_bits_per_second as f64
     }
 
     /// The framing bound: the rate of data if packets leave without a gap, in bit/s.
@@ -166,8 +170,8 @@ impl Spec {
     /// # Errors
     ///
     /// Chunks that cannot be divided.
-    pub fn framing_bound_bps(&self) -> Result<f64, LayoutError> {
-        self.bound_bps(Scheme::NONE)
+    pub fn framing_bound_bits_per_second(&self) -> Result<f64, LayoutError> {
+        self.bound_bits_per_second(Scheme::NONE)
     }
 
     /// The same when repair is sent too.
@@ -175,11 +179,11 @@ impl Spec {
     /// # Errors
     ///
     /// Chunks that cannot be divided.
-    pub fn repair_bound_bps(&self) -> Result<f64, LayoutError> {
-        self.bound_bps(self.fec)
+    pub fn repair_bound_bits_per_second(&self) -> Result<f64, LayoutError> {
+        self.bound_bits_per_second(self.fec)
     }
 
-    fn bound_bps(&self, fec: Scheme) -> Result<f64, LayoutError> {
+    fn bound_bits_per_second(&self, fec: Scheme) -> Result<f64, LayoutError> {
         let layout = Layout::new(self.chunk_bytes, self.payload_bytes, fec)?;
         let repair: u64 = (0..layout.groups())
             .map(|group| u64::from(layout.repair() * layout.repair_bytes(group)))
@@ -187,7 +191,7 @@ impl Spec {
         let data = u64::from(self.chunk_bytes);
         let beside = OVERHEAD_BYTES as u64 + u64::from(self.framing_bytes);
         let line = data + repair + u64::from(layout.slots()) * beside;
-        Ok(self.line_bps() * data as f64 / line as f64)
+        Ok(self.line_bits_per_second() * data as f64 / line as f64)
     }
 }
 
@@ -197,11 +201,12 @@ mod tests {
 
     #[test]
     fn bounds_are_what_framing_and_repair_leave() {
-        let bound = Spec::default().framing_bound_bps().expect("a layout");
+        let bound = Spec::default().framing_bound_bits_per_second().expect("a layout");
         assert!((bound - 80e9 * 4_096.0 / 4_174.0).abs() < 1.0, "{bound}");
         // 103 groups of at most 40: 4199 packets for 4096.
         let fec = Scheme::xor(40).expect("a scheme");
-        let repaired = Spec { fec, ..Spec::default() }.repair_bound_bps().expect("a layout");
+        let repaired =
+            Spec { fec, ..Spec::default() }.repair_bound_bits_per_second().expect("a layout");
         assert!((repaired / bound - 4_096.0 / 4_199.0).abs() < 1e-9, "{repaired}");
     }
 }

@@ -164,7 +164,7 @@ impl Config {
             name: self.peer.0.to_string(),
             access: self.access.with_trust(context, || self.trust(context))?,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
-            rate_bps: self.rate.0.map(Rate::bits_per_second),
+            rate_bits_per_second: self.rate.0.map(Rate::bits_per_second),
             mode: self.mode.into(),
             fec: self.fec.0,
             chunk_bytes: ChunkBytes::new(self.chunk.get())

@@ -126,7 +126,8 @@ impl SendOutcome {
     /// All was sent that could be.
     pub(super) fn new(sent: &Sent, config: &Config, is_ipv6: bool) -> Self {
         let moved = Transferred::of_bytes(sent.bytes, sent.had_bytes, sent.elapsed);
-        let bound_bps = framing_bound(sent, config, is_ipv6).filter(|_| sent.plan.is_none());
+        let bound_bits_per_second =
+            framing_bound(sent, config, is_ipv6).filter(|_| sent.plan.is_none());
         let is_test = matches!(super::input(&config.inputs), Ok(Input::Test(_)));
         // Data that is there already is read and hashed, but not sent; tests read no file; repair is encoded in passes of
         // its own.
@@ -152,10 +153,10 @@ impl SendOutcome {
             dry_run: sent.plan.as_deref().map(|plan| DryRun::of(sent, plan)),
             steps: sent.plan.iter().flatten().map(Step::of).collect(),
             chunk_latency: Latency::of(&sent.latencies_ns),
-            bound: bound_bps.map(|bound_bps| {
+            bound: bound_bits_per_second.map(|bound_bits_per_second| {
                 let moved = sent.bytes.saturating_sub(sent.had_bytes);
-                let overhead = 1.0 - bits_per_second(moved, sent.elapsed) / bound_bps;
-                Bound::new(bound_bps, overhead, &sent.lanes, sent.elapsed)
+                let overhead = 1.0 - bits_per_second(moved, sent.elapsed) / bound_bits_per_second;
+                Bound::new(bound_bits_per_second, overhead, &sent.lanes, sent.elapsed)
             }),
             lanes: match sent.plan {
                 Some(_) => Vec::new(),
@@ -238,13 +239,13 @@ fn framing_bound(sent: &Sent, config: &Config, is_ipv6: bool) -> Option<f64> {
     let rate = config.rate.0.map(linecard_config::Rate::bits_per_second);
     let rates: Option<Vec<u64>> = match config.lanes.as_slice() {
         [] => Some(vec![rate?]),
-        lanes => lanes.iter().map(|lane| lane.0.rate_bps.or(rate)).collect(),
+        lanes => lanes.iter().map(|lane| lane.0.rate_bits_per_second.or(rate)).collect(),
     };
-    let rate_bps: u64 = rates?.iter().sum();
+    let rate_bits_per_second: u64 = rates?.iter().sum();
     let payload = f64::from(sent.payload_bytes);
     let framing = FRAMING_BYTES + if is_ipv6 { IPV6_MORE_BYTES } else { 0.0 };
     let share = payload / (payload + OVERHEAD_BYTES as f64 + framing);
-    Some(rate_bps as f64 * share / (1.0 + config.fec.0.overhead()))
+    Some(rate_bits_per_second as f64 * share / (1.0 + config.fec.0.overhead()))
 }
 
 /// A lane that takes longer than this to be reached carries less than its share of a transfer of some seconds.
@@ -254,7 +255,12 @@ const NEGLIGIBLE: u32 = 100;
 
 impl Bound {
     /// With the overhead of the management, unless it is that of lanes that were down.
-    fn new(bound_bps: f64, overhead: f64, lanes: &[LaneView], elapsed: Duration) -> Self {
+    fn new(
+        bound_bits_per_second: f64,
+        overhead: f64,
+        lanes: &[LaneView],
+        elapsed: Duration,
+    ) -> Self {
         let is_down = |lane: &&LaneView| {
             lane.state != LaneState::Alive || lane.counters.deaths > 0 || lane.silent > REACHED
         };
@@ -266,7 +272,7 @@ impl Bound {
         let names = names.collect::<Vec<_>>().join(", ");
         let is_of_lanes = down.iter().any(is_long);
         Self {
-            framing_bound_bits_per_second: BitRate(bound_bps),
+            framing_bound_bits_per_second: BitRate(bound_bits_per_second),
             no_overhead: is_of_lanes.then(|| {
                 format!(
                     "not given, because lanes were down for some of the time: \

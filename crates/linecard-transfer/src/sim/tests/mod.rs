@@ -7,7 +7,7 @@ use crate::fec::Scheme;
 
 fn published(lanes: usize, mode: Mode, fec: Scheme) -> Settings {
     let lane = LaneSettings {
-        rate_bps: 10_000_000_000,
+        rate_bits_per_second: 10_000_000_000,
         framing_bytes: 38,
         datagram_bytes: 4_136,
         quantum_ns: 0,
@@ -38,10 +38,10 @@ fn published(lanes: usize, mode: Mode, fec: Scheme) -> Settings {
 fn the_published_figures() {
     let stable = run(&published(8, Mode::Stable, Scheme::NONE)).unwrap();
     let low = run(&published(8, Mode::LowLatency, Scheme::NONE)).unwrap();
-    let (stable, latency) = (stable.goodput_bps() / 1e9, low.median_latency_ns());
+    let (stable, latency) = (stable.goodput_bits_per_second() / 1e9, low.median_latency_ns());
     assert!((78.2..78.4).contains(&stable), "{stable}");
     assert!((1_742_000..1_748_000).contains(&latency), "{latency}");
-    let low = low.goodput_bps() / 1e9;
+    let low = low.goodput_bits_per_second() / 1e9;
     assert!((76.7..77.1).contains(&low), "{low}");
 }
 
@@ -50,7 +50,7 @@ fn the_published_figures() {
 #[test]
 fn all_data_pass_the_devices() {
     let link = LinkSettings::default();
-    let device = DeviceSettings { link, rate_bps: 100_000_000_000, time_ns: 305 };
+    let device = DeviceSettings { link, rate_bits_per_second: 100_000_000_000, time_ns: 305 };
     let with = |mode, device: Option<&DeviceSettings>| {
         let settings = published(8, mode, Scheme::NONE);
         run(&Settings { device: device.cloned(), ..settings }).unwrap()
@@ -60,10 +60,19 @@ fn all_data_pass_the_devices() {
     let trips = 2 * device.round_trip_ns(4_136);
     assert!(added.abs_diff(trips) < trips / 10, "{added} {trips}");
     let [fast, none] = [with(stable, Some(&device)), with(stable, None)];
-    assert!(fast.goodput_bps() > 0.998 * none.goodput_bps(), "{}", fast.goodput_bps());
+    assert!(
+        fast.goodput_bits_per_second() > 0.998 * none.goodput_bits_per_second(),
+        "{}",
+        fast.goodput_bits_per_second()
+    );
     assert_eq!((fast.send.resent, none.device_busy_ns), (0, 0));
-    let slow = with(stable, Some(&DeviceSettings { rate_bps: 40_000_000_000, ..device }));
-    assert!((38e9..40e9).contains(&slow.goodput_bps()), "{}", slow.goodput_bps());
+    let slow =
+        with(stable, Some(&DeviceSettings { rate_bits_per_second: 40_000_000_000, ..device }));
+    assert!(
+        (38e9..40e9).contains(&slow.goodput_bits_per_second()),
+        "{}",
+        slow.goodput_bits_per_second()
+    );
     assert!(slow.device_busy_ns > slow.end.as_ns() * 98 / 100, "{}", slow.device_busy_ns);
 }
 
@@ -89,7 +98,7 @@ fn random_link(rng: &mut Rng, forever: bool) -> LinkSettings {
     let until = if forever { Instant::NEVER } else { from.plus_ns(rng.below(300_000_000)) };
     let dies = rng.chance(0.3);
     LinkSettings {
-        rate_bps: pick(rng, &[20_000_000, 200_000_000, 1_000_000_000, 10_000_000_000]),
+        rate_bits_per_second: pick(rng, &[20_000_000, 200_000_000, 1_000_000_000, 10_000_000_000]),
         framing_bytes: 42,
         delay_ns: rng.below(5_000_000),
         jitter_ns: if rng.chance(0.3) { rng.below(2_000_000) } else { 0 },
@@ -110,7 +119,7 @@ fn chaos(seed: u64) -> Settings {
             let link = random_link(&mut rng, forever);
             let known = rng.chance(0.6);
             let settings = LaneSettings {
-                rate_bps: if known { link.rate_bps } else { 0 },
+                rate_bits_per_second: if known { link.rate_bits_per_second } else { 0 },
                 datagram_bytes: payload_bytes + 40,
                 shared: u32::from(rng.chance(0.2)),
                 ..LaneSettings::default()

@@ -5,11 +5,11 @@ use super::super::*;
 const CHUNK: u32 = 16 << 20;
 
 /// Eight lanes of 200 Mbit/s, 1,408 bytes of data in 1,490 on the line.
-fn lanes_of(rates_bps: &[u64], mode: Mode, fec: &str) -> Settings {
-    let lane = |&rate_bps: &u64| {
-        let settings = LaneSettings { rate_bps, ..LaneSettings::default() };
+fn lanes_of(rates_bits_per_second: &[u64], mode: Mode, fec: &str) -> Settings {
+    let lane = |&rate_bits_per_second: &u64| {
+        let settings = LaneSettings { rate_bits_per_second, ..LaneSettings::default() };
         let link = LinkSettings {
-            rate_bps,
+            rate_bits_per_second,
             framing_bytes: 42,
             delay_ns: 50_000,
             queue_bytes: Some(200_000),
@@ -18,7 +18,7 @@ fn lanes_of(rates_bps: &[u64], mode: Mode, fec: &str) -> Settings {
         (settings, link)
     };
     Settings {
-        lanes: rates_bps.iter().map(lane).collect(),
+        lanes: rates_bits_per_second.iter().map(lane).collect(),
         send: SendSettings { mode, fec: fec.parse().unwrap(), ..SendSettings::default() },
         chunks: 24,
         chunk_bytes: CHUNK,
@@ -28,15 +28,15 @@ fn lanes_of(rates_bps: &[u64], mode: Mode, fec: &str) -> Settings {
 }
 
 /// The time that a chunk takes when every lane carries all that it can, in ns.
-fn ideal_ns(rates_bps: &[u64], fec_share: f64) -> f64 {
+fn ideal_ns(rates_bits_per_second: &[u64], fec_share: f64) -> f64 {
     let packets = f64::from(CHUNK.div_ceil(1_408)) * (1.0 + fec_share);
-    let sum: u64 = rates_bps.iter().sum();
+    let sum: u64 = rates_bits_per_second.iter().sum();
     packets * 1_490.0 * 8e9 / sum as f64
 }
 
-fn ratio(rates_bps: &[u64]) -> f64 {
-    let out = run(&lanes_of(rates_bps, Mode::LowLatency, "none")).unwrap();
-    out.median_latency_ns() as f64 / ideal_ns(rates_bps, 0.0)
+fn ratio(rates_bits_per_second: &[u64]) -> f64 {
+    let out = run(&lanes_of(rates_bits_per_second, Mode::LowLatency, "none")).unwrap();
+    out.median_latency_ns() as f64 / ideal_ns(rates_bits_per_second, 0.0)
 }
 
 /// Promise (Transfer): A chunk over 8 equal lanes takes at most 2 % longer than they need together,
@@ -62,7 +62,7 @@ fn stable_throughput_is_what_the_lines_carry() {
     let rates = [200_000_000; 8];
     let out = run(&lanes_of(&rates, Mode::Stable, "none")).unwrap();
     let bound = 8.0 * 200e6 * 1_408.0 / 1_490.0;
-    let share = out.goodput_bps() / bound;
+    let share = out.goodput_bits_per_second() / bound;
     assert!((0.98..=1.0).contains(&share), "{share}");
 }
 
@@ -165,9 +165,9 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn unknown_lanes_find_their_rate() {
     let mut settings = lanes_of(&[200_000_000; 4], Mode::Stable, "none");
-    settings.lanes.iter_mut().for_each(|lane| lane.0.rate_bps = 0);
+    settings.lanes.iter_mut().for_each(|lane| lane.0.rate_bits_per_second = 0);
     let out = run(&settings).unwrap();
-    let share = out.goodput_bps() / (4.0 * 200e6 * 1_408.0 / 1_490.0);
+    let share = out.goodput_bits_per_second() / (4.0 * 200e6 * 1_408.0 / 1_490.0);
     assert!(share > 0.9, "{share}");
     let lost: u64 = out.links.iter().map(|link| link.dropped).sum();
     let sent: u64 = out.lanes.iter().map(|lane| lane.packets).sum();

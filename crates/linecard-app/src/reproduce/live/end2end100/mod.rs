@@ -45,11 +45,11 @@ pub(super) fn add(say: super::Say<'_>, report: &mut Report) -> Result<(), Error>
     let title = |title: &str| format!("Real lanes: {title}");
     let stable_title = title("stable, 8 of 200 Mbit/s");
     report.push(section_of("live_stable", stable_title, &stable(&equal)?));
-    for (key, name, rates_bps) in [
+    for (key, name, rates_bits_per_second) in [
         ("live_equal", "Low latency, 8 equal lanes", &equal),
         ("live_unequal", "Low latency, one lane at 50 Mbit/s", &unequal),
     ] {
-        report.push(section_of(key, title(name), &low_latency(rates_bps)?));
+        report.push(section_of(key, title(name), &low_latency(rates_bits_per_second)?));
     }
     for (key, name, fec) in [
         ("live_death_repaired", "A lane cut in mid-chunk, rs:28,4", "rs:28,4"),
@@ -65,24 +65,24 @@ pub(super) fn add(say: super::Say<'_>, report: &mut Report) -> Result<(), Error>
     Ok(())
 }
 
-fn lab(rates_bps: &[u64]) -> Result<Lab, Error> {
+fn lab(rates_bits_per_second: &[u64]) -> Result<Lab, Error> {
     let lab = Lab::new(Cable::default()).map_err(|error| Failure::Storage.with(error))?;
-    lab.add_lanes(rates_bps).map_err(|error| Failure::Storage.with(error))?;
+    lab.add_lanes(rates_bits_per_second).map_err(|error| Failure::Storage.with(error))?;
     Ok(lab)
 }
 
-fn order(rates_bps: &[u64], mode: Mode, chunks: u64) -> Order<'_> {
-    Order { rates_bps, mode, fec: "none", chunks, event: None }
+fn order(rates_bits_per_second: &[u64], mode: Mode, chunks: u64) -> Order<'_> {
+    Order { rates_bits_per_second, mode, fec: "none", chunks, event: None }
 }
 
 /// Data rate that the lanes could carry, in bit/s.
-fn bound_bps(rates_bps: &[u64]) -> f64 {
-    rates_bps.iter().sum::<u64>() as f64 * PAYLOAD / ON_LANE
+fn bound_bits_per_second(rates_bits_per_second: &[u64]) -> f64 {
+    rates_bits_per_second.iter().sum::<u64>() as f64 * PAYLOAD / ON_LANE
 }
 
 /// The time of a chunk if nothing were lost anywhere, in ns.
-fn ideal_ns(rates_bps: &[u64]) -> f64 {
-    CHUNK as f64 * 8e9 / bound_bps(rates_bps)
+fn ideal_ns(rates_bits_per_second: &[u64]) -> f64 {
+    CHUNK as f64 * 8e9 / bound_bits_per_second(rates_bits_per_second)
 }
 
 /// A stable transfer, and as many TCP connections.
@@ -146,23 +146,26 @@ struct Death {
     back_ns: Nanoseconds,
 }
 
-fn stable(rates_bps: &[u64]) -> Result<Stable, Error> {
-    let lab = lab(rates_bps)?;
-    let moved = transfer::run(&lab, &order(rates_bps, Mode::Stable, STABLE_CHUNKS))?;
-    let part = (STABLE_CHUNKS * CHUNK) as usize / rates_bps.len();
-    let split_ns = split::run(&lab, rates_bps.len(), part, 1)?;
-    let split_bps = (STABLE_CHUNKS * CHUNK * 8) as f64 * 1e9 / split_ns as f64;
-    let bound_of_tcp = rates_bps.iter().sum::<u64>() as f64 * TCP_SHARE;
+fn stable(rates_bits_per_second: &[u64]) -> Result<Stable, Error> {
+    let lab = lab(rates_bits_per_second)?;
+    let moved = transfer::run(&lab, &order(rates_bits_per_second, Mode::Stable, STABLE_CHUNKS))?;
+    let part = (STABLE_CHUNKS * CHUNK) as usize / rates_bits_per_second.len();
+    let split_ns = split::run(&lab, rates_bits_per_second.len(), part, 1)?;
+    let split_bits_per_second = (STABLE_CHUNKS * CHUNK * 8) as f64 * 1e9 / split_ns as f64;
+    let bound_of_tcp = rates_bits_per_second.iter().sum::<u64>() as f64 * TCP_SHARE;
     let is_there = iperf3::missing().is_none();
-    let iperf_bps = is_there.then(|| by_iperf3(&lab, rates_bps.len())).transpose()?;
+    let iperf_bits_per_second =
+        is_there.then(|| by_iperf3(&lab, rates_bits_per_second.len())).transpose()?;
     Ok(Stable {
-        goodput_bits_per_second: BitRate(moved.goodput_bps()),
-        of_bound: Share(moved.goodput_bps() / bound_bps(rates_bps)),
+        goodput_bits_per_second: BitRate(moved.goodput_bits_per_second()),
+        of_bound: Share(
+            moved.goodput_bits_per_second() / bound_bits_per_second(rates_bits_per_second),
+        ),
         resent: moved.sent.counters.resent,
-        split_bits_per_second: BitRate(split_bps),
-        split_of_bound: Share(split_bps / bound_of_tcp),
-        iperf3_bits_per_second: iperf_bps.map(BitRate),
-        iperf3_of_bound: iperf_bps.map(|bps| Share(bps / bound_of_tcp)),
+        split_bits_per_second: BitRate(split_bits_per_second),
+        split_of_bound: Share(split_bits_per_second / bound_of_tcp),
+        iperf3_bits_per_second: iperf_bits_per_second.map(BitRate),
+        iperf3_of_bound: iperf_bits_per_second.map(|bps| Share(bps / bound_of_tcp)),
     })
 }
 
@@ -180,11 +183,16 @@ fn by_iperf3(lab: &Lab, lanes: usize) -> Result<f64, Error> {
     tests.into_iter().map(Test::finish).sum()
 }
 
-fn low_latency(rates_bps: &[u64]) -> Result<LowLatency, Error> {
-    let lab = lab(rates_bps)?;
-    let moved = transfer::run(&lab, &order(rates_bps, Mode::LowLatency, 16))?;
-    let split_ns = split::run(&lab, rates_bps.len(), CHUNK as usize / rates_bps.len(), 8)? as f64;
-    let (p50_ns, ideal_ns) = (moved.quantile_ns(50) as f64, ideal_ns(rates_bps));
+fn low_latency(rates_bits_per_second: &[u64]) -> Result<LowLatency, Error> {
+    let lab = lab(rates_bits_per_second)?;
+    let moved = transfer::run(&lab, &order(rates_bits_per_second, Mode::LowLatency, 16))?;
+    let split_ns = split::run(
+        &lab,
+        rates_bits_per_second.len(),
+        CHUNK as usize / rates_bits_per_second.len(),
+        8,
+    )? as f64;
+    let (p50_ns, ideal_ns) = (moved.quantile_ns(50) as f64, ideal_ns(rates_bits_per_second));
     Ok(LowLatency {
         p50_ns: Nanoseconds(p50_ns),
         ideal_ns: Nanoseconds(ideal_ns),
@@ -199,10 +207,10 @@ fn low_latency(rates_bps: &[u64]) -> Result<LowLatency, Error> {
 
 /// Lane 2 is cut for 400 ms while the fifth chunk or so is under way.
 fn death(fec: &'static str) -> Result<Death, Error> {
-    let rates_bps = [RATE_BPS; LANES];
+    let rates_bits_per_second = [RATE_BPS; LANES];
     let event = Some(Event { lane: 2, after_ms: 450, for_ms: 400 });
-    let base = order(&rates_bps, Mode::LowLatency, 24);
-    let lab = lab(&rates_bps)?;
+    let base = order(&rates_bits_per_second, Mode::LowLatency, 24);
+    let lab = lab(&rates_bits_per_second)?;
     let quiet = transfer::run(&lab, &Order { fec, ..base })?;
     let moved = transfer::run(&lab, &Order { fec, event, ..base })?;
     let (quiet_ns, cut_ns) = (quiet.quantile_ns(50) as f64, moved.cut_ns() as f64);

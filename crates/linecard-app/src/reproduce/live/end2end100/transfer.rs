@@ -25,7 +25,7 @@ const MEMORY: u64 = 640 << 20;
 /// The data to transfer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order<'a> {
-    pub(super) rates_bps: &'a [u64],
+    pub(super) rates_bits_per_second: &'a [u64],
     pub(super) mode: Mode,
     pub(super) fec: &'static str,
     pub(super) chunks: u64,
@@ -51,7 +51,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    pub(super) fn goodput_bps(&self) -> f64 {
+    pub(super) fn goodput_bits_per_second(&self) -> f64 {
         self.sent.bytes as f64 * 8.0 / self.sent.elapsed.as_secs_f64()
     }
 
@@ -74,7 +74,7 @@ pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Error> {
     let listener = lab.enter(Host::Peer, || TcpListener::bind((Host::Peer.address(), PORT)));
     let listener = listener.map_err(failed)?.map_err(failed)?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
-    let receiving = receive_options(access.clone(), order.rates_bps.len())?;
+    let receiving = receive_options(access.clone(), order.rates_bits_per_second.len())?;
     let sending = send_options(access, order)?;
     std::thread::scope(|scope| {
         let receiver =
@@ -127,7 +127,7 @@ impl<'a> LaneCut<'a> {
 }
 
 fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error> {
-    let lanes = (0..=u8::MAX).zip(order.rates_bps).map(|(lane, rate)| {
+    let lanes = (0..=u8::MAX).zip(order.rates_bits_per_second).map(|(lane, rate)| {
         let address = Host::Own.lane_address(lane);
         format!("udp:{address},rate={rate}").parse().map_err(failed)
     });
@@ -142,7 +142,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
         name: "the lab's peer".into(),
         access,
         lanes: lanes.collect::<Result<_, _>>()?,
-        rate_bps: None,
+        rate_bits_per_second: None,
         mode: order.mode,
         fec: order.fec.parse().map_err(failed)?,
         chunk_bytes: ChunkBytes::new(super::CHUNK).map_err(failed)?,
