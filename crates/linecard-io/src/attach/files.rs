@@ -210,3 +210,35 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> LivePort<B> for Recorder {
         self.due
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linecard::packet::{Meta, Packet};
+    use std::fs;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn packets_are_written_out_within_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let (told, _listening) = channel();
+        let gate = Arc::new(Gate::new(told));
+        let path = folder.path().join("a.pcap");
+        let mut recorder = Recorder::create(&path, None, None, &gate).unwrap();
+        let written = || {
+            let files = fs::read_dir(folder.path()).unwrap();
+            files.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>()
+        };
+        let mut batch: Batch<Vec<u8>> = Batch::new();
+        let packet = Packet::new(vec![0; 60], LinkType::Ethernet, Meta::default());
+        assert!(batch.push(packet).is_ok());
+        let begun = Instant::from_ns(1_000);
+        recorder.transmit(&mut batch, begun);
+        assert_eq!((batch.len(), written()), (0, 0));
+        let due = LivePort::<Vec<u8>>::next_due(&recorder);
+        assert_eq!(due, Some(begun.plus(FLUSH)));
+        recorder.receive(&mut batch, begun.plus(FLUSH));
+        assert_eq!(written(), 24 + 16 + 60, "a header, and that of a packet");
+        assert_eq!(LivePort::<Vec<u8>>::next_due(&recorder), None);
+    }
+}
