@@ -3,7 +3,7 @@
 use super::account::{Conserved, draw_busy, draw_section, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::npu::{self, Config, NpuResults, run_with_progress};
-use linecard_report::{Axis, BitRate, ByteCount, Ledger, Nanoseconds, Page, Share, Unit};
+use linecard_report::{Axis, BitRate, ByteCount, Ledger, Nanoseconds, Page, Share, Unit, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -164,6 +164,8 @@ impl Job for NpuModel {
 
     fn draw(outcome: &NpuOutcome, page: &mut Page) {
         draw_busy(outcome, &outcome.busy.limit, page);
+        let rate = Value::BitRate(outcome.rates.bits_per_second.0);
+        page.headline(format!("{rate}; bottleneck: {}.", outcome.busy.limit));
         let axis = Axis::new("packets", Unit::Count);
         draw_section(outcome, Ledger::new("drops", "Packets dropped, by reason", axis), page);
     }

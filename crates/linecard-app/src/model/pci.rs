@@ -4,7 +4,7 @@ use super::account::{Conserved, draw_busy, draw_section, limit, ratio};
 use crate::{Context, Error, Job};
 use linecard_model::Ps;
 use linecard_model::pci::{Config, PciResults, efficiency, simulate_with_progress};
-use linecard_report::{Axis, BitRate, Ledger, Nanoseconds, Page, Share, Unit};
+use linecard_report::{Axis, BitRate, Ledger, Nanoseconds, Page, Share, Unit, Value};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -126,6 +126,8 @@ impl Job for PciModel {
 
     fn draw(outcome: &PciOutcome, page: &mut Page) {
         draw_busy(outcome, &outcome.busy.limit, page);
+        let rate = Value::BitRate(outcome.rates.bits_per_second.0);
+        page.headline(format!("{rate}; bottleneck: {}.", outcome.busy.limit));
         let axis = Axis::new("bus clocks", Unit::Plain(""));
         draw_section(outcome, Ledger::new("bus", "Bus clocks of a frame, on average", axis), page);
     }

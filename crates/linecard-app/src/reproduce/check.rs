@@ -2,7 +2,7 @@
 //! and names that there are not.
 
 use super::comparison::Class;
-use super::expression::{Lookup, Query, deciding, read_text};
+use super::expression::{Lookup, Probe, Query, deciding, evaluate, probe, read_text};
 use super::measure;
 use super::paper::{Curve, Free, Paper, Published, Reason, Reproduction, printed};
 use crate::Error;
@@ -21,6 +21,11 @@ const MOST_VALUES: usize = 16;
 const ROUNDS: u32 = 6;
 /// Their size the first time.
 const LEAST: f64 = 1e-3;
+
+/// Sizes of outcomes that are made up, the last time none: outcomes are 0 or more.
+fn sizes() -> impl Iterator<Item = f64> {
+    (0..ROUNDS).map(|round| LEAST * 1e3_f64.powi(round as i32)).chain([0.0])
+}
 
 /// A refused key, and why.
 pub(super) type Refused = (String, String);
@@ -224,9 +229,9 @@ impl At<'_> {
 
     /// Refuses an expression that decides about a row and that no outcome changes.
     fn answers(&self, row: &Published, key: &str, text: &str) -> Result<(), Refused> {
-        let is_of_outcome = self.depends(text).map_err(at(key))?;
-        let what = "it names no outcome of a job, or is the same with any, which `arithmetic` alone may be: give a value \
-                    of one, as `JOB.rates.KEY`";
+        let is_of_outcome = self.depends(text, key == "holds").map_err(at(key))?;
+        let what = "it names no outcome of a job, or is the same with any that is 0 or more, which `arithmetic` alone may \
+                    be: give a value of one, as `JOB.rates.KEY`";
         needs(is_of_outcome || row.class == Class::Arithmetic, key, what)
     }
 
@@ -241,6 +246,7 @@ impl At<'_> {
                 Some(_) => {}
             }
         }
+        ordered(&reason.from, &reason.to)?;
         if let Some(when) = &reason.when {
             self.names_outcome("reason.when", when, None)?;
         }
@@ -313,41 +319,57 @@ impl At<'_> {
         Ok(self.has_asked.get())
     }
 
-    /// Whether an expression comes out in another way with other outcomes.
-    fn depends(&self, text: &str) -> Result<bool, String> {
-        let bits = |round| {
-            let numbers = self.decides(text, None, (0, Some(round)))?;
-            Ok(numbers.into_iter().map(f64::to_bits).collect::<Vec<_>>())
+    /// Whether an expression comes out in another way with other outcomes: a statement by the numbers that it compares, as
+    /// what it holds for may be narrow, unless it holds for all.
+    fn depends(&self, text: &str, is_statement: bool) -> Result<bool, String> {
+        let probe = |size| self.probe(text, None, (0, Some(size)));
+        let probes = sizes().map(probe).collect::<Result<Vec<_>, String>>()?;
+        let always = probes.iter().all(|probe| probe.result.iter().all(|value| *value == 1.0));
+        // Of nothing many a quotient is no number, which is not another result.
+        let some = probes.into_iter().take(ROUNDS as usize);
+        let numbers = |probe: Probe| match is_statement {
+            true => probe.deciding(),
+            false => probe.result,
         };
-        let all = (0..ROUNDS).map(bits).collect::<Result<Vec<_>, String>>()?;
-        Ok(all.iter().any(|one| *one != all[0]))
+        let bits = |probe| numbers(probe).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+        let all: Vec<_> = some.map(bits).collect();
+        Ok(all.iter().any(|one| *one != all[0]) && !(is_statement && always))
     }
 
-    /// The numbers that decide, of values that name each other `depth` deep, with the outcomes of a round.
+    /// The numbers that decide, of values that name each other `depth` deep, with outcomes of a size.
     fn decides(
         &self,
         text: &str,
         it: Option<&Curve>,
-        (depth, round): (usize, Option<u32>),
+        at: (usize, Option<f64>),
     ) -> Result<Vec<f64>, String> {
+        self.probe(text, it, at).map(Probe::deciding)
+    }
+
+    fn probe(
+        &self,
+        text: &str,
+        it: Option<&Curve>,
+        (depth, size): (usize, Option<f64>),
+    ) -> Result<Probe, String> {
         if depth > MOST_VALUES {
             return Err(format!("{text}: values name each other"));
         }
-        deciding(text, &|query: &Query| self.made_up(query, it, (depth, round)))
+        probe(text, &|query: &Query| self.made_up(query, it, (depth, size)))
     }
 
-    /// Values in place of those that a name will have: of outcomes others in each round.
+    /// Values in place of those that a name will have: of outcomes others with each size.
     fn made_up(
         &self,
         query: &Query,
         it: Option<&Curve>,
-        (depth, round): (usize, Option<u32>),
+        (depth, size): (usize, Option<f64>),
     ) -> Result<Vec<f64>, String> {
         let (root, jobs) = (query.root.as_str(), &self.reproduction.jobs);
         let of_job = || {
             let is_found = query.keys.first().is_some_and(|key| key != "config");
             self.has_asked.set(self.has_asked.get() || is_found);
-            Ok(numbers_of(query, round.filter(|_| is_found)))
+            Ok(numbers_of(query, size.filter(|_| is_found)))
         };
         if jobs.iter().any(|job| job == root) {
             return of_job();
@@ -356,13 +378,13 @@ impl At<'_> {
             return if curve.jobs.is_empty() { Ok(numbers_of(query, None)) } else { of_job() };
         }
         if let Some(text) = self.paper.value.get(root) {
-            return self.decides(text, it, (depth + 1, round));
+            return self.decides(text, it, (depth + 1, size));
         }
         if let Some(curve) = self.reproduction.curve.iter().find(|curve| curve.key == root) {
             let column = query.keys.first().map_or("", String::as_str);
             let text = curve.fields.get(column);
             let text = text.ok_or_else(|| unknown("column", column, curve.fields.keys()))?;
-            return self.decides(text, Some(curve), (depth + 1, round));
+            return self.decides(text, Some(curve), (depth + 1, size));
         }
         let curves = self.reproduction.curve.iter().map(|curve| &curve.key);
         let known = jobs.iter().chain(self.paper.value.keys()).chain(curves);
@@ -370,13 +392,29 @@ impl At<'_> {
     }
 }
 
-/// Numbers that are the same for the same name and round; without a round from 1 to 2.
-fn numbers_of(query: &Query, round: Option<u32>) -> Vec<f64> {
-    let size = round.map_or(1.0, |round| LEAST * 1e3_f64.powi(round as i32));
+/// Refuses a limit that nothing can be within, if it is known without parameters of jobs.
+fn ordered(from: &Option<Value>, to: &Option<Value>) -> Result<(), Refused> {
+    let unknown = |_: &Query| Err(String::new());
+    let number = |limit: &Option<Value>| match limit.as_ref()? {
+        Value::String(text) => evaluate(text, &unknown).ok()?.single().ok(),
+        limit => limit.as_f64(),
+    };
+    let (Some(from), Some(to)) = (number(from), number(to)) else { return Ok(()) };
+    within_order(from, to)
+}
+
+/// Refuses limits the wrong way round.
+pub(super) fn within_order(from: f64, to: f64) -> Result<(), Refused> {
+    let is_wrong = from > to;
+    needs(!is_wrong, "reason.from", format!("{from} is more than `to`, {to}: nothing is between"))
+}
+
+/// Numbers that are the same for the same name and size; without a size from 1 to 2.
+fn numbers_of(query: &Query, size: Option<f64>) -> Vec<f64> {
     let number = |index| {
         let mut hasher = DefaultHasher::new();
-        (format!("{query:?}"), round, index).hash(&mut hasher);
-        size * (1.0 + hasher.finish() as f64 / u64::MAX as f64)
+        (format!("{query:?}"), size.map(f64::to_bits), index).hash(&mut hasher);
+        size.unwrap_or(1.0) * (1.0 + hasher.finish() as f64 / u64::MAX as f64)
     };
     (0..MANY).map(number).collect()
 }
@@ -482,9 +520,18 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
         };
         refuses(class, &measured("0 * ours.rate"), "15: `reason.measured`", "the same with any");
         read(&paper().replace(class, &measured("ours.rate"))).expect("another value");
+        // Outcomes are 0 or more.
+        let rate = "fast.rates.bits_per_second";
+        for same in ["6 + (RATE < 0)", "min(0, RATE)"] {
+            refuses(rate, &same.replace("RATE", rate), "15: `ours`", "the same with any");
+        }
+        for holds in ["RATE >= 0", "max(RATE, 1) > 0", "RATE + 1 > 0 and 1 > 0 - RATE"] {
+            let to = format!("holds = \"{}\", {class}", holds.replace("RATE", rate));
+            refuses(class, &to, "15: `holds`", "the same with any");
+        }
         for holds in [
             "ours.rate > 0",
-            "max(fast.rates.bits_per_second, 1) > 0",
+            "abs(fast.rates.bits_per_second / 754e6 - 1) < 0.001",
             "max(1 - fast.rates.bits_per_second / fast.config.server.mhz / 1e9) > 0",
         ] {
             read(&paper().replace(class, &format!("holds = \"{holds}\", {class}"))).expect(holds);
@@ -549,6 +596,9 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
             refuses(class, &reason(to), "15: `reason.to`", "known before our value");
         }
         read(&paper().replace(class, &reason("fast.config.server.mhz / 2"))).expect("a parameter");
+        for to in ["-1", "1 / 2 - 1"] {
+            refuses(class, &reason(to), "15: `reason.from`", "0 is more than `to`, -");
+        }
     }
 
     /// Expressions, texts and figures that are wrong with any outcome, each with its line and key.

@@ -85,14 +85,32 @@ pub(super) fn evaluate(text: &str, lookup: &Lookup<'_>) -> Result<Numbers, Strin
     Ok(Numbers { values, is_truth: parser.is_truth })
 }
 
+/// An expression with values that were made up.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Probe {
+    /// Numbers that it compares.
+    compared: Vec<f64>,
+    pub(super) result: Vec<f64>,
+}
+
+impl Probe {
+    /// The numbers that are compared, or else the result.
+    pub(super) fn deciding(self) -> Vec<f64> {
+        if self.compared.is_empty() { self.result } else { self.compared }
+    }
+}
+
 /// Reads an expression before there are outcomes, with values that `lookup` makes up, as many as it likes: only an
-/// expression that is wrong with any values is an error. Gives what decides: the numbers that are compared, or else the
-/// result.
-pub(super) fn deciding(text: &str, lookup: &Lookup<'_>) -> Result<Vec<f64>, String> {
+/// expression that is wrong with any values is an error.
+pub(super) fn probe(text: &str, lookup: &Lookup<'_>) -> Result<Probe, String> {
     let mut parser = Parser { compared: Some(Vec::new()), ..Parser::new(text, lookup) };
-    let values = parser.whole(text)?;
-    let compared = parser.compared.unwrap_or_default();
-    Ok(if compared.is_empty() { values } else { compared })
+    let result = parser.whole(text)?;
+    Ok(Probe { compared: parser.compared.unwrap_or_default(), result })
+}
+
+/// The numbers that decide in [`probe`].
+pub(super) fn deciding(text: &str, lookup: &Lookup<'_>) -> Result<Vec<f64>, String> {
+    probe(text, lookup).map(Probe::deciding)
 }
 
 /// A text with its expressions replaced: `{EXPRESSION:FORMAT}`, where a format is a width and a number of decimals
@@ -371,6 +389,8 @@ fn call_before_outcomes(name: &str, arguments: &[Vec<f64>]) -> Parsed {
             Err(_) if !at.is_empty() => Ok(values.iter().take(1).copied().collect()),
             found => found,
         },
+        // There may be more, which do not rise.
+        ("rises", _) if arguments.iter().flatten().count() < 2 => Ok(vec![0.0]),
         _ if measure::has_function(name, arguments.len()) => {
             Ok(vec![arguments.iter().flatten().sum()])
         }

@@ -21,7 +21,7 @@ mod paper;
 use crate::model::Scenario;
 use crate::{Context, Error, Failure, Finished};
 pub use knob::{Turned, turn_knobs};
-pub use outcome::{Agreed, Agreement, ReproduceOutcome, Verdicts};
+pub use outcome::{Agreed, Agreement, Replaced, ReproduceOutcome, Verdicts};
 
 use check::{Refused, at};
 use expression::{Query, fill};
@@ -33,7 +33,7 @@ use linecard_report::{Chart, Page, Report, Section, Table, Value, report_of};
 use paper::Paper;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use smart_default::SmartDefault;
 use std::path::Path;
 use std::sync::Arc;
@@ -106,22 +106,22 @@ pub fn total(all: &[Reproduced]) -> Report {
     let mut report = Report::new("reproduce");
     let mut by_name = Section::new("reproductions", "Together, by reproduction");
     for one in all {
-        let Agreement { predicted: Agreed { agree, of, .. }, fitted, arithmetic, cannot, .. } =
-            &one.outcome.agreement;
+        let Agreement { predicted, fitted, arithmetic, cannot, .. } = &one.outcome.agreement;
+        let Agreed { agree, of, explained, differs, .. } = predicted;
         let text = format!(
-            "{agree} of {of} agree; not counted: {fitted} fitted, {arithmetic} arithmetic, {cannot} cannot be had here"
+            "{agree} of {of} agree, {explained} differ within a limit, {differs} with no limit known; not counted: {fitted} fitted, {arithmetic} arithmetic, {cannot} cannot be had here"
         );
         by_name.add(one.name.clone(), one.name.clone(), Value::Text(text));
     }
     report.push(by_name);
     let sum = Agreement::sum(all.iter().map(|one| &one.outcome.agreement));
-    let (Agreed { agree, exact, explained, of }, values) = (sum.predicted, sum.values());
+    let (Agreed { agree, exact, explained, differs, .. }, values) = (sum.predicted, sum.values());
     let mut by_class = Section::new("classes", "Together, by class");
     for (key, label, count) in [
         ("exact", "exact", exact),
         ("predicted", "predicted", agree - exact),
         ("explained", "differ, within a limit", explained),
-        ("differs", "differ, no limit known", of - agree - explained),
+        ("differs", "differ, no limit known", differs),
         ("fitted", "fitted", sum.fitted),
         ("arithmetic", "arithmetic", sum.arithmetic),
         ("cannot", "cannot be had here", sum.cannot),
@@ -168,15 +168,22 @@ fn folded(section: &Section) -> Table {
 fn headline(all: &[Reproduced]) -> String {
     let unexplained: usize = all.iter().map(|one| one.outcome.verdicts.unexplained).sum();
     let sum = Agreement::sum(all.iter().map(|one| &one.outcome.agreement)).predicted;
-    let Agreed { agree, explained, of, .. } = sum;
-    let differ = match unexplained {
-        0 => format!("{explained} of the others differ within a limit that was known before"),
-        count => format!("{count} values differ without a reason, or beyond its limit"),
+    let Agreed { agree, explained, differs, of, .. } = sum;
+    let differ = format!(
+        "{explained} differ within a limit that was known before, {differs} with no limit known"
+    );
+    let wrong = match unexplained {
+        0 => String::new(),
+        count => format!(" {count} values differ without a reason, or beyond its limit."),
     };
-    match of {
+    let replaced = all.iter().find_map(|one| one.outcome.replaced.as_ref());
+    let replaced = replaced
+        .map(|one| format!("With --scenario {}: not the paper's configuration. ", one.file));
+    let agreement = match of {
         0 => "No value here tests a model: all are arithmetic, or fitted.".to_owned(),
         all => format!("{agree} of {all} values that the models were not given agree; {differ}."),
-    }
+    };
+    format!("{}{agreement}{wrong}", replaced.unwrap_or_default())
 }
 
 /// Runs a reproduction. `own` takes precedence over what comes with the project: a file in the form of `papers/NAME.toml`, or a
@@ -193,11 +200,11 @@ pub fn reproduce(
     let (built_in, job) = Paper::built_in(name)?;
     let mut paper = Paper::read(&built_in)?;
     let mut files = vec![built_in];
-    let hardware = match own {
+    let (hardware, replaced) = match own {
         Some(path) => add(path, name, (&mut paper, &mut files))?,
-        None => None,
+        None => (None, None),
     };
-    let mut found = compare(&paper, (&files, hardware), (name, job), context)?;
+    let mut found = compare(&paper, (&files, hardware, replaced), (name, job), context)?;
     found.report.add_config(&json!({ "scenario": own }));
     Ok(found)
 }
@@ -222,7 +229,7 @@ fn reproduce_in(
     let files = [document];
     let names = paper.names().filter(|name| only.is_none_or(|only| only == *name));
     let found = names.map(|name| {
-        let mut found = compare(&paper, (&files, None), (name, "reproduce"), context)?;
+        let mut found = compare(&paper, (&files, None, None), (name, "reproduce"), context)?;
         found.report.add_config(&json!({ "file": path, "reproduction": name }));
         Ok(found)
     });
@@ -268,7 +275,7 @@ pub fn finish(name: &str, own: Option<&Path>, progress: &Arc<Progress>) -> Resul
 /// Runs the jobs of a reproduction, and compares.
 fn compare(
     paper: &Paper,
-    (files, hardware): (&[Document], Option<(String, Document)>),
+    (files, hardware, replaced): (&[Document], Option<Hardware>, Option<Replaced>),
     (name, job): (&str, &'static str),
     context: &Context<'_>,
 ) -> Result<Reproduced, Error> {
@@ -288,7 +295,8 @@ fn compare(
     let note = |note: &String| fill(note, &counts).map_err(at("text"));
     let mut notes = position.each("notes", &reproduction.notes, note)?;
     notes.extend(runs.warnings);
-    outcome = ReproduceOutcome { curves, figures, notes, source: paper.source.clone(), ..outcome };
+    let source = paper.source.clone();
+    outcome = ReproduceOutcome { replaced, curves, figures, notes, source, ..outcome };
     let mut report = report_of(job, &outcome);
     report.add_config(&json!({ "jobs": runs.configs }));
     Ok(Reproduced { name: name.to_owned(), outcome, report })
@@ -324,21 +332,45 @@ impl<'f> Position<'f> {
     }
 }
 
+/// A scenario, by the job that it is for.
+type Hardware = (String, Document);
+
 /// Takes what a file says: as one more of the paper's files, or as a scenario, by the job that it is for.
 fn add(
     path: &Path,
     name: &str,
     (paper, files): (&mut Paper, &mut Vec<Document>),
-) -> Result<Option<(String, Document)>, Error> {
+) -> Result<(Option<Hardware>, Option<Replaced>), Error> {
     let own = Document::read(path)?;
+    let replaced = |document: &Document, part: &str| {
+        let values = values_of(&document.read_as()?, part).join(", ");
+        Ok::<_, Error>(Some(Replaced { file: path.display().to_string(), values }))
+    };
     if own.find("model").is_some()
         && let Some(hardware) = &paper.reproduction(name)?.hardware
     {
-        let scenario = Scenario::read(path, &[])?;
-        return Ok(Some((hardware.job.clone(), scenario.only_named(&hardware.model)?)));
+        let scenario = Scenario::read(path, &[])?.only_named(&hardware.model)?;
+        let replaced = replaced(&scenario, &format!("job.{}", hardware.job))?;
+        return Ok((Some((hardware.job.clone(), scenario)), replaced));
     }
     paper.overlay(own.read_as()?, &own)?;
     check::check(&own, paper)?;
+    let replaced = replaced(&own, "")?;
     files.push(own);
-    Ok(None)
+    Ok((None, replaced))
+}
+
+/// Values of a file with their keys, of reproductions only that there are some.
+fn values_of(values: &Json, path: &str) -> Vec<String> {
+    match values {
+        Json::Object(values) => {
+            let inside = |(key, value): (&String, &Json)| {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                values_of(value, &path)
+            };
+            values.iter().flat_map(inside).collect()
+        }
+        _ if path == "reproduction" => vec![path.to_owned()],
+        value => vec![format!("{path} = {value}")],
+    }
 }

@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 /// Published values and ours.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReproduceOutcome {
+    /// Not the paper's configuration
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Replaced>,
     /// Published tables beside ours.
     #[serde(flatten, serialize_with = "tables")]
     #[schemars(skip)]
@@ -31,6 +34,15 @@ pub struct ReproduceOutcome {
     /// Authors and title.
     #[serde(skip)]
     pub source: String,
+}
+
+/// A file whose values took precedence over those of the paper's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Replaced {
+    /// with --scenario
+    pub file: String,
+    /// in place of the paper's
+    pub values: String,
 }
 
 /// Rows by how they came out.
@@ -64,7 +76,7 @@ pub struct Agreement {
 }
 
 /// Values that agree, and all that the models were not given.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, Serialize, JsonSchema)]
 pub struct Agreed {
     /// That agree.
     pub agree: usize,
@@ -72,6 +84,8 @@ pub struct Agreed {
     pub exact: usize,
     /// That differ within a limit that was known before.
     pub explained: usize,
+    /// That differ, with no limit known.
+    pub differs: usize,
     /// All.
     pub of: usize,
 }
@@ -94,10 +108,18 @@ pub(super) struct Point {
     pub(super) text: String,
 }
 
+impl Agreed {
+    /// How many agree, and how many differ, with and without a limit.
+    fn text(&self) -> String {
+        let Self { agree, of, explained, differs, .. } = self;
+        format!("{agree} of {of}; {explained} differ within a limit, {differs} with no limit known")
+    }
+}
+
 impl Agreement {
     /// The sum of several.
     pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
-        let zero = Agreed { agree: 0, exact: 0, explained: 0, of: 0 };
+        let zero = Agreed::default();
         let none =
             Self { predicted: zero, fitted: 0, arithmetic: 0, cannot: 0, free: String::new() };
         all.fold(none, |sum, one| {
@@ -107,6 +129,7 @@ impl Agreement {
                     agree: a.agree + b.agree,
                     exact: a.exact + b.exact,
                     explained: a.explained + b.explained,
+                    differs: a.differs + b.differs,
                     of: a.of + b.of,
                 },
                 fitted: sum.fitted + one.fitted,
@@ -138,7 +161,9 @@ impl ReproduceOutcome {
                 format!("{count}: {}", texts.join("; "))
             }
         };
+        let counted_with = |verdict| counted().filter(|row| row.verdict() == verdict).count();
         Self {
+            replaced: None,
             verdicts: Verdicts {
                 same: with(Verdict::Same),
                 within: with(Verdict::Within),
@@ -152,7 +177,8 @@ impl ReproduceOutcome {
                     exact: counted()
                         .filter(|row| row.class == Class::Exact && row.agrees())
                         .count(),
-                    explained: counted().filter(|row| row.verdict() == Verdict::Explained).count(),
+                    explained: counted_with(Verdict::Explained),
+                    differs: counted_with(Verdict::Differs),
                     of: counted().count(),
                 },
                 fitted: of(Class::Fitted),
@@ -191,8 +217,7 @@ impl Outcome for ReproduceOutcome {
     }
 
     fn text(&self, _: &str, key: &str) -> Option<String> {
-        let Agreed { agree, of, .. } = self.agreement.predicted;
-        (key == "predicted").then(|| format!("{agree} of {of}"))
+        (key == "predicted").then(|| self.agreement.predicted.text())
     }
 
     fn notes(&self) -> Vec<String> {

@@ -390,7 +390,9 @@ impl Reason {
             Some(bound) => bound.as_f64().ok_or_else(|| at(key)(format!("{bound} is not a limit"))),
         };
         let text = fill(&self.text, lookup).map_err(at("reason.text"))?;
-        let limit = bound("reason.from", &self.from)?..=bound("reason.to", &self.to)?;
+        let (from, to) = (bound("reason.from", &self.from)?, bound("reason.to", &self.to)?);
+        check::within_order(from, to)?;
+        let limit = from..=to;
         Ok(match &self.measured {
             Some(measured) => {
                 let value = number("reason.measured", measured)?;

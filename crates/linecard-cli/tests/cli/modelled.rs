@@ -41,6 +41,9 @@ fn every_difference_has_its_reason() {
         folder.write("own.toml", paper(file).as_bytes());
         let mut own = json(&folder, &[name, "--scenario", "own.toml"]);
         assert_eq!(own["config"]["scenario"].take(), "own.toml", "{name}");
+        let replaced = own.as_object_mut().and_then(|own| own.remove("replaced")).unwrap();
+        assert_eq!(replaced["file"], "own.toml", "{name}");
+        assert!(replaced["values"].as_str().unwrap().contains("reproduction"), "{name}");
         assert_eq!(own, found, "{name}");
     }
 }

@@ -168,8 +168,19 @@ fn a_difference_beyond_its_reason_fails() {
     assert_eq!(outcome.code, Some(10), "{outcome:?}");
     let row = outcome.stdout.lines().find(|line| line.trim_start().starts_with("550 MHz"));
     assert!(row.unwrap().contains("DIFFERS beyond what was recorded (2 to 6 frames)"), "{row:?}");
+    // Text and page say that this is not the paper's, and which values are not.
+    let head = "Not the paper's configuration\n  with --scenario          eight.toml\n  \
+                in place of the paper's  job.middle.load.clients = 8\n";
+    assert!(outcome.stdout.starts_with(head), "{}", outcome.stdout);
+    let page = ["reproduce", "gigabit-bus", "--scenario", "eight.toml", "--report", "eight.html"];
+    assert_eq!(folder.run(&page).code, Some(10));
+    let page = String::from_utf8(folder.read("eight.html")).unwrap();
+    let headline = "With --scenario eight.toml: not the paper's configuration.";
+    assert!(page.contains(headline), "{page}");
+    assert!(page.contains("job.middle.load.clients = 8"), "{page}");
     let all = folder.run(&["reproduce", "gigabit-bus"]);
     assert_eq!(all.code, Some(0), "{all:?}");
+    assert!(!all.stdout.contains("Not the paper's configuration"), "{}", all.stdout);
 }
 
 /// A file of one's own in the form of those that come with the project.
@@ -196,7 +207,12 @@ fn a_file_of_ones_own_is_reproduced() {
     let page = String::from_utf8(folder.read("both.html")).unwrap();
     assert!(page.contains("Together, by class") && page.contains("4 of 6, 66.7 %"), "{page}");
     let (_, total) = text.split_once("Together, by reproduction\n").unwrap();
-    assert!(total.contains("its-twin   2 of 3 agree; not counted: 0 fitted, "), "{total}");
+    let both = "its-twin   2 of 3 agree, 1 differ within a limit, 0 with no limit known; not counted: 0 fitted, ";
+    assert!(total.contains(both), "{total}");
+    assert!(text.contains("2 of 3; 1 differ within a limit, 0 with no limit known"), "{text}");
+    let headline = "4 of 6 values that the models were not given agree; 2 differ within a limit that was known before, \
+                    0 with no limit known.";
+    assert!(page.contains(headline), "{page}");
     let (_, by_class) = total.split_once("Together, by class\n").unwrap();
     let words: Vec<&str> = by_class.split_whitespace().collect();
     assert_eq!(words[..4], ["exact", "0", "predicted", "4"], "{total}");
@@ -209,6 +225,10 @@ fn a_file_of_ones_own_is_reproduced() {
         outcome.stdout.contains("DIFFERS beyond its reason (explains 349 to 360"),
         "{outcome:?}"
     );
+    let limits = example.replace("to = 380", "to = 340");
+    folder.write("mine.toml", limits.as_bytes());
+    let says = ["mine.toml:25: `reason.from`", "349 is more than `to`, 340"];
+    folder.refuses(2, &["reproduce", "mine.toml"], &says);
     let exact =
         example.replace("within = 1.0, class = \"predicted\"", "within = 90, class = \"exact\"");
     folder.write("mine.toml", exact.as_bytes());

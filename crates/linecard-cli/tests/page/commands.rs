@@ -77,8 +77,12 @@ fn of_models() {
     assert!(headline(&beside).contains("Gbit/s of payload"), "{beside}");
     let solved = written(&["model", "solve", "--rate", "10G"], None);
     assert!(headline(&solved).contains("MHz carries 10.00 Gbit/s, and every clock"), "{solved}");
-    for (model, says) in [("transfer", "a chunk takes"), ("path", "Packets reach the application")]
-    {
+    for (model, says) in [
+        ("transfer", "a chunk takes"),
+        ("path", "Packets reach the application"),
+        ("npu", "bit/s; bottleneck: "),
+        ("pci", "bit/s; bottleneck: "),
+    ] {
         let scenario = of_workspace(&format!("scenarios/model-{model}.toml"));
         let beside = written(&["model", "run", &scenario], None);
         assert!(headline(&beside).contains(says), "{beside}");
