@@ -148,7 +148,7 @@ fn parse(given: &str) -> Result<Spec, SpecProblem> {
     for part in parts {
         match part.split_once('=') {
             Some(("rate", value)) if spec.rate_bits_per_second.is_none() => {
-                spec.rate_bits_per_second = Some(rate(value)?)
+                spec.rate_bits_per_second = Some(rate(value)?);
             }
             Some(("shared", value)) if spec.shared.is_none() => spec.shared = Some(group(value)?),
             Some(("rate" | "shared", _)) => return Err(SpecProblem::Twice(part.to_owned())),
