@@ -27,6 +27,22 @@ fn sizes() -> impl Iterator<Item = f64> {
     (0..ROUNDS).map(|round| LEAST * 1e3_f64.powi(round as i32)).chain([0.0])
 }
 
+/// How often outcomes of any size beside each other are made up: a statement that holds each time holds for all.
+const MIXED: u64 = 12;
+/// Powers of ten of their sizes.
+const POWERS: std::ops::Range<i32> = -3..16;
+
+/// Outcomes that are made up before there are any.
+#[derive(Debug, Clone, Copy)]
+enum MadeUp {
+    /// The same each time.
+    Fixed,
+    /// Of about one size.
+    Alike(f64),
+    /// Of any size, in this round.
+    Mixed(u64),
+}
+
 /// A refused key, and why.
 pub(super) type Refused = (String, String);
 
@@ -142,7 +158,7 @@ impl At<'_> {
             // Tables have the rows that are the same.
             let lookup = |query: &Query| match table.iter().any(|table| table.key == query.root) {
                 true => Ok(vec![1.0]),
-                false => self.made_up(query, None, (0, None)),
+                false => self.made_up(query, None, (0, MadeUp::Fixed)),
             };
             read_text(note, &lookup).map_err(at(&format!("notes[{index}]")))?;
         }
@@ -308,24 +324,28 @@ impl At<'_> {
 
     /// Reads the expressions of a text.
     fn text(&self, key: &str, text: &str, it: Option<&Curve>) -> Result<(), Refused> {
-        let lookup: &Lookup<'_> = &|query: &Query| self.made_up(query, it, (0, None));
+        let lookup: &Lookup<'_> = &|query: &Query| self.made_up(query, it, (0, MadeUp::Fixed));
         read_text(text, lookup).map_err(at(key))
     }
 
     /// Whether an expression names what a job found, by values or curves, too. `it` is the curve that it is of.
     fn names_outcome(&self, key: &str, text: &str, it: Option<&Curve>) -> Result<bool, Refused> {
         self.has_asked.set(false);
-        self.decides(text, it, (0, None)).map_err(at(key))?;
+        self.decides(text, it, (0, MadeUp::Fixed)).map_err(at(key))?;
         Ok(self.has_asked.get())
     }
 
     /// Whether an expression comes out in another way with other outcomes: a statement by the numbers that it compares, as
     /// what it holds for may be narrow, unless it holds for all.
     fn depends(&self, text: &str, is_statement: bool) -> Result<bool, String> {
-        let probe = |size| self.probe(text, None, (0, Some(size)));
-        let probes = sizes().map(probe).collect::<Result<Vec<_>, String>>()?;
-        let always = probes.iter().all(|probe| probe.result.iter().all(|value| *value == 1.0));
-        // Of nothing many a quotient is no number, which is not another result.
+        let probe = |outcomes| self.probe(text, None, (0, outcomes));
+        let probes = sizes().map(|size| probe(MadeUp::Alike(size)));
+        let probes = probes.collect::<Result<Vec<_>, String>>()?;
+        let mixed = (0..MIXED).map(|round| probe(MadeUp::Mixed(round)));
+        let mixed = mixed.collect::<Result<Vec<_>, String>>()?;
+        let holds = |probe: &Probe| probe.result.iter().all(|value| *value == 1.0);
+        let always = probes.iter().chain(&mixed).all(holds);
+        // With outcomes of 0 many a quotient is not a number, which is not another result.
         let some = probes.into_iter().take(ROUNDS as usize);
         let numbers = |probe: Probe| match is_statement {
             true => probe.deciding(),
@@ -336,12 +356,12 @@ impl At<'_> {
         Ok(all.iter().any(|one| *one != all[0]) && !(is_statement && always))
     }
 
-    /// The numbers that decide, of values that name each other `depth` deep, with outcomes of a size.
+    /// The numbers that decide, of values that name each other `depth` deep, with outcomes that are made up.
     fn decides(
         &self,
         text: &str,
         it: Option<&Curve>,
-        at: (usize, Option<f64>),
+        at: (usize, MadeUp),
     ) -> Result<Vec<f64>, String> {
         self.probe(text, it, at).map(Probe::deciding)
     }
@@ -350,41 +370,44 @@ impl At<'_> {
         &self,
         text: &str,
         it: Option<&Curve>,
-        (depth, size): (usize, Option<f64>),
+        (depth, outcomes): (usize, MadeUp),
     ) -> Result<Probe, String> {
         if depth > MOST_VALUES {
             return Err(format!("{text}: values name each other"));
         }
-        probe(text, &|query: &Query| self.made_up(query, it, (depth, size)))
+        probe(text, &|query: &Query| self.made_up(query, it, (depth, outcomes)))
     }
 
-    /// Values in place of those that a name will have: of outcomes others with each size.
+    /// Values in place of those that a name will have.
     fn made_up(
         &self,
         query: &Query,
         it: Option<&Curve>,
-        (depth, size): (usize, Option<f64>),
+        (depth, outcomes): (usize, MadeUp),
     ) -> Result<Vec<f64>, String> {
         let (root, jobs) = (query.root.as_str(), &self.reproduction.jobs);
         let of_job = || {
             let is_found = query.keys.first().is_some_and(|key| key != "config");
             self.has_asked.set(self.has_asked.get() || is_found);
-            Ok(numbers_of(query, size.filter(|_| is_found)))
+            Ok(numbers_of(query, if is_found { outcomes } else { MadeUp::Fixed }))
         };
         if jobs.iter().any(|job| job == root) {
             return of_job();
         }
         if let Some(curve) = it.filter(|_| root == "it") {
-            return if curve.jobs.is_empty() { Ok(numbers_of(query, None)) } else { of_job() };
+            return match &curve.each {
+                Some(each) => self.decides(each, None, (depth + 1, outcomes)),
+                None => of_job(),
+            };
         }
         if let Some(text) = self.paper.value.get(root) {
-            return self.decides(text, it, (depth + 1, size));
+            return self.decides(text, it, (depth + 1, outcomes));
         }
         if let Some(curve) = self.reproduction.curve.iter().find(|curve| curve.key == root) {
             let column = query.keys.first().map_or("", String::as_str);
             let text = curve.fields.get(column);
             let text = text.ok_or_else(|| unknown("column", column, curve.fields.keys()))?;
-            return self.decides(text, Some(curve), (depth + 1, size));
+            return self.decides(text, Some(curve), (depth + 1, outcomes));
         }
         let curves = self.reproduction.curve.iter().map(|curve| &curve.key);
         let known = jobs.iter().chain(self.paper.value.keys()).chain(curves);
@@ -409,12 +432,23 @@ pub(super) fn within_order(from: f64, to: f64) -> Result<(), Refused> {
     needs(!is_wrong, "reason.from", format!("{from} is more than `to`, {to}: nothing is between"))
 }
 
-/// Numbers that are the same for the same name and size; without a size from 1 to 2.
-fn numbers_of(query: &Query, size: Option<f64>) -> Vec<f64> {
-    let number = |index| {
-        let mut hasher = DefaultHasher::new();
-        (format!("{query:?}"), size.map(f64::to_bits), index).hash(&mut hasher);
-        size.unwrap_or(1.0) * (1.0 + hasher.finish() as f64 / u64::MAX as f64)
+/// Numbers that are the same for the same name each time, from 1 to 2 times their size.
+fn numbers_of(query: &Query, outcomes: MadeUp) -> Vec<f64> {
+    let number = |index: usize| {
+        let random = |salt: u64| {
+            let mut hasher = DefaultHasher::new();
+            (format!("{query:?}"), salt, index).hash(&mut hasher);
+            hasher.finish()
+        };
+        let (size, salt) = match outcomes {
+            MadeUp::Fixed => (1.0, 0),
+            MadeUp::Alike(size) => (size, size.to_bits()),
+            MadeUp::Mixed(round) => {
+                let powers = POWERS.len() as u64;
+                (10_f64.powi(POWERS.start + (random(round) % powers) as i32), !round)
+            }
+        };
+        size * (1.0 + random(salt) as f64 / u64::MAX as f64)
     };
     (0..MANY).map(number).collect()
 }
@@ -460,6 +494,20 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
         let error = read(&paper().replace(from, to)).expect_err(to).to_string();
         assert!(error.starts_with(&format!("mine.toml:{place}: ")), "{to}: {error}");
         assert!(error.contains(says) && !error.contains('\n'), "{to}: {error}");
+    }
+
+    #[test]
+    fn statements_that_some_outcomes_contradict_are_taken() {
+        for holds in [
+            "fast.rates.one <= 2 * fast.rates.other",
+            "max(fast.rates.one) <= 2 * min(fast.rates.one)",
+            "fast.rates.one < 5e12",
+        ] {
+            let row = format!(
+                r#"{{ what = "so", paper = "it is", ours = "so", holds = "{holds}", class = "predicted" }}"#
+            );
+            read(&paper().replace(ROW, &row)).expect(holds);
+        }
     }
 
     #[test]

@@ -139,11 +139,21 @@ fn fill_by(text: &str, values: impl Fn(&str) -> Parsed) -> Result<String, String
     Ok(filled + rest)
 }
 
+/// The widest number that a text has, in columns, and the most decimals.
+const MAX_DIGITS: usize = 64;
+/// Brackets and signs within each other.
+const MAX_DEPTH: usize = 64;
+
 fn shown(value: f64, format: &str) -> Result<String, String> {
     let (width, decimals) = format.split_once('.').unwrap_or((format, ""));
     let digits = |text: &str| match text {
         "" => Ok(0),
-        text => usize::from_str(text).map_err(|_| format!("{format:?} is not a format")),
+        text => {
+            let number = usize::from_str(text).ok().filter(|number| *number <= MAX_DIGITS);
+            number.ok_or_else(|| {
+                format!("{format:?} is not a format: width and decimals are at most {MAX_DIGITS}")
+            })
+        }
     };
     Ok(match format {
         _ if value.is_nan() => format!("{:>width$}", "none", width = digits(width).unwrap_or(0)),
@@ -165,6 +175,8 @@ struct Parser<'t, 'l> {
     rest: &'t str,
     lookup: &'l Lookup<'l>,
     is_truth: bool,
+    /// Brackets and signs that it is within.
+    depth: usize,
     /// While an expression is only read: numbers that were compared.
     compared: Option<Vec<f64>>,
 }
@@ -173,7 +185,7 @@ type Parsed = Result<Vec<f64>, String>;
 
 impl<'t, 'l> Parser<'t, 'l> {
     fn new(text: &'t str, lookup: &'l Lookup<'l>) -> Self {
-        Self { rest: text.trim_start(), lookup, is_truth: false, compared: None }
+        Self { rest: text.trim_start(), lookup, is_truth: false, depth: 0, compared: None }
     }
 
     /// All of `text`.
@@ -263,6 +275,16 @@ impl<'t, 'l> Parser<'t, 'l> {
     }
 
     fn atom(&mut self) -> Parsed {
+        if self.depth == MAX_DEPTH {
+            return Err(format!("brackets and signs are nested more than {MAX_DEPTH} deep"));
+        }
+        self.depth += 1;
+        let values = self.inner_atom();
+        self.depth -= 1;
+        values
+    }
+
+    fn inner_atom(&mut self) -> Parsed {
         if self.takes("(") {
             let inside = self.truth()?;
             return self.expects(")").map(|()| inside);
@@ -471,6 +493,8 @@ mod tests {
         for (text, what) in [
             ("1 +", "a name is missing"),
             ("(1", "no `)`"),
+            (&"(".repeat(99), "more than 64 deep"),
+            (&"-".repeat(99), "more than 64 deep"),
             ("max(run[a > 9].rate)", "no point is chosen"),
             ("run.rate + list(1, 2)", "3 numbers do not go with 2"),
             ("nothing.rate", "no nothing"),
@@ -512,5 +536,8 @@ mod tests {
         let text = fill("{run.rate:.1} of {1:6.2}, {2} lane{2:s}, {16e9:bit/s}", &lookup);
         assert_eq!(text.as_deref(), Ok("10.0, 20.0, 30.0 of   1.00, 2 lanes, 16.00 Gbit/s"));
         assert!(fill("{run.rate:x}", &lookup).is_err() && fill("{1", &lookup).is_err());
+        for wide in ["{1:70000}", "{1:.70000}", "{1:65}"] {
+            assert!(fill(wide, &lookup).is_err_and(|what| what.contains("at most 64")), "{wide}");
+        }
     }
 }

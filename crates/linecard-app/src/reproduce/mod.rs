@@ -115,13 +115,14 @@ pub fn total(all: &[Reproduced]) -> Report {
     }
     report.push(by_name);
     let sum = Agreement::sum(all.iter().map(|one| &one.outcome.agreement));
-    let (Agreed { agree, exact, explained, differs, .. }, values) = (sum.predicted, sum.values());
+    let (Agreed { agree, of, exact, explained, differs }, values) = (sum.predicted, sum.values());
     let mut by_class = Section::new("classes", "Together, by class");
     for (key, label, count) in [
         ("exact", "exact", exact),
         ("predicted", "predicted", agree - exact),
         ("explained", "differ, within a limit", explained),
         ("differs", "differ, no limit known", differs),
+        ("unexplained", "DIFFER without a reason", of - agree - explained - differs),
         ("fitted", "fitted", sum.fitted),
         ("arithmetic", "arithmetic", sum.arithmetic),
         ("cannot", "cannot be had here", sum.cannot),

@@ -336,7 +336,7 @@ impl Published {
 
     /// Whether the paper does not print the value.
     pub(super) fn is_derived(&self) -> bool {
-        self.place.starts_with(DERIVED)
+        self.place.to_ascii_lowercase().starts_with(DERIVED)
     }
 
     pub(super) fn row(&self, lookup: &Lookup<'_>) -> Result<Row, Refused> {
