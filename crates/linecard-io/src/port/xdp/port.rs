@@ -278,11 +278,12 @@ impl<B: From<XdpBuffer> + AsRef<[u8]> + AsMut<[u8]>> Port<B> for XdpPort {
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState {
         let came = self.take_received(batch, now);
         self.reclaim();
-        self.refill();
+        // As many as were taken: a large packet has many.
+        (0..came.div_ceil(REFILL).max(1)).for_each(|_| self.refill());
         if self.socket.tx.pending() > 0 {
             self.wake_to_send();
         }
-        if !came && batch.room() > 0 {
+        if came == 0 && batch.room() > 0 {
             if self.ended {
                 return PortState::Ended;
             }

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// hardware for it, and the kernel's general path passes on what they sent.
 pub const MAX_PARTS: usize = (65_535_usize + 22).div_ceil(2_048 - 256);
 
-/// The most frames that are given to the kernel at a time, as many as a batch takes from it.
+/// The most frames that are given to the kernel at a time, as many as a batch of short packets takes from it.
 pub(super) const REFILL: u32 = 64;
 
 /// When frames that wait in a ring were first seen there: the ring has no times. They are late by at most the time
@@ -93,19 +93,19 @@ impl Assembly {
 }
 
 impl XdpPort {
-    /// Moves received packets into the batch, as long as there is room; returns whether any
-    /// arrived.
+    /// Moves received packets into the batch, as long as there is room; returns the number of their
+    /// frames.
     pub(super) fn take_received<B: From<XdpBuffer> + AsRef<[u8]>>(
         &mut self,
         batch: &mut Batch<B>,
         now: Instant,
-    ) -> bool {
-        let (mut came, first) = (false, batch.len());
+    ) -> u32 {
+        let (mut came, first) = (0, batch.len());
         let (mut index, behind) = self.socket.rx.look();
         self.arrivals.note(behind, now);
         while batch.room() > 0 {
             let Some(descriptor) = self.socket.rx.pop() else { break };
-            came = true;
+            came += 1;
             let arrived = self.arrivals.of(index).unwrap_or(now);
             index = index.wrapping_add(1);
             let is_last = descriptor.options & libc::XDP_PKT_CONTD == 0;
@@ -127,7 +127,7 @@ impl XdpPort {
                 Assembled::Dropped => self.counters.receive_dropped += 1,
             }
         }
-        if came {
+        if came > 0 {
             self.socket.rx.release();
         }
         if self.open_checksums {
