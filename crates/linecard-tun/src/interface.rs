@@ -239,7 +239,7 @@ fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
     move |error| PortError::about(name, doing, CAPABILITY, error)
 }
 
-/// Number of receive queues; 1 if the system does not report it.
+/// Number of receive queues; none where `/sys` does not show the interface, as in another network namespace.
 ///
 /// ```no_run
 /// let queues = linecard_tun::interface::receive_queues("eth0")?;

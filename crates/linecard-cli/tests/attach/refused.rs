@@ -57,7 +57,7 @@ fn arguments() {
         (
             "packet:lcw tap:lc0 --workers 200 --buffers 1048576",
             6,
-            &["200 workers with 1048576 buffers", "bytes of memory", "fewer `--workers`"],
+            &["1048576 buffers", "for 200 workers", "bytes of memory", "fewer `--workers`"],
         ),
         ("xdp:lcw,fast tap:lc0", 2, &["option `fast`", "no-offloads"]),
         ("lcw tap:lc0", 2, &["port `lcw`", "KIND:NAME"]),

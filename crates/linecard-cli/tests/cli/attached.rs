@@ -382,7 +382,7 @@ fn addresses_that_were_moved_are_given_back_however_it_ends() {
                linecard: xdp:lcwa cannot be joined to packet:lcwa, which is the same: name two ports\ncode 6\n\
                linecard: another process has attached xdp:lcwa: end it first";
     let (_, claimed) = refused.split_once(end).unwrap_or_else(|| panic!("{text}"));
-    let killed = "code 6\ncode 12\nlinecard: the shell that was to give 192.0.2.7/24, 2001:db8::7/64 back to lcwa was killed";
+    let killed = "code 6\ncode 12\nlinecard: the shell that was to give addresses (192.0.2.7/24, 2001:db8::7/64) and routes back to lcwa was killed";
     assert!(claimed.contains(killed), "{text}");
 }
 

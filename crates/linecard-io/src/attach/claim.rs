@@ -2,18 +2,29 @@
 //!
 //! Sockets of packets may be several, and the kernel refuses a second one only for AF_XDP. So each process takes a name
 //! in the abstract namespace of Unix sockets, of which each network namespace has its own, and which ends with the process.
+//! Any process can take such a name: that of a user who logs in does not count, so that nobody keeps others from an
+//! interface.
 
 use super::AttachError;
 use super::settings::PortSpec;
 use linecard_tun::sys::device;
-use std::io::ErrorKind;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+use rustix::process::geteuid;
+use std::os::fd::OwnedFd;
+
+/// Numbers of users who log in (`UID_MIN` and `UID_MAX` of login.defs).
+const LOGINS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
+/// Processes that may ask whose the name is, which nobody answers: the kernel has the answer.
+const ASKING: i32 = 4_096;
 
 /// An interface that this process alone attaches, as long as this exists.
 #[derive(Debug)]
 pub(super) struct Claim {
-    _socket: UnixDatagram,
+    _socket: OwnedFd,
 }
 
 impl Claim {
@@ -21,16 +32,40 @@ impl Claim {
     /// interface.
     pub(super) fn of(port: &PortSpec) -> Option<Result<Self, AttachError>> {
         let interface = port.interface().filter(|_| !port.mirror)?;
-        let index = device::index(interface).ok()?;
-        let name = SocketAddr::from_abstract_name(format!("linecard-attach-{index}")).ok()?;
-        match UnixDatagram::bind_addr(&name) {
-            Ok(socket) => Some(Ok(Self { _socket: socket })),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+        let name = name(device::index(interface).ok()?)?;
+        let socket = socket()?;
+        match bind(&socket, &name) {
+            Ok(()) => {
+                listen(&socket, ASKING).ok()?;
+                Some(Ok(Self { _socket: socket }))
+            }
+            Err(Errno::ADDRINUSE) if counts(&name) => {
                 Some(Err(AttachError::Claimed { port: Box::new(port.clone()) }))
             }
             // Where Unix sockets are forbidden, two are not noticed.
             Err(_) => None,
         }
+    }
+}
+
+fn name(index: i32) -> Option<SocketAddrUnix> {
+    SocketAddrUnix::new_abstract_name(format!("linecard-attach-{index}").as_bytes()).ok()
+}
+
+fn socket() -> Option<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()
+}
+
+/// Whether the process that has the name is of a service, or of this user.
+fn counts(name: &SocketAddrUnix) -> bool {
+    let Some(socket) = socket() else { return false };
+    match connect(&socket, name) {
+        Ok(()) => socket_peercred(&socket)
+            .is_ok_and(|owner| owner.uid == geteuid() || !LOGINS.contains(&owner.uid.as_raw())),
+        // So many have asked before.
+        Err(Errno::AGAIN) => true,
+        Err(_) => false,
     }
 }
 
@@ -51,6 +86,12 @@ mod tests {
             assert!(refused.starts_with("another process has attached xdp:lo"), "{refused}");
             assert!(claim("packet:lo,mirror").is_none() && claim("tap:lo").is_none());
             drop(held);
+            // A socket that does not listen is not one of these.
+            let name = name(device::index("lo").expect("it is there")).expect("a name");
+            let other = socket().expect("Unix sockets");
+            bind(&other, &name).expect("free");
+            assert!(claim("packet:lo").is_none());
+            drop(other);
             assert!(claim("xdp:lo").expect("an interface").is_ok());
         });
     }

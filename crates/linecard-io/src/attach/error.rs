@@ -96,8 +96,9 @@ pub enum AttachError {
     },
     /// The ports of all workers need more memory than there is.
     #[error(
-        "{workers} workers with {buffers} buffers for each port take at least {needed} bytes of memory, and \
-         {available} are available: take fewer `--workers`, or fewer `--buffers`"
+        "{buffers} buffers for each port, with ports for {workers} {}, take at least {needed} bytes of memory, \
+         and {available} are available: take fewer `--buffers`, or fewer `--workers`",
+        if *workers == 1 { "worker" } else { "workers" }
     )]
     Memory {
         /// Workers with ports of their own.

@@ -187,10 +187,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Port<B> for Recorder {
         {
             self.tell(error);
         }
+        self.flush(now);
         if !batch.is_empty() {
             self.due.get_or_insert(now.plus(FLUSH));
         }
-        self.flush(now);
         match &mut self.state {
             State::Writing(sink) => sink.transmit(batch, now),
             _ => batch.drain().for_each(drop),

@@ -50,8 +50,8 @@ pub enum MoveError {
     Shell(io::Error),
     /// The shell was killed.
     #[error(
-        "the shell that was to give {addresses} back to {interface} was killed ({status}): give them back by \
-         hand, with the routes"
+        "the shell that was to give addresses ({addresses}) and routes back to {interface} was killed ({status}): do \
+         that by hand"
     )]
     Killed {
         /// The addresses.
@@ -97,7 +97,7 @@ impl Moved {
         drop(self.shell.stdin.take());
         match self.shell.wait() {
             // Some commands fail, since the device is gone, and with it what it had.
-            Ok(status) if status.code().is_none() => Err(MoveError::Killed {
+            Ok(status) if status.code().is_none_or(|code| code > 128) => Err(MoveError::Killed {
                 addresses: std::mem::take(&mut self.addresses),
                 interface: std::mem::take(&mut self.interface),
                 status,
@@ -133,6 +133,7 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     let plan = Plan::of(near)?;
     let give_back = [plan.removed(far), plan.added(near)].concat();
     let mut moved = wait_to(&give_back).map_err(MoveError::Shell)?;
+    (moved.addresses, moved.interface) = (plan.addresses.join(", "), near.to_owned());
     let take_over = [plan.removed(near), plan.added(far)].concat();
     // If that fails, `moved` is dropped, and gives everything back.
     batch(&take_over)?;
@@ -140,14 +141,11 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     let list: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let said = match list.as_slice() {
         [] => format!("{near} has no address to move to {far}"),
-        list => {
-            (moved.addresses, moved.interface) = (list.join(", "), near.to_owned());
-            format!(
-                "{} and {} routes moved from {near} to {far}, until the end",
-                list.join(", "),
-                routes.len()
-            )
-        }
+        list => format!(
+            "{} and {} routes moved from {near} to {far}, until the end",
+            list.join(", "),
+            routes.len()
+        ),
     };
     Ok((moved, said))
 }

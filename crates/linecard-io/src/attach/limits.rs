@@ -5,6 +5,7 @@ use super::settings::{PortKind, PortSpec};
 use crate::port::vhost::MAX_PAIRS;
 use linecard_tun::interface;
 use std::fs;
+use std::path::Path;
 
 /// Queues of a TUN or TAP device: `MAX_TAP_QUEUES` of the kernel.
 const DEVICE_QUEUES: usize = 256;
@@ -27,7 +28,9 @@ pub(super) fn check(
             return Err(AttachError::Queues { port: Box::new(port.clone()), most, workers });
         }
     }
-    let one = ports.into_iter().map(|port| memory(port, buffers as u64)).sum::<u64>();
+    let [near, far] = ports;
+    let buffers_64 = buffers as u64;
+    let one = memory(near, false, buffers_64) + memory(far, true, buffers_64);
     let (needed, available) = (one.saturating_mul(workers as u64), available());
     match available.filter(|available| *available < needed) {
         Some(available) => Err(AttachError::Memory { workers, buffers, needed, available }),
@@ -46,8 +49,11 @@ fn queues(port: &PortSpec) -> Option<usize> {
 }
 
 /// The least memory of a port in bytes.
-fn memory(port: &PortSpec, buffers: u64) -> u64 {
+fn memory(port: &PortSpec, is_far: bool, buffers: u64) -> u64 {
     match port.kind {
+        // What it exchanges with the kernel whole comes by calls, without a ring.
+        PortKind::Packet(_) if port.offloads.unwrap_or(is_far) => buffers * BUFFER,
+        PortKind::File(_) if is_far => 0,
         PortKind::Xdp(_) => (RING_FRAMES + buffers) * FRAME,
         PortKind::Packet(_) => PACKET_RING + buffers * BUFFER,
         PortKind::Tap(_) | PortKind::Tun(_) | PortKind::Vhost(_) | PortKind::File(_) => {
@@ -56,12 +62,26 @@ fn memory(port: &PortSpec, buffers: u64) -> u64 {
     }
 }
 
-/// Bytes of memory that programs can have without swapping, where the kernel says so (`MemAvailable`).
+/// Bytes of memory that this process can have without swapping, where the kernel says so.
 fn available() -> Option<u64> {
+    [of_host(), of_group()].into_iter().flatten().min()
+}
+
+/// Of all programs: `MemAvailable`.
+fn of_host() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1_024)
+}
+
+/// Of a service or a container, by its control group (version 2).
+fn of_group() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let folder = Path::new("/sys/fs/cgroup").join(group);
+    let bytes = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok();
+    Some(bytes("memory.max")?.saturating_sub(bytes("memory.current")?))
 }
 
 #[cfg(test)]
@@ -90,8 +110,14 @@ mod tests {
     #[test]
     fn workers_without_memory_are_refused_before_they_take_it() {
         assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+        assert_eq!(memory(&spec("packet:a"), false, 1), PACKET_RING + BUFFER);
+        assert_eq!(memory(&spec("packet:a"), true, 1), BUFFER);
+        assert_eq!(
+            (memory(&spec("file:a"), true, 1), memory(&spec("file:a"), false, 1)),
+            (0, BUFFER)
+        );
         let error = check([&spec("packet:a"), &spec("packet:b")], 60_000, 1 << 20);
         let text = error.expect_err("refused").to_string();
-        assert!(text.contains("take fewer `--workers`"), "{text}");
+        assert!(text.contains("fewer `--workers`"), "{text}");
     }
 }

@@ -78,7 +78,8 @@ impl CaptureSink {
         self.error.as_ref()
     }
 
-    /// Writes what is buffered, so that it is not lost if the process is killed.
+    /// Writes buffered packets, so that they are not lost if the process is killed; of a compressed capture, those of
+    /// which a block is complete.
     pub fn flush(&mut self) {
         if self.error.is_none() {
             self.error = self.writer.flush().err();
