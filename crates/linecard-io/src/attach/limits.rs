@@ -51,7 +51,7 @@ fn queues(port: &PortSpec) -> Option<usize> {
 /// The least memory of a port in bytes.
 fn memory(port: &PortSpec, is_far: bool, buffers: u64) -> u64 {
     match port.kind {
-        // What it exchanges with the kernel whole comes by calls, without a ring.
+        // Large packets are received by calls, without a ring.
         PortKind::Packet(_) if port.offloads.unwrap_or(is_far) => buffers * BUFFER,
         PortKind::File(_) if is_far => 0,
         PortKind::Xdp(_) => (RING_FRAMES + buffers) * FRAME,
