@@ -7,12 +7,11 @@
 
 use super::AttachError;
 use super::settings::PortSpec;
+use crate::sys::socket::unix_socket;
 use linecard_tun::sys::device;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
-};
+use rustix::net::{SocketAddrUnix, bind, connect, listen};
 use rustix::process::geteuid;
 use std::os::fd::OwnedFd;
 
@@ -33,7 +32,7 @@ impl Claim {
     pub(super) fn of(port: &PortSpec) -> Option<Result<Self, AttachError>> {
         let interface = port.interface().filter(|_| !port.mirror)?;
         let name = name(device::index(interface).ok()?)?;
-        let socket = socket()?;
+        let socket = unix_socket().ok()?;
         match bind(&socket, &name) {
             Ok(()) => {
                 listen(&socket, ASKING).ok()?;
@@ -52,14 +51,9 @@ fn name(index: i32) -> Option<SocketAddrUnix> {
     SocketAddrUnix::new_abstract_name(format!("linecard-attach-{index}").as_bytes()).ok()
 }
 
-fn socket() -> Option<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()
-}
-
 /// Whether the process that has the name is of a service, or of this user.
 fn counts(name: &SocketAddrUnix) -> bool {
-    let Some(socket) = socket() else { return false };
+    let Ok(socket) = unix_socket() else { return false };
     match connect(&socket, name) {
         Ok(()) => socket_peercred(&socket)
             .is_ok_and(|owner| owner.uid == geteuid() || !LOGINS.contains(&owner.uid.as_raw())),
@@ -88,7 +82,7 @@ mod tests {
             drop(held);
             // A socket that does not listen is not one of these.
             let name = name(device::index("lo").expect("it is there")).expect("a name");
-            let other = socket().expect("Unix sockets");
+            let other = unix_socket().expect("Unix sockets");
             bind(&other, &name).expect("free");
             assert!(claim("packet:lo").is_none());
             drop(other);

@@ -94,8 +94,7 @@ impl Moved {
     ///
     /// If somebody has killed the shell that does it.
     pub(super) fn give_back(mut self) -> Result<(), MoveError> {
-        drop(self.shell.stdin.take());
-        match self.shell.wait() {
+        match self.end() {
             // Some commands fail, since the device is gone, and with it what it had.
             Ok(status) if status.code().is_none_or(|code| code > 128) => Err(MoveError::Killed {
                 addresses: std::mem::take(&mut self.addresses),
@@ -105,13 +104,18 @@ impl Moved {
             _ => Ok(()),
         }
     }
+
+    /// Has the shell give everything back, and waits for it.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        drop(self.shell.stdin.take());
+        self.shell.wait()
+    }
 }
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        drop(self.shell.stdin.take());
         // It may be gone, if somebody has ended it.
-        let _ended = self.shell.wait();
+        let _ended = self.end();
     }
 }
 

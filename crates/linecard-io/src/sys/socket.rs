@@ -2,9 +2,16 @@
 #![expect(unsafe_code, reason = "socket options have no safe form in std")]
 
 use super::check;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// A non-blocking Unix socket without a name.
+pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
 
 /// A non-blocking packet socket that gives and takes whole frames.
 #[derive(Debug)]

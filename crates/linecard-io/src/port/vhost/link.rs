@@ -4,12 +4,10 @@
 
 use super::device::{Device, Session};
 use super::error::VhostError;
+use crate::sys::socket::unix_socket;
 use linecard::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
-    listen, recv, socket_with,
-};
+use rustix::net::{RecvFlags, SendFlags, SocketAddrUnix, bind, connect, listen, recv};
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
@@ -101,11 +99,6 @@ impl Drop for Server {
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::symlink_metadata(path).ok().map(|data| (data.dev(), data.ino()))
-}
-
-fn unix_socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
