@@ -37,6 +37,8 @@ pub enum Cause {
     Silent,
     /// The packet had not reached this host: its sender, the network, or the interface.
     Outside,
+    /// Not known: the trace lacks events of the core. The kernel hides some threads from tracing programs.
+    Missing,
     /// Not known: outside the trace.
     Untraced,
 }
@@ -59,6 +61,7 @@ impl Cause {
             Self::Path => "path",
             Self::Silent => "no_kernel_event",
             Self::Outside => "outside",
+            Self::Missing => "missing_events",
             Self::Untraced => "untraced",
         }
     }
@@ -92,6 +95,9 @@ impl Cause {
             Self::Path => "the packet's own way, as usual".to_string(),
             Self::Silent => "no kernel event: hypervisor or SMI, or slower than usual".to_string(),
             Self::Outside => "before this host: sender or network".to_string(),
+            Self::Missing => {
+                "events of the core are missing: a thread hidden from traces".to_string()
+            }
             Self::Untraced => "not traced".to_string(),
         }
     }

@@ -15,7 +15,8 @@ pub use cause::Cause;
 use crate::media::live::Late;
 use crate::stream::{Arrival, Measured};
 use crate::trace::{
-    Joined, NET_RX, Occupant, PacketTimes, PinnedThread, Span, Stage, Timeline, Trace,
+    Event, EventKind, Joined, NAME_LEN, NET_RX, Occupant, PacketTimes, PinnedThread, Span, Stage,
+    Timeline, Trace,
 };
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -81,6 +82,7 @@ impl Spike {
     /// another program's socket took have the events of this one's, the next of those counts.
     #[must_use]
     pub fn of_late(mut trace: Trace, late: &LatePacket) -> Self {
+        return_reader(&mut trace, late.read_ns);
         let (joined, identities) = Joined::by_identity(&mut trace);
         let is_ready = |passage: &&PacketTimes| {
             passage.socket == late.socket
@@ -220,7 +222,8 @@ impl Ledger {
     /// caused them; 1 when there are no spikes.
     #[must_use]
     pub fn named_share(&self) -> f64 {
-        let untraced = self.causes.get(&Cause::Untraced).map_or(0, |entry| entry.spikes);
+        let of = |cause| self.causes.get(&cause).map_or(0, |entry| entry.spikes);
+        let untraced = of(Cause::Untraced) + of(Cause::Missing);
         let all = self.spikes.len() as u64;
         if all == 0 { 1.0 } else { (all - untraced) as f64 / all as f64 }
     }
@@ -355,8 +358,11 @@ impl Charger<'_> {
     fn cause(&self, passage: &PacketTimes, stage: Stage, span: &Span) -> Cause {
         match (stage, span.occupant) {
             // Whichever thread it is, it has no part in that.
-            (Stage::Notify, Occupant::Unknown) if passage.is_deferred => Cause::Deferral,
+            (Stage::Notify, Occupant::Unknown | Occupant::Missing) if passage.is_deferred => {
+                Cause::Deferral
+            }
             (_, Occupant::Unknown) => Cause::Untraced,
+            (_, Occupant::Missing) => Cause::Missing,
             (_, Occupant::Throttled(thread)) => Cause::Throttled(thread),
             (_, Occupant::Interrupt(number)) => Cause::Interrupt(number),
             (_, Occupant::Vector(vector)) => Cause::Vector(vector),
@@ -399,6 +405,25 @@ impl Charger<'_> {
     fn is_kernel_poll(&self, thread: u32) -> bool {
         let name = self.trace.names.threads.get(&thread);
         name.is_some_and(|name| name.starts_with("napi/") || name.starts_with("ksoftirqd/"))
+    }
+}
+
+/// The reader had its core when it read, whatever the trace shows: if another thread has it then, events are missing, as
+/// the next switch would show, which may not have come yet.
+fn return_reader(trace: &mut Trace, read_ns: u64) {
+    let Some(PinnedThread { thread, core }) = trace.sink else { return };
+    let end = trace.events.partition_point(|event| event.at_ns <= read_ns);
+    let switches = trace.events[..end].iter().rev().filter_map(|event| match event.what {
+        EventKind::Switch { from, to, .. } => Some((event.core, from, to)),
+        _ => None,
+    });
+    let mine = switches.clone().find(|(_, from, to)| [*from, *to].contains(&thread));
+    let core = mine.map_or(core, |(core, ..)| core);
+    let last = switches.clone().find(|(other, ..)| *other == core);
+    if last.is_some_and(|(.., to)| to != thread) {
+        let (from, to) = (thread, thread);
+        let what = EventKind::Switch { from, is_displaced: false, to, name: [0; NAME_LEN] };
+        trace.events.insert(end, Event { at_ns: read_ns, core, what });
     }
 }
 

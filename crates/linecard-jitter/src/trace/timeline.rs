@@ -18,6 +18,8 @@ const LOCAL_TIMER: Occupant = Occupant::Vector(Vector::LocalTimer);
 pub enum Occupant {
     /// Unknown: no event of this core was seen before.
     Unknown,
+    /// Unknown: events of this core are missing. The thread that leaves it is not the one that came.
+    Missing,
     /// Idle in the state of this number; `u32::MAX` while it is awake and looks for work.
     Idle(u32),
     /// Idle although this thread is runnable: it is throttled, or migrating to another core.
@@ -58,6 +60,8 @@ pub struct Timeline {
 #[derive(Debug, Default)]
 struct Stack {
     thread: Option<u32>,
+    /// Events are missing since the last one.
+    is_missing: bool,
     sleep: Option<u32>,
     /// The runnable thread that was replaced by the idle loop.
     throttled: Option<u32>,
@@ -155,13 +159,13 @@ impl Stack {
                 match self.thread {
                     None => self.thread = Some(from),
                     Some(thread) if thread != from => {
-                        self.thread = None;
-                        self.above.clear();
+                        self.is_missing = true;
                         self.breaks += 1;
                     }
                     Some(_) => {}
                 }
                 self.close(event.at_ns);
+                self.is_missing = false;
                 self.thread = Some(to);
                 self.throttled = (to == 0 && is_displaced && from != 0).then_some(from);
                 self.sleep = None;
@@ -218,6 +222,9 @@ impl Stack {
     }
 
     fn occupant(&self) -> Occupant {
+        if self.is_missing {
+            return Occupant::Missing;
+        }
         match (self.above.last(), self.thread, self.sleep) {
             (Some(top), ..) => top.occupant,
             (None, Some(0), _) if let Some(thread) = self.throttled => Occupant::Throttled(thread),
@@ -231,7 +238,7 @@ impl Stack {
     fn close(&mut self, at_ns: u64) {
         if at_ns > self.since_ns {
             let occupant = self.occupant();
-            let thread = self.thread;
+            let thread = self.thread.filter(|_| !self.is_missing);
             self.spans.push(Span { from_ns: self.since_ns, to_ns: at_ns, occupant, thread });
             self.since_ns = at_ns;
         }

@@ -62,6 +62,6 @@ pub fn remedy(cause: Cause, core: u16) -> Option<String> {
              firmware (the hwlat tracer counts them)"
                 .to_string()
         }
-        Cause::Path | Cause::Outside | Cause::Untraced => return None,
+        Cause::Path | Cause::Outside | Cause::Missing | Cause::Untraced => return None,
     })
 }

@@ -101,7 +101,9 @@ fn cause(stage: Stage, occupant: Occupant) -> Cause {
         Occupant::Thread(thread) if sender && thread == GENERATOR.thread => Cause::Silent,
         Occupant::Thread(thread) if reader && thread == SINK.thread => Cause::Silent,
         Occupant::Thread(thread) => Cause::Thread(thread),
-        Occupant::Throttled(_) | Occupant::Unknown => unreachable!("there are none"),
+        Occupant::Throttled(_) | Occupant::Missing | Occupant::Unknown => {
+            unreachable!("there are none")
+        }
     }
 }
 

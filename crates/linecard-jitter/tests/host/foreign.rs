@@ -33,6 +33,8 @@ fn charged(causes: &[(Cause, u64)], cause: Cause) -> u64 {
 const ENTRY: EventKind = EventKind::SoftirqEntry { number: NET_RX };
 const OTHER: EventKind = EventKind::SoftirqEntry { number: TIMER };
 const EXIT: EventKind = EventKind::SoftirqExit;
+const RECEIVED: EventKind = EventKind::Receive { sequence: LATE.identity };
+const READY: EventKind = EventKind::Ready { socket: LATE.socket };
 
 /// The softirq has more than its budget, requests itself again, and once more while it waits.
 const GOES_ON: [(u64, EventKind); 6] = [
@@ -90,4 +92,34 @@ fn a_packet_of_another_socket_hides_no_way() {
 fn a_softirq_that_was_requested_before_the_trace_goes_on_here() {
     let causes = causes(&GOES_ON[1..]);
     assert_eq!(charged(&causes, Cause::Outside), 0, "{causes:?}");
+}
+
+/// A reader that came back to its core without an event was away for an unknown time: whatever ran before is not blamed.
+#[test]
+fn a_thread_that_left_unseen_is_not_blamed() {
+    let name = [0; NAME_LEN];
+    let away = |to| EventKind::Switch { from: 7, is_displaced: false, to, name };
+    let back = |from| EventKind::Switch { from, is_displaced: true, to: 7, name };
+    let in_time =
+        [(19_000, EventKind::Raise), (19_500, ENTRY), (20_100, RECEIVED), (20_200, READY)];
+    let with = |own: &[(u64, EventKind)]| {
+        let on = |core: u16| move |(at_ns, what): (u64, EventKind)| Event { at_ns, core, what };
+        let events = in_time.into_iter().map(on(1)).chain(own.iter().copied().map(on(0)));
+        let sink = Some(PinnedThread { thread: 7, core: 0 });
+        let mut trace =
+            Trace { events: events.collect(), cores: vec![0, 1], sink, ..Trace::default() };
+        trace.sort();
+        Spike::of_late(trace, &LatePacket { stamp_ns: 20_100, ..LATE }).by_cause()
+    };
+    let seen = with(&[(18_000, away(75)), (514_000, back(75))]);
+    assert!(charged(&seen, Cause::Thread(75)) > 490_000, "{seen:?}");
+    for unseen in
+        [&[(18_000, away(75))][..], &[(18_000, away(75)), (514_000, away(0)), (514_500, back(0))]]
+    {
+        let causes = with(unseen);
+        assert!(charged(&causes, Cause::Missing) > 490_000, "{causes:?}");
+        assert_eq!(charged(&causes, Cause::Thread(75)), 0, "{causes:?}");
+    }
+    let idle = with(&[(18_000, away(0)), (514_000, back(0))]);
+    assert_eq!(charged(&idle, Cause::Missing), 0, "{idle:?}");
 }

@@ -58,8 +58,11 @@ pub(crate) fn score_of<'a>(
 ) -> Option<Score> {
     let (mut inside, mut found, mut named, mut right) = (0_usize, 0_usize, 0_usize, 0_usize);
     // Packets that were late at the sender are not attributed to the sink's core; those that were not traced may be.
-    let of_receiver = |(spike, _): &(&Spike, &Names)| {
-        spike.charges[0].stage > Stage::Send || spike.cause() == Cause::Untraced
+    // Where the kernel hides a thread, an injection is hidden as well.
+    let of_receiver = |(spike, _): &(&Spike, &Names)| match spike.cause() {
+        Cause::Untraced => true,
+        Cause::Missing => false,
+        _ => spike.charges[0].stage > Stage::Send,
     };
     for (spike, names) in spikes.filter(of_receiver) {
         let (from_ns, to_ns) = (spike.expected_ns(), spike.arrived_ns);
