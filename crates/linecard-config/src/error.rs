@@ -98,8 +98,8 @@ pub enum Problem {
         value: String,
         /// The kind of value that is expected.
         expected: String,
-        /// Whether the value is a number in quotes.
-        is_quoted: bool,
+        /// What to do about a number that is a text; else empty.
+        advice: &'static str,
     },
     /// The value is none of the words that can be chosen.
     Choice {
@@ -190,9 +190,8 @@ impl fmt::Display for Problem {
                 write!(f, "{value} is out of range: choose {low} to {high}")?;
                 word.as_ref().map_or(Ok(()), |word| write!(f, ", or \"{word}\""))
             }
-            Self::Type { value, expected, is_quoted } => {
-                let hint = if *is_quoted { ": write it without quotes" } else { "" };
-                write!(f, "{value} is not {expected}{hint}")
+            Self::Type { value, expected, advice } => {
+                write!(f, "{value} is not {expected}{advice}")
             }
             Self::Choice { value, choices } => {
                 let choices: Vec<String> =

@@ -59,7 +59,13 @@ impl Error for ReadError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let is_quoted = matches!(found, Unexpected::Str(text) if text.parse::<f64>().is_ok());
+        let advice = match found {
+            Unexpected::Str(text) if text.parse::<f64>().is_err() => "",
+            // TOML's numbers begin with a digit.
+            Unexpected::Str(text) if text.starts_with('.') => ": write a digit before the point",
+            Unexpected::Str(_) => ": write it without quotes",
+            _ => "",
+        };
         let value = match found {
             Unexpected::Bool(flag) => flag.to_string(),
             Unexpected::Unsigned(number) => number.to_string(),
@@ -70,7 +76,7 @@ impl Error for ReadError {
             Unexpected::Map => "a table".to_owned(),
             other => other.to_string(),
         };
-        Problem::Type { value, expected: kind(expected), is_quoted }.into()
+        Problem::Type { value, expected: kind(expected), advice }.into()
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -412,6 +418,11 @@ table = { a = [1, 'b'], c.d = false }
                 "whole = 0xff",
                 "whole = '1'",
                 "\"1\" is not a whole number of 0 or more: write it without quotes",
+            ),
+            (
+                "part = 1_000.5",
+                "part = '.5'",
+                "\".5\" is not a number: write a digit before the point",
             ),
             ("below = -5", "below = 1.5", "1.5 is not a whole number"),
             ("part = 1_000.5", "part = true", "true is not a number"),
