@@ -7,7 +7,6 @@ use linecard_transfer_net::keys::KeyError;
 use linecard_transfer_net::receive::ReceiveError;
 use linecard_transfer_net::send::SendError;
 use std::io::ErrorKind;
-use std::path::Path;
 
 /// Remedies at either end.
 const SEND_AGAIN: &str = "the received data is kept: run the same commands again to resume";
@@ -104,11 +103,7 @@ fn of_file(error: FileError) -> Error {
             path.display()
         )),
         FileError::Damaged { .. } => Failure::Wrong.with(error),
-        FileError::System { path, source, .. }
-            if source.kind() == ErrorKind::BrokenPipe && path == Path::new("standard output") =>
-        {
-            Error::Report(source)
-        }
+        FileError::Closed { source, .. } => Error::Report(source),
         error => Failure::Storage.with(error),
     }
 }

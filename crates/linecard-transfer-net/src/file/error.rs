@@ -47,6 +47,14 @@ pub enum FileError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// The output is a pipe, and nobody reads it any more.
+    #[error("cannot write {path:?}: its reader has closed it")]
+    Closed {
+        /// The output.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// Any other error of the operating system.
     #[error("cannot {doing} {path:?}: {source}")]
     System {
@@ -197,6 +205,7 @@ impl FileError {
         match source.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => Self::DiskFull { path, bytes },
             Some(libc::EACCES | libc::EPERM | libc::EROFS) => Self::Denied { doing, path, source },
+            _ if source.kind() == io::ErrorKind::BrokenPipe => Self::Closed { path, source },
             _ => Self::System { doing, path, source },
         }
     }
