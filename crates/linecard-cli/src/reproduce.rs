@@ -241,6 +241,10 @@ fn print_json(found: &[Reproduced]) -> Result<(), Error> {
         let report = serde_json::to_value(&one.report).map_err(std::io::Error::from)?;
         reports.insert(one.name.clone(), report);
     }
+    if found.len() > 1 {
+        let sum = serde_json::to_value(total(found)).map_err(std::io::Error::from)?;
+        reports.insert("total".to_owned(), sum);
+    }
     account::print_json(&reports)
 }
 

@@ -10,6 +10,7 @@ use crate::model::{MODELS, named};
 use linecard_config::{ConfigError, Document, Location, Problem};
 use serde_json::Value;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Values that each name stands for while there are no outcomes.
@@ -29,6 +30,8 @@ fn sizes() -> impl Iterator<Item = f64> {
 
 /// How often outcomes of any size beside each other are made up: a statement that holds each time holds for all.
 const MIXED: u64 = 12;
+/// Digits to which a value counts as the same: others may be of rounding.
+const DIGITS: usize = 9;
 /// Powers of ten of their sizes.
 const POWERS: std::ops::Range<i32> = -3..16;
 
@@ -217,6 +220,7 @@ impl At<'_> {
 
     fn row(&self, row: &Published) -> Result<(), Refused> {
         self.class(row)?;
+        self.once(row)?;
         let text = |key: &str, text: &str| self.text(key, text, None);
         text("what", &row.what)?;
         text("ground", row.ground.as_deref().unwrap_or_default())?;
@@ -246,9 +250,23 @@ impl At<'_> {
     /// Refuses an expression that decides about a row and that no outcome changes.
     fn answers(&self, row: &Published, key: &str, text: &str) -> Result<(), Refused> {
         let is_of_outcome = self.depends(text, key == "holds").map_err(at(key))?;
-        let what = "it names no outcome of a job, or is the same with any that is 0 or more, which `arithmetic` alone may \
-                    be: give a value of one, as `JOB.rates.KEY`";
+        let what = "it names no outcome of a job, or is the same with any that is 0 or more, or one of two numbers, which \
+                    `arithmetic` alone may be: give a value of one, as `JOB.rates.KEY`";
         needs(is_of_outcome || row.class == Class::Arithmetic, key, what)
+    }
+
+    /// Refuses a row whose fact counts elsewhere in the reproduction.
+    fn once(&self, row: &Published) -> Result<(), Refused> {
+        let fact = |row: &Published| {
+            let decides = row.holds.clone().unwrap_or_else(|| row.ours.clone());
+            row.class.counts().then(|| (row.paper.clone(), decides))
+        };
+        let rows = self.reproduction.table.iter().flat_map(|table| &table.rows);
+        let before = rows.take_while(|other| !std::ptr::eq(*other, row));
+        let twin = before.filter(|other| fact(row).is_some() && fact(other) == fact(row)).last();
+        let what =
+            |twin: &Published| format!("{:?} compares the same: a fact counts once", twin.what);
+        twin.map_or(Ok(()), |twin| Err(("ours".to_owned(), what(twin))))
     }
 
     fn reason(&self, row: &Published, reason: &Reason) -> Result<(), Refused> {
@@ -304,6 +322,16 @@ impl At<'_> {
             let what = format!("{what} `predicted` if it is derived from printed ones");
             needs(!row.is_derived(), "place", what)?;
         }
+        if let Some(within) = row.within {
+            let is_share = within > 0.0 && within <= 100.0;
+            needs(
+                is_share,
+                "within",
+                format!("{within} is out of range: choose up to 100 per cent"),
+            )?;
+        }
+        let is_blank = row.ground.as_ref().is_some_and(|ground| ground.trim().is_empty());
+        needs(!is_blank, "ground", "it is empty: say from what the limit follows")?;
         if is_of(Class::Predicted) || is_of(Class::Differs) {
             let what = "a tolerance needs a `ground`: from what it follows that was known before our value";
             needs(row.within.is_none() || row.ground.is_some(), "within", what)?;
@@ -347,13 +375,16 @@ impl At<'_> {
         let always = probes.iter().chain(&mixed).all(holds);
         // With outcomes of 0 many a quotient is not a number, which is not another result.
         let some = probes.into_iter().take(ROUNDS as usize);
-        let numbers = |probe: Probe| match is_statement {
-            true => probe.deciding(),
-            false => probe.result,
+        let digits = |numbers: Vec<f64>| {
+            numbers.into_iter().map(|number| format!("{number:.DIGITS$e}")).collect::<Vec<_>>()
         };
-        let bits = |probe| numbers(probe).into_iter().map(f64::to_bits).collect::<Vec<_>>();
-        let all: Vec<_> = some.map(bits).collect();
-        Ok(all.iter().any(|one| *one != all[0]) && !(is_statement && always))
+        if is_statement {
+            let all: Vec<_> = some.map(|probe| digits(probe.deciding())).collect();
+            return Ok(all.iter().any(|one| *one != all[0]) && !always);
+        }
+        // One of two numbers with any outcome is a value that was put in.
+        let all: BTreeSet<_> = some.map(|probe| digits(probe.result)).collect();
+        Ok(all.len() > 2)
     }
 
     /// The numbers that decide, of values that name each other `depth` deep, with outcomes that are made up.
@@ -570,7 +601,9 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
         read(&paper().replace(class, &measured("ours.rate"))).expect("another value");
         // Outcomes are 0 or more.
         let rate = "fast.rates.bits_per_second";
-        for same in ["6 + (RATE < 0)", "min(0, RATE)"] {
+        let between = "max(list(min(list(RATE, 42.24)), 42.16))";
+        let few = ["5 * RATE / RATE", "4 + (RATE > 1)", between];
+        for same in ["6 + (RATE < 0)", "min(0, RATE)"].into_iter().chain(few) {
             refuses(rate, &same.replace("RATE", rate), "15: `ours`", "the same with any");
         }
         for holds in ["RATE >= 0", "max(RATE, 1) > 0", "RATE + 1 > 0 and 1 > 0 - RATE"] {
@@ -586,6 +619,19 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
         }
         let arithmetic = paper().replace(class, r#"class = "arithmetic""#);
         read(&arithmetic.replace("fast.rates.bits_per_second\"", "5 * 423\"")).expect("arithmetic");
+    }
+
+    #[test]
+    fn a_fact_counts_once() {
+        refuses(ROW, &format!("{ROW}, {ROW}"), "15: `ours`", "a fact counts once");
+        let arithmetic = ROW.replace("predicted", "arithmetic");
+        read(&paper().replace(ROW, &format!("{ROW}, {arithmetic}"))).expect("one counts");
+        let class = r#"class = "predicted""#;
+        for within in ["-5", "0", "100000"] {
+            let to = format!(r#"within = {within}, ground = "digits", {class}"#);
+            refuses(class, &to, "15: `within`", "out of range");
+        }
+        refuses(class, &format!(r#"ground = " ", {class}"#), "15: `ground`", "empty");
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub fn total(all: &[Reproduced]) -> Report {
     }
     report.push(by_name);
     let sum = Agreement::sum(all.iter().map(|one| &one.outcome.agreement));
-    let (Agreed { agree, of, exact, explained, differs }, values) = (sum.predicted, sum.values());
+    let Agreed { agree, of, exact, explained, differs } = sum.predicted;
     let mut by_class = Section::new("classes", "Together, by class");
     for (key, label, count) in [
         ("exact", "exact", exact),
@@ -129,9 +129,12 @@ pub fn total(all: &[Reproduced]) -> Report {
     ] {
         by_class.add(key, label, Value::Count(count as u64));
     }
-    let share = agree as f64 / values.max(1) as f64;
-    let text = format!("{agree} of {values}, {}", Value::Share(share));
-    by_class.add("share", "exact or predicted", Value::Text(text));
+    let share = |all: usize| {
+        let share = agree as f64 / all.max(1) as f64;
+        Value::Text(format!("{agree} of {all}, {}", Value::Share(share)))
+    };
+    by_class.add("share", "agree, of values that models were not given", share(of));
+    by_class.add("share_of_all", "agree, of all", share(sum.values()));
     report.push(by_class);
     report
 }
