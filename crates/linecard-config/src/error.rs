@@ -98,7 +98,7 @@ pub enum Problem {
         value: String,
         /// The kind of value that is expected.
         expected: String,
-        /// What to do about a number that is a text; else empty.
+        /// Advice for a number that is a text; else empty.
         advice: &'static str,
     },
     /// The value is none of the words that can be chosen.
