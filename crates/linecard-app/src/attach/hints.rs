@@ -36,7 +36,8 @@ pub(super) fn of(account: &AttachStats, at_stop: &AttachStats, settings: &Settin
     hints.extend(rings(account));
     hints.extend(checksums(&settings.near, &ingress));
     hints.extend(large(&settings.near, &ingress));
-    hints.extend(answers(&settings.near));
+    hints.extend(ports.into_iter().filter_map(|(port, counters)| too_long(port, counters)));
+    hints.extend(answers(settings));
     hints
 }
 
@@ -139,18 +140,30 @@ fn large(near: &PortSpec, ingress: &Merging) -> Option<String> {
     })
 }
 
-/// The kernel was to get the packets too, and takes them for its own.
-fn answers(near: &PortSpec) -> Option<String> {
+/// The host was given a longer MTU than the port can send.
+fn too_long(spec: &PortSpec, counters: &Counters) -> Option<String> {
+    let (lost, name) = (counters.dropped.above_mtu, spec.interface()?);
+    (lost > 0).then(|| {
+        format!(
+            "{spec} could not send {lost} packets, which are longer than the MTU of {name}: give the device \
+             that they come from the same one (`ip link show {name}`, `ip link set DEV mtu BYTES`)."
+        )
+    })
+}
+
+/// The kernel was to get the packets too, and takes them for its own. Where they are only recorded, that is as it should be.
+fn answers(settings: &Settings) -> Option<String> {
+    let near = &settings.near;
     let PortKind::Packet(name) = &near.kind else { return None };
-    if !near.mirror {
+    if !near.mirror || settings.far.file().is_some() {
         return None;
     }
     // An interface that is gone answers nothing.
     interface::has_ipv4(name).is_ok_and(|has| has).then(|| {
         format!(
             "{name} has an IP address, and by `mirror` the kernel got the packets too: it has answered \
-             them, with resets where it knows no connection. Take the address away (`ip addr flush dev \
-             {name}`), or the option."
+             them, with resets where it knows no connection. Leave `mirror` out, or take the address away \
+             (`ip addr flush dev {name}`), if nobody reaches this host by it."
         )
     })
 }
@@ -208,6 +221,14 @@ mod tests {
     }
 
     #[test]
+    fn packets_longer_than_the_mtu_are_said() {
+        let mut account = AttachStats { near: vec![port(1_000, 10, 0)], ..AttachStats::default() };
+        account.near[0].dropped.above_mtu = 20;
+        let hints = of(&account, &settings("packet:a"));
+        assert!(hints.len() == 1 && hints[0].contains("20 packets, which are longer"), "{hints:?}");
+    }
+
+    #[test]
     fn packets_that_come_while_it_ends_need_no_advice() {
         let at_stop = AttachStats { near: vec![port(1_000, 10, 0)], ..AttachStats::default() };
         let account = AttachStats { near: vec![port(1_000, 10, 7)], ..AttachStats::default() };
@@ -247,6 +268,12 @@ mod tests {
         let has = interface::has_ipv4("lo").is_ok_and(|has| has);
         let hints = of(&AttachStats::default(), &settings("packet:lo,mirror"));
         assert_eq!(hints.len(), usize::from(has), "{hints:?}");
+        // Who only records has the kernel answer.
+        let recorded = Settings {
+            far: "file:m.pcap".parse().expect("a port"),
+            ..settings("packet:lo,mirror")
+        };
+        assert_eq!(of(&AttachStats::default(), &recorded), [""; 0]);
         assert_eq!(of(&AttachStats::default(), &settings("packet:lo")), [""; 0]);
     }
 }

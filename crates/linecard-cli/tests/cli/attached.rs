@@ -386,6 +386,44 @@ fn addresses_that_were_moved_are_given_back_however_it_ends() {
     assert!(claimed.contains(killed), "{text}");
 }
 
+/// Labels, peers, metrics, routes of other tables and neighbours, too; who ends the helper's `cat` moves nothing back early.
+#[test]
+fn what_was_moved_comes_back_as_it_was() {
+    let folder = Folder::new();
+    let script = "\
+        ip link add lcwa type veth peer name lcwb && ip link set lcwa up && ip link set lcwb up
+        ip address add 10.9.0.2/24 dev lcwa; ip address add 10.9.0.3/24 dev lcwa label lcwa:1
+        ip address add 10.8.0.2/24 brd 10.8.0.7 metric 500 dev lcwa
+        ip address add 10.7.0.1 peer 10.7.0.2/32 scope link dev lcwa
+        ip address add 2001:db8::5/64 dev lcwa nodad preferred_lft 0
+        ip route add default via 10.9.0.1 dev lcwa
+        ip route add 10.61.0.0/16 via 10.9.0.1 dev lcwa table 100
+        ip -6 route add 2001:db8:9::/48 via 2001:db8::1 dev lcwa table 100
+        ip neighbour add 10.9.0.77 lladdr 02:00:00:00:00:01 nud permanent dev lcwa
+        all() { ip -o address show scope global dev $1 | cut -d' ' -f6-; ip -o address show scope link dev $1 | grep 10.7
+            for family in -4 -6; do ip $family route show table all dev $1; done | grep -v 'local\\|fe80' | sort
+            ip neighbour show dev $1 nud permanent; }
+        children() { grep -ls \"^PPid:.$1$\" /proc/[0-9]*/status | cut -d/ -f3; }
+        begin() { : >err; \"$0\" attach packet:lcwa tap:lctb --take-addresses >out 2>err & L=$!
+            until grep -q 'attached:' err; do kill -0 $L || { cat err; break; }; sleep 0.05; done
+            H=$(children $L); }
+        all lcwa >before; begin
+        all lcwa; all lctb | grep -c '10.9.0.[23]/24\\|10.8.0.2/24\\|peer 10.7.0.2/32\\|db8::5/64\\|table 100\\|PERMANENT'
+        C=$(children $H); kill -KILL $C
+        until N=$(children $H) && test -n \"$N\" -a \"$N\" != \"$C\"; do sleep 0.05; done
+        all lcwa | wc -l; kill -TERM $L; wait $L; echo code $?; all lcwa >after; diff before after && echo equal
+        begin; kill -KILL $H; until grep -q 'was killed' err; do sleep 0.05; done
+        kill -TERM $L; wait $L; echo code $?; grep -c 'killed.*`ip address replace 10.9.0.3/24' err
+        ip address add 10.9.0.2/24 dev lcwa; ip route add default via 10.9.0.1 dev lcwa
+        begin; ip link set lcwa down; kill -TERM $L; wait $L; echo code $?; tail -n 1 err";
+    let Some(text) = in_namespace(&folder, "all that was moved", script) else { return };
+    let (back, refused) = text.split_once("equal\n").unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(back, "8\n0\ncode 0\n", "{text}");
+    let refused = refused.strip_prefix("code 12\n2\ncode 12\n").unwrap_or_else(|| panic!("{text}"));
+    assert!(refused.starts_with("linecard: lcwa did not get back all that was moved ("), "{text}");
+    assert!(refused.contains("run `ip route replace default via 10.9.0.1 dev lcwa`"), "{text}");
+}
+
 #[test]
 fn the_view_is_drawn_on_a_terminal_and_nowhere_else() {
     if !crate::around::is_there("script", "the view on a terminal") {

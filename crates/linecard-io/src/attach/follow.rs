@@ -1,5 +1,6 @@
 //! A TUN or TAP device at the far end follows the interface at the near end.
 
+use super::heir::Watch;
 use super::settings::Settings;
 use linecard_tun::interface::{self, State};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,21 +14,28 @@ pub struct Follower {
     queue: OwnedFd,
     has_carrier: bool,
     mtu: Option<usize>,
+    /// Of the shell that gives addresses back.
+    heir: Option<Watch>,
 }
 
 impl Follower {
     /// None if the near port is not an interface, or the far one not a device.
-    pub(super) fn new(settings: &Settings, queue: Option<OwnedFd>) -> Option<Self> {
+    pub(super) fn new(
+        settings: &Settings,
+        queue: Option<OwnedFd>,
+        heir: Option<Watch>,
+    ) -> Option<Self> {
         let near = settings.near.interface()?.to_owned();
         let far = settings.far.device()?.to_owned();
         let mtu = interface::mtu(&near).ok();
-        Some(Self { near, far, queue: queue?, has_carrier: true, mtu })
+        Some(Self { near, far, queue: queue?, has_carrier: true, mtu, heir })
     }
 
     /// Looks at the interface, and changes the device as far as privileges allow; returns what to say.
     /// An interface that is gone changes nothing.
     pub fn look(&mut self) -> Vec<String> {
-        [self.carrier(), self.mtu()].into_iter().flatten().collect()
+        let heir = self.heir.as_mut().and_then(Watch::look);
+        [self.carrier(), self.mtu(), heir].into_iter().flatten().collect()
     }
 
     fn carrier(&mut self) -> Option<String> {

@@ -35,6 +35,7 @@ mod join;
 mod limits;
 mod links;
 mod open;
+mod plan;
 mod settings;
 mod stats;
 
@@ -194,7 +195,8 @@ impl Prepared {
         });
         match listened {
             Ok(mut listened) => {
-                let follower = Follower::new(&followed, listened.queue.take());
+                let heir = attached.moved.as_ref().and_then(|moved| moved.watch().ok());
+                let follower = Follower::new(&followed, listened.queue.take(), heir);
                 let obstacles = std::mem::take(&mut listened.obstacles);
                 Ok(Self { attached, opened: listened.lines(), obstacles, follower })
             }
