@@ -268,7 +268,7 @@ mod tests {
         let has = interface::has_ipv4("lo").is_ok_and(|has| has);
         let hints = of(&AttachStats::default(), &settings("packet:lo,mirror"));
         assert_eq!(hints.len(), usize::from(has), "{hints:?}");
-        // Who only records has the kernel answer.
+        // The kernel answers beside a recorder.
         let recorded = Settings {
             far: "file:m.pcap".parse().expect("a port"),
             ..settings("packet:lo,mirror")

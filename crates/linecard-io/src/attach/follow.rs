@@ -1,6 +1,6 @@
 //! A TUN or TAP device at the far end follows the interface at the near end.
 
-use super::heir::Watch;
+use super::heir::ShellMonitor;
 use super::settings::Settings;
 use linecard_tun::interface::{self, State};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ pub struct Follower {
     has_carrier: bool,
     mtu: Option<usize>,
     /// Of the shell that gives addresses back.
-    heir: Option<Watch>,
+    heir: Option<ShellMonitor>,
 }
 
 impl Follower {
@@ -23,7 +23,7 @@ impl Follower {
     pub(super) fn new(
         settings: &Settings,
         queue: Option<OwnedFd>,
-        heir: Option<Watch>,
+        heir: Option<ShellMonitor>,
     ) -> Option<Self> {
         let near = settings.near.interface()?.to_owned();
         let far = settings.far.device()?.to_owned();
@@ -34,7 +34,7 @@ impl Follower {
     /// Looks at the interface, and changes the device as far as privileges allow; returns what to say.
     /// An interface that is gone changes nothing.
     pub fn look(&mut self) -> Vec<String> {
-        let heir = self.heir.as_mut().and_then(Watch::look);
+        let heir = self.heir.as_mut().and_then(ShellMonitor::look);
         [self.carrier(), self.mtu(), heir].into_iter().flatten().collect()
     }
 

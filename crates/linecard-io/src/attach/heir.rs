@@ -140,13 +140,13 @@ impl Moved {
     /// # Errors
     ///
     /// The system has no descriptor left.
-    pub(super) fn watch(&self) -> io::Result<Watch> {
+    pub(super) fn monitor(&self) -> io::Result<ShellMonitor> {
         let said = format!(
             "the shell that gives addresses and routes back to {} was killed: at the end run {}",
             self.interface,
             quoted(self.commands.lines())
         );
-        Ok(Watch { shell: self.answers.as_fd().try_clone_to_owned()?, said: Some(said) })
+        Ok(ShellMonitor { shell: self.answers.as_fd().try_clone_to_owned()?, said: Some(said) })
     }
 }
 
@@ -159,12 +159,12 @@ impl Drop for Moved {
 
 /// Tells once that the shell that gives back is gone.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ShellMonitor {
     shell: OwnedFd,
     said: Option<String>,
 }
 
-impl Watch {
+impl ShellMonitor {
     pub(super) fn look(&mut self) -> Option<String> {
         let mut polled = [PollFd::new(&self.shell, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };

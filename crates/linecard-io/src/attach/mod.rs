@@ -195,7 +195,7 @@ impl Prepared {
         });
         match listened {
             Ok(mut listened) => {
-                let heir = attached.moved.as_ref().and_then(|moved| moved.watch().ok());
+                let heir = attached.moved.as_ref().and_then(|moved| moved.monitor().ok());
                 let follower = Follower::new(&followed, listened.queue.take(), heir);
                 let obstacles = std::mem::take(&mut listened.obstacles);
                 Ok(Self { attached, opened: listened.lines(), obstacles, follower })

@@ -37,7 +37,7 @@ struct Address {
 }
 
 impl Plan {
-    /// What an interface has.
+    /// All of these that an interface has.
     ///
     /// # Errors
     ///
