@@ -415,13 +415,17 @@ fn what_was_moved_comes_back_as_it_was() {
         begin; kill -KILL $H; until grep -q 'was killed' err; do sleep 0.05; done
         kill -TERM $L; wait $L; echo code $?; grep -c 'killed.*`ip address replace 10.9.0.3/24' err
         ip address add 10.9.0.2/24 dev lcwa; ip route add default via 10.9.0.1 dev lcwa
-        begin; ip link set lcwa down; kill -TERM $L; wait $L; echo code $?; tail -n 1 err";
+        begin; ip link set lcwa down; kill -TERM $L; wait $L; echo code $?; tail -n 1 err
+        ip link set lcwa up; begin
+        ip link set lcwa down; ip link set lcwa name lcwz; kill -TERM $L; wait $L; echo code $?; tail -n 1 err";
     let Some(text) = in_namespace(&folder, "all that was moved", script) else { return };
     let (back, refused) = text.split_once("equal\n").unwrap_or_else(|| panic!("{text}"));
     assert_eq!(back, "8\n0\ncode 0\n", "{text}");
     let refused = refused.strip_prefix("code 12\n2\ncode 12\n").unwrap_or_else(|| panic!("{text}"));
     assert!(refused.starts_with("linecard: lcwa did not get back all that was moved ("), "{text}");
     assert!(refused.contains("run `ip route replace default via 10.9.0.1 dev lcwa`"), "{text}");
+    let (_, renamed) = refused.split_once("code 12\n").unwrap_or_else(|| panic!("{text}"));
+    assert!(renamed.contains("(it is lcwz now)"), "{text}");
 }
 
 #[test]

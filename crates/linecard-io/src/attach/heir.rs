@@ -10,7 +10,9 @@ use super::plan::{self, Plan};
 use super::settings::{PortSpec, Settings};
 use linecard_tun::interface;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::netdevice::{index_to_name, name_to_index};
 use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -66,7 +68,9 @@ pub enum MoveError {
         commands: String,
     },
     /// The interface does not take them back.
-    #[error("{interface} did not get back all that was moved ({answer}): run {commands}")]
+    #[error(
+        "{interface} did not get back all that was moved ({answer}): have it up, and run {commands}"
+    )]
     NotBack {
         /// The interface that had them.
         interface: String,
@@ -100,6 +104,8 @@ pub(super) struct Moved {
     answers: ChildStdout,
     addresses: String,
     interface: String,
+    /// The number of the interface, which it keeps under other names.
+    index: u32,
     /// Lines of a batch that give everything back.
     commands: String,
 }
@@ -118,12 +124,17 @@ impl Moved {
             let commands = quoted(self.commands.lines());
             return Err(MoveError::Killed { addresses, interface, status, commands });
         }
-        // If the interface is gone, so is what it had.
-        let failed: Vec<&str> = failed(&answers, &self.commands).collect();
-        if failed.is_empty() || interface::mtu(&interface).is_err() {
+        let mut failed: Vec<&str> = failed(&answers, &self.commands).collect();
+        let mut answer = answers.lines().next().unwrap_or_default().to_owned();
+        if interface::mtu(&interface).is_err() {
+            // If it is gone, so is what it had; else `ip` ended at the first command.
+            let Some(name) = renamed(self.index) else { return Ok(()) };
+            failed = self.commands.lines().collect();
+            answer = format!("it is {name} now");
+        }
+        if failed.is_empty() {
             return Ok(());
         }
-        let answer = answers.lines().next().unwrap_or_default().to_owned();
         Err(MoveError::NotBack { interface, answer, commands: quoted(failed.into_iter()) })
     }
 
@@ -173,6 +184,16 @@ impl ShellMonitor {
     }
 }
 
+/// Its present name, if the interface is still there.
+fn renamed(index: u32) -> Option<String> {
+    index_to_name(socket().ok()?, index).ok()
+}
+
+/// A socket, by which the kernel tells names of interfaces.
+fn socket() -> Result<UdpSocket, MoveError> {
+    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(MoveError::Shell)
+}
+
 /// Commands of a batch as an operator types them.
 fn quoted<'t>(lines: impl Iterator<Item = &'t str>) -> String {
     let commands: Vec<String> = lines.map(|line| format!("`ip {line}`")).collect();
@@ -202,8 +223,9 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     }
     let plan = Plan::of(near, ip)?;
     let list: Vec<&str> = plan.addresses().collect();
-    let mut moved = wait_to(&plan.removed(far), &plan.added(near)).map_err(MoveError::Shell)?;
+    let mut moved = wait_to(&plan.cleared(far), &plan.added(near)).map_err(MoveError::Shell)?;
     (moved.addresses, moved.interface) = (list.join(", "), near.to_owned());
+    moved.index = name_to_index(socket()?, near).map_err(|error| MoveError::Shell(error.into()))?;
     let take_over = [plan.removed(near), plan.added(far)].concat();
     // If that fails, `moved` is dropped, and gives everything back.
     batch(&take_over)?;
@@ -228,7 +250,7 @@ fn wait_to(remove: &str, add: &str) -> io::Result<Moved> {
     // From then on a signal to all processes of a service does not end it.
     answers.read_exact(&mut [0])?;
     let (addresses, interface, commands) = (String::new(), String::new(), add.to_owned());
-    Ok(Moved { shell: child, answers, addresses, interface, commands })
+    Ok(Moved { shell: child, answers, addresses, interface, index: 0, commands })
 }
 
 /// With nothing of this process's environment.

@@ -1,6 +1,7 @@
 //! Commands of `ip` by which an interface gets the addresses and routes of another one, and gets them back.
 
 use super::heir::MoveError;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 /// Runs `ip` with these arguments and this input, and returns what it says.
@@ -74,22 +75,33 @@ impl Plan {
     /// Commands that remove the addresses, and the routes with them. The first address of a network
     /// takes the others with it, and goes last.
     pub(super) fn removed(&self, device: &str) -> String {
+        let all = self.addresses().collect::<Vec<_>>().into_iter().rev();
+        all.map(|address| format!("address del {address} dev {device}\n")).collect()
+    }
+
+    /// The same with neighbours, last: `ip` ends a batch where one of them is missing.
+    pub(super) fn cleared(&self, device: &str) -> String {
         let neighbours = self.neighbours.iter();
         let neighbours = neighbours.map(|(ip, _)| format!("neighbour del {ip} dev {device}\n"));
-        let all = self.addresses().collect::<Vec<_>>().into_iter().rev();
-        neighbours
-            .chain(all.map(|address| format!("address del {address} dev {device}\n")))
-            .collect()
+        [self.removed(device)].into_iter().chain(neighbours).collect()
     }
 
     /// Commands that add all of it to a device.
     pub(super) fn added(&self, device: &str) -> String {
-        let addresses = self.addresses.iter().map(|address| address.added(device));
-        let routes = self.routes.iter();
-        // A batch has no options: the destination says which protocol it is.
-        let routes = routes.map(|(family, route)| match (*family, route.strip_prefix("default")) {
-            ("-6", Some(way)) => format!("route replace ::/0{way} dev {device}\n"),
-            _ => format!("route replace {route} dev {device}\n"),
+        // The kernel lists addresses of IPv6 the newest first, and sends from that.
+        let (mut ipv6, ipv4): (Vec<_>, Vec<_>) =
+            self.addresses.iter().partition(|address| address.is_ipv6());
+        ipv6.reverse();
+        let addresses = ipv4.into_iter().chain(ipv6).map(|address| address.added(device));
+        let mut places = BTreeSet::new();
+        let routes = self.routes.iter().map(|(family, route)| {
+            // Another route to the same place is not to replace the first.
+            let verb = if places.insert((family, place(route))) { "replace" } else { "append" };
+            // A batch has no options: the destination says which protocol it is.
+            match (*family, route.strip_prefix("default")) {
+                ("-6", Some(way)) => format!("route {verb} ::/0{way} dev {device}\n"),
+                _ => format!("route {verb} {route} dev {device}\n"),
+            }
         });
         let neighbours = self.neighbours.iter().map(|(ip, lladdr)| {
             format!("neighbour replace {ip} lladdr {lladdr} nud permanent dev {device}\n")
@@ -136,6 +148,10 @@ impl Address {
         Some(Self { name, options, label })
     }
 
+    fn is_ipv6(&self) -> bool {
+        self.name.contains(':')
+    }
+
     /// Whether its network is routed by somebody else, as a network manager.
     fn is_without_route(&self) -> bool {
         self.options.iter().any(|option| option == "noprefixroute")
@@ -149,6 +165,14 @@ impl Address {
         let options: String = options.iter().map(|option| format!(" {option}")).collect();
         format!("address replace {name}{options}{label} dev {device}\n")
     }
+}
+
+/// Destination, table and metric, by which a route replaces another one.
+fn place(route: &str) -> Vec<&str> {
+    let words: Vec<&str> = route.split_whitespace().collect();
+    let of = |key: &str| words.windows(2).find(|pair| pair[0] == key).map(|pair| pair[1]);
+    let keys = ["table", "metric", "tos"].into_iter().map(|key| of(key).unwrap_or_default());
+    words.first().copied().into_iter().chain(keys).collect()
 }
 
 /// A permanent neighbour by its line of `ip neighbour`.
@@ -249,8 +273,24 @@ mod tests {
         );
         assert_eq!(
             plan.removed("eth0"),
-            "neighbour del 192.0.2.9 dev eth0\naddress del 2001:db8::7/64 dev eth0\n\
-             address del 192.0.2.7/24 dev eth0\n"
+            "address del 2001:db8::7/64 dev eth0\naddress del 192.0.2.7/24 dev eth0\n"
+        );
+        assert!(plan.cleared("lc0").ends_with("dev lc0\nneighbour del 192.0.2.9 dev lc0\n"));
+    }
+
+    #[test]
+    fn routes_to_one_place_stay_beside_each_other() {
+        let routes =
+            ["default via 192.0.2.1", "default via 192.0.2.2", "default via 192.0.2.3 metric 9"];
+        let routes = routes.map(|route| ("-4", route.to_owned())).to_vec();
+        let ipv6 = ["2001:db8::7/64", "2001:db8::8/64"];
+        let ipv6 = ipv6.map(|ip| read(&format!("3: eth0    inet6 {ip} scope global \\\\  x")));
+        let plan = Plan { addresses: ipv6.to_vec(), routes, neighbours: Vec::new() };
+        assert_eq!(
+            plan.added("lc0"),
+            "address replace 2001:db8::8/64 nodad dev lc0\naddress replace 2001:db8::7/64 nodad dev lc0\n\
+             route replace default via 192.0.2.1 dev lc0\nroute append default via 192.0.2.2 dev lc0\n\
+             route replace default via 192.0.2.3 metric 9 dev lc0\n"
         );
     }
 
