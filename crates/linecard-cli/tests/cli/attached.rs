@@ -426,6 +426,7 @@ fn what_was_moved_comes_back_as_it_was() {
     assert!(refused.contains("run `ip route replace default via 10.9.0.1 dev lcwa`"), "{text}");
     let (_, renamed) = refused.split_once("code 12\n").unwrap_or_else(|| panic!("{text}"));
     assert!(renamed.contains("(it is lcwz now)"), "{text}");
+    assert!(renamed.contains("global dev lcwz`") && !renamed.contains("dev lcwa"), "{text}");
 }
 
 #[test]

@@ -124,18 +124,23 @@ impl Moved {
             let commands = quoted(self.commands.lines());
             return Err(MoveError::Killed { addresses, interface, status, commands });
         }
-        let mut failed: Vec<&str> = failed(&answers, &self.commands).collect();
+        let mut failed: Vec<String> = failed(&answers, &self.commands).map(str::to_owned).collect();
         let mut answer = answers.lines().next().unwrap_or_default().to_owned();
         if interface::mtu(&interface).is_err() {
             // If it is gone, so is what it had; else `ip` ended at the first command.
             let Some(name) = renamed(self.index) else { return Ok(()) };
-            failed = self.commands.lines().collect();
+            let rest = |line: &str| line.strip_suffix(&interface).unwrap_or(line).to_owned();
+            failed = self.commands.lines().map(|line| rest(line) + &name).collect();
             answer = format!("it is {name} now");
         }
         if failed.is_empty() {
             return Ok(());
         }
-        Err(MoveError::NotBack { interface, answer, commands: quoted(failed.into_iter()) })
+        Err(MoveError::NotBack {
+            interface,
+            answer,
+            commands: quoted(failed.iter().map(String::as_str)),
+        })
     }
 
     /// Has the shell give everything back, and waits for it; also for what `ip` says.
