@@ -2,32 +2,31 @@
 //!
 //! `ip` (iproute2) changes them, as an operator would. A process that has dropped its privileges cannot give them back,
 //! and a process that was killed does nothing at all: so a shell that keeps its privileges waits for the end of a pipe
-//! that this process holds, and then gives everything back. It has the commands for that from the start, and reads
-//! nothing later: batches of `ip` can start programs, and who takes over a process without privileges is not to do so
-//! by its pipe.
+//! that this process holds, and then gives everything back. It has the steps for that from the start, and reads
+//! nothing later: `ip` can start programs, and who takes over a process without privileges is not to do so by its pipe.
 
-use super::plan::{self, Plan};
+use super::iproute::{self, command};
+use super::plan::{self, Action, Plan, Step};
 use super::settings::{PortSpec, Settings};
 use linecard_tun::interface;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::netdevice::{index_to_name, name_to_index};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 
-/// Where `ip` is looked for, whatever the caller's environment says: this runs with its rights.
-const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin:/run/current-system/sw/bin";
-
-/// Says that it is ready, waits until its input ends, and then has `ip` run its arguments, each command whether or not others
-/// succeed. Of the first argument, what the far device had, nothing may be left. Of the second it says what failed. Signals
-/// to all processes of a terminal or a service are for others, and who ends `cat` ends nothing.
-const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM USR1 USR2 ALRM PIPE; echo; until cat >/dev/null; do :; done; \
-                         printf '%s' \"$1\" | ip -force -batch - >/dev/null 2>&1; \
-                         printf '%s' \"$2\" | ip -force -batch - 2>&1 >/dev/null";
-/// By this `ip` says which line of a batch failed.
-const FAILED: &str = "Command failed -:";
+/// Says that it is ready, waits until its input ends, and then has `ip` take each step, whether or not others succeed: words,
+/// or a message, which `printf` writes to the file in memory that is its standard error, since `ip` reads it more than once.
+/// Says which failed. Signals to all processes of a terminal or a service are for others, and who ends `cat` ends nothing.
+const GIVE_BACK: &str = "trap '' HUP INT QUIT TERM USR1 USR2 ALRM PIPE; set -f; echo; \
+    until cat >/dev/null; do :; done; n=0; while [ $# -gt 1 ]; do case $1 in \
+    words) said=$(ip $2 2>&1 >/dev/null);; \
+    *) printf \"$2\" >/proc/self/fd/2; said=$(ip $1 restore </proc/self/fd/2 2>&1 >/dev/null);; \
+    esac || printf 'failed %s %s\\n' $n \"$said\"; n=$((n+1)); shift 2; done";
+/// By this the shell says which step failed.
+const FAILED: &str = "failed ";
 
 /// Why addresses and routes cannot be moved.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +42,7 @@ pub enum MoveError {
         /// The far port.
         far: Box<PortSpec>,
     },
-    /// A name with characters that a batch of `ip` reads as something else.
+    /// A name with characters that a shell reads as something else.
     #[error("{0}: rename it to letters, digits and `.`, `_`, `-`, `@`, `+`")]
     Name(String),
     /// A route that other interfaces may share.
@@ -69,7 +68,7 @@ pub enum MoveError {
     },
     /// The interface does not take them back.
     #[error(
-        "{interface} did not get back all that was moved ({answer}): have it up, and run {commands}"
+        "{interface} did not get back all that was moved ({answer}): have it up, with its MTU, and run {commands}"
     )]
     NotBack {
         /// The interface that had them.
@@ -78,6 +77,12 @@ pub enum MoveError {
         answer: String,
         /// The commands that failed.
         commands: String,
+    },
+    /// `ip` says something unknown.
+    #[error("ip {object} save: its form is unknown; iproute2 5.0 or later is needed")]
+    Unknown {
+        /// What was to be saved.
+        object: &'static str,
     },
     /// `ip` cannot be run.
     #[error("ip {arguments}: {source}")]
@@ -106,8 +111,8 @@ pub(super) struct Moved {
     interface: String,
     /// The number of the interface, which it keeps under other names.
     index: u32,
-    /// Lines of a batch that give everything back.
-    commands: String,
+    /// The commands of the shell's steps; `None` where one need not succeed.
+    commands: Vec<Option<String>>,
 }
 
 impl Moved {
@@ -121,26 +126,23 @@ impl Moved {
         let interface = self.interface.clone();
         if status.code().is_none_or(|code| code > 128) {
             let addresses = std::mem::take(&mut self.addresses);
-            let commands = quoted(self.commands.lines());
+            let commands = quoted(self.commands.iter().flatten());
             return Err(MoveError::Killed { addresses, interface, status, commands });
         }
-        let mut failed: Vec<String> = failed(&answers, &self.commands).map(str::to_owned).collect();
-        let mut answer = answers.lines().next().unwrap_or_default().to_owned();
+        let failed = failed(&answers, &self.commands);
+        let Some((_, answer)) = failed.first() else { return Ok(()) };
+        let (mut answer, mut commands) = (
+            answer.clone(),
+            failed.iter().map(|(command, _)| (*command).clone()).collect::<Vec<_>>(),
+        );
         if interface::mtu(&interface).is_err() {
-            // If it is gone, so is what it had; else `ip` ended at the first command.
+            // If it is gone, so is what it had.
             let Some(name) = renamed(self.index) else { return Ok(()) };
-            let rest = |line: &str| line.strip_suffix(&interface).unwrap_or(line).to_owned();
-            failed = self.commands.lines().map(|line| rest(line) + &name).collect();
+            let rest = |line: &String| line.strip_suffix(&interface).unwrap_or(line).to_owned();
+            commands = commands.iter().map(|line| rest(line) + &name).collect();
             answer = format!("it is {name} now");
         }
-        if failed.is_empty() {
-            return Ok(());
-        }
-        Err(MoveError::NotBack {
-            interface,
-            answer,
-            commands: quoted(failed.iter().map(String::as_str)),
-        })
+        Err(MoveError::NotBack { interface, answer, commands: quoted(&commands) })
     }
 
     /// Has the shell give everything back, and waits for it; also for what `ip` says.
@@ -160,7 +162,7 @@ impl Moved {
         let said = format!(
             "the shell that gives addresses and routes back to {} was killed: at the end run {}",
             self.interface,
-            quoted(self.commands.lines())
+            quoted(self.commands.iter().flatten())
         );
         Ok(ShellMonitor { shell: self.answers.as_fd().try_clone_to_owned()?, said: Some(said) })
     }
@@ -199,16 +201,21 @@ fn socket() -> Result<UdpSocket, MoveError> {
     UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(MoveError::Shell)
 }
 
-/// Commands of a batch as an operator types them.
-fn quoted<'t>(lines: impl Iterator<Item = &'t str>) -> String {
-    let commands: Vec<String> = lines.map(|line| format!("`ip {line}`")).collect();
+/// Commands as an operator types them.
+fn quoted<'t>(commands: impl IntoIterator<Item = &'t String>) -> String {
+    let commands: Vec<String> =
+        commands.into_iter().map(|command| format!("`ip {command}`")).collect();
     commands.join(", ")
 }
 
-/// The lines of a batch that failed, by what `ip` said of it.
-fn failed<'t>(answers: &'t str, commands: &'t str) -> impl Iterator<Item = &'t str> {
-    let numbers = answers.lines().filter_map(|line| line.strip_prefix(FAILED)?.trim().parse().ok());
-    numbers.filter_map(|number: usize| commands.lines().nth(number.checked_sub(1)?))
+/// The commands that failed, with what `ip` said, of those that have to succeed.
+fn failed<'t>(answers: &str, commands: &'t [Option<String>]) -> Vec<(&'t String, String)> {
+    let found = answers.lines().filter_map(|line| {
+        let (number, said) = line.strip_prefix(FAILED)?.split_once(' ')?;
+        let command = commands.get(number.parse::<usize>().ok()?)?;
+        Some((command.as_ref()?, said.to_owned()))
+    });
+    found.collect()
 }
 
 /// Moves the addresses of the near interface, and the routes through it, to the device at the far end.
@@ -226,18 +233,28 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     for name in [near, far] {
         plan::check_name(name)?;
     }
-    let plan = Plan::of(near, ip)?;
+    let plan = Plan::of(near)?;
     let list: Vec<&str> = plan.addresses().collect();
-    let mut moved = wait_to(&plan.cleared(far), &plan.added(near)).map_err(MoveError::Shell)?;
-    (moved.addresses, moved.interface) = (list.join(", "), near.to_owned());
-    moved.index = name_to_index(socket()?, near).map_err(|error| MoveError::Shell(error.into()))?;
-    let take_over = [plan.removed(near), plan.added(far)].concat();
-    // If that fails, `moved` is dropped, and gives everything back.
-    batch(&take_over)?;
+    let index =
+        |name| name_to_index(socket()?, name).map_err(|error| MoveError::Shell(error.into()));
+    let (near_index, far_index) = (index(near)?, index(far)?);
+    let steps = [plan.cleared(far), plan.added(near)].concat();
+    let (addresses, interface) = (list.join(", "), near.to_owned());
+    let moved = wait_to(&steps, addresses, interface, near_index).map_err(MoveError::Shell)?;
+    let take_over = [plan.left(near), plan.taken((far, far_index))].concat();
+    if let Err(error) = take_over.iter().try_for_each(iproute::take) {
+        // What does not come back is worse than what could not be moved.
+        moved.give_back()?;
+        return Err(error);
+    }
+    let rules = match plan::rules(near) {
+        0 => String::new(),
+        rules => format!("; {rules} of `ip rule` name {near}, and not {far}"),
+    };
     let said = match list.as_slice() {
         [] => format!("{near} has no address to move to {far}"),
         list => format!(
-            "{} and {} routes moved from {near} to {far}, until the end",
+            "{} and {} routes moved from {near} to {far}, until the end{rules}",
             list.join(", "),
             plan.routes()
         ),
@@ -245,46 +262,31 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     Ok((moved, said))
 }
 
-/// Starts the helper that restores the settings once this process ends.
-fn wait_to(remove: &str, add: &str) -> io::Result<Moved> {
+/// Starts the helper that takes these steps once this process ends.
+fn wait_to(steps: &[Step], addresses: String, interface: String, index: u32) -> io::Result<Moved> {
     let mut shell = command("/bin/sh");
-    shell.args(["-c", GIVE_BACK, "sh", remove, add]).process_group(0);
-    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    shell.args(["-c", GIVE_BACK, "sh"]).process_group(0);
+    for step in steps {
+        match &step.action {
+            Action::Words(words) => shell.args(["words", words]),
+            Action::Restore(message) => {
+                shell.args([message.object().name(), &octal(&message.saved())])
+            }
+        };
+    }
+    let memory = iproute::in_memory(&[])?;
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::from(memory));
     let mut child = shell.spawn()?;
     let mut answers = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
     // From then on a signal to all processes of a service does not end it.
     answers.read_exact(&mut [0])?;
-    let (addresses, interface, commands) = (String::new(), String::new(), add.to_owned());
-    Ok(Moved { shell: child, answers, addresses, interface, index: 0, commands })
+    let commands = steps.iter().map(|step| step.command.clone()).collect();
+    Ok(Moved { shell: child, answers, addresses, interface, index, commands })
 }
 
-/// With nothing of this process's environment.
-fn command(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().env("PATH", PATH).current_dir("/");
-    command
-}
-
-fn batch(commands: &str) -> Result<(), MoveError> {
-    ip(&["-batch", "-"], commands).map(drop)
-}
-
-/// Runs `ip`, and returns what it says.
-fn ip(arguments: &[&str], input: &str) -> Result<String, MoveError> {
-    let told = |source| MoveError::Run { arguments: arguments.join(" "), source };
-    let mut command = command("ip");
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(told)?;
-    if let Some(mut pipe) = child.stdin.take() {
-        pipe.write_all(input.as_bytes()).map_err(told)?;
-    }
-    let output = child.wait_with_output().map_err(told)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let answer = said.lines().next().unwrap_or("it refuses").to_owned();
-    Err(MoveError::Refused { arguments: arguments.join(" "), answer })
+/// Bytes as `printf` of a shell writes them.
+fn octal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("\\{byte:03o}")).collect()
 }
 
 #[cfg(test)]
@@ -292,16 +294,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_that_failed_are_those_of_their_lines() {
-        let answers = "Error: Nexthop has invalid gateway.\nCommand failed -:1\nCommand failed -:3\n\
-                       Command failed -:0\nCommand failed -:9\n";
-        let commands = "route replace default via 192.0.2.1 dev eth0\naddress replace 192.0.2.7/24 dev eth0\n\
-                        route replace 10.0.0.0/8 via 192.0.2.2 dev eth0\n";
-        assert_eq!(
-            quoted(failed(answers, commands)),
-            "`ip route replace default via 192.0.2.1 dev eth0`, \
-             `ip route replace 10.0.0.0/8 via 192.0.2.2 dev eth0`"
-        );
-        assert_eq!(failed("", commands).count(), 0);
+    fn commands_that_failed_are_those_of_their_steps() {
+        let answers = "failed 1 Error: Nexthop has invalid gateway.\nof the route\nfailed 0 gone\n\
+                       failed 2 \nfailed 9 x\nfailed\n";
+        let commands =
+            [None, Some("route append default".to_owned()), Some("address del".to_owned())];
+        let failed = failed(answers, &commands);
+        assert_eq!(failed[0].1, "Error: Nexthop has invalid gateway.");
+        let failed = failed.into_iter().map(|(command, _)| command);
+        assert_eq!(quoted(failed), "`ip route append default`, `ip address del`");
+    }
+
+    /// By the shell itself: all bytes, and the end of its input.
+    #[test]
+    fn the_shell_writes_messages_as_they_are() {
+        let all: Vec<u8> = (0..=255).collect();
+        let mut shell = command("/bin/sh");
+        shell.args(["-c", "printf \"$1\"", "sh", &octal(&all)]);
+        assert_eq!(shell.output().expect("a shell").stdout, all);
     }
 }

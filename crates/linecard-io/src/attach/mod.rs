@@ -31,9 +31,11 @@ mod files;
 mod follow;
 mod gate;
 mod heir;
+mod iproute;
 mod join;
 mod limits;
 mod links;
+mod netlink;
 mod open;
 mod plan;
 mod settings;
@@ -183,7 +185,12 @@ impl Prepared {
             attached._takeovers = takeovers(&interfaces)?;
             listened.found = devices.configure()?;
             if followed.take_addresses {
-                let (moved, said) = heir::take(&followed)?;
+                let (moved, said) = heir::take(&followed).map_err(|error| match error {
+                    MoveError::NotBack { .. } | MoveError::Killed { .. } => {
+                        AttachError::NotGivenBack(error)
+                    }
+                    error => error.into(),
+                })?;
                 attached.moved = Some(moved);
                 listened.found.push(said);
             }

@@ -1,13 +1,32 @@
-//! Commands of `ip` by which an interface gets the addresses and routes of another one, and gets them back.
+//! What an interface has of addresses, routes and neighbours, and the steps by which another one gets it, and this one gets
+//! it back.
 
 use super::heir::MoveError;
-use std::collections::BTreeSet;
+use super::iproute::{ip, saved};
+use super::netlink::{Message, Object};
 use std::net::IpAddr;
 
-/// Runs `ip` with these arguments and this input, and returns what it says.
-type Ip = fn(&[&str], &str) -> Result<String, MoveError>;
+/// Attributes of an address (`linux/if_addr.h`).
+const IFA_LABEL: u16 = 3;
+const IFA_CACHEINFO: u16 = 6;
+const IFA_FLAGS: u16 = 8;
+/// `IFA_F_NODAD`: neighbours know the address already, and need not be asked whether it is a double.
+const NODAD: u32 = 0x02;
+/// A lifetime without an end.
+const FOREVER: u32 = u32::MAX;
+/// Attributes of a route (`linux/rtnetlink.h`).
+const RTA_OIF: u16 = 4;
+const RTA_CACHEINFO: u16 = 12;
+const RTA_EXPIRES: u16 = 23;
+/// The flags of a route that somebody sets: `RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`. Others are states.
+const SET_FLAGS: u32 = 0x02 | 0x04;
+/// `AF_INET6`.
+const IPV6: u8 = 10;
+/// Units of a second in which the kernel counts how long a route is there (`USER_HZ`).
+const USER_HZ: u32 = 100;
 
-/// Refuses other names: a batch of `ip` has comments, quotes and lines that go on, which names of interfaces may contain.
+/// Refuses other names: words of a command are told apart by blanks, and names of interfaces may contain whatever a shell
+/// reads as something else.
 pub(super) fn check_name(name: &str) -> Result<(), MoveError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte);
     match name.bytes().all(is_plain) {
@@ -16,19 +35,47 @@ pub(super) fn check_name(name: &str) -> Result<(), MoveError> {
     }
 }
 
-/// Addresses, routes and permanent neighbours of an interface.
+/// A call of `ip`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) action: Action,
+    /// The same as an operator types it; `None` for a step that need not succeed.
+    pub(super) command: Option<String>,
+}
+
+/// What `ip` is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    /// These words.
+    Words(String),
+    /// This message, to be restored.
+    Restore(Message),
+}
+
+impl Step {
+    /// A step that may find its work done.
+    fn tried(words: String) -> Self {
+        Self { action: Action::Words(words), command: None }
+    }
+
+    fn words(words: String) -> Self {
+        Self { command: Some(words.clone()), action: Action::Words(words) }
+    }
+}
+
+/// Addresses, routes and neighbours of an interface that somebody has set.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     addresses: Vec<Address>,
-    /// Protocol family, and the route as `ip` prints it, with its table.
-    routes: Vec<(&'static str, String)>,
-    /// Address and link-layer address.
-    neighbours: Vec<(String, String)>,
+    routes: Vec<Route>,
+    /// Without the interface, as `192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent`.
+    neighbours: Vec<String>,
 }
 
-/// An address, in words that `ip` takes.
+/// An address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Address {
+    message: Message,
     /// As `192.0.2.7/24`, or with a peer, as `192.0.2.7 peer 192.0.2.8/32`.
     name: String,
     /// Broadcast, scope and the like.
@@ -37,28 +84,52 @@ struct Address {
     label: Option<String>,
 }
 
+/// A route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Route {
+    message: Message,
+    /// As `ip` prints it, without the interface, states, and words that it does not take.
+    text: String,
+}
+
+/// The device at the far end: its name and its number.
+pub(super) type Device<'d> = (&'d str, u32);
+
 impl Plan {
     /// All of these that an interface has.
     ///
     /// # Errors
     ///
     /// `ip` refuses to say it, or routes are shared with other interfaces.
-    pub(super) fn of(interface: &str, ip: Ip) -> Result<Self, MoveError> {
-        let text = ip(&["-o", "address", "show", "dev", interface], "")?;
-        let addresses: Vec<Address> =
-            text.lines().filter_map(|line| Address::read(line, interface)).collect();
+    pub(super) fn of(interface: &str) -> Result<Self, MoveError> {
+        let addresses = saved(Object::Address, &["dev", interface])?;
+        let mut addresses: Vec<Address> = addresses
+            .into_iter()
+            .filter_map(|(message, line)| Address::read(message, &line, interface))
+            .collect();
         let sets_prefixes = addresses.iter().any(Address::is_without_route);
-        let mut routes = Vec::new();
+        // The kernel lists addresses of IPv6 the newest first, and sends from that.
+        let first_ipv6 = addresses.iter().position(Address::is_ipv6).unwrap_or(addresses.len());
+        addresses[first_ipv6..].reverse();
         for family in ["-4", "-6"] {
-            check_shared(&ip(&[family, "route", "show", "table", "all"], "")?, interface)?;
-            let show = [family, "route", "show", "table", "all", "dev", interface];
-            let text = ip(&show, "")?;
-            routes.extend(own_routes(&text, sets_prefixes).map(|route| (family, route)));
+            check_shared(&ip(&[family, "route", "show", "table", "all"])?, interface)?;
         }
+        let routes = saved(Object::Route, &["table", "all", "dev", interface])?;
+        let mut routes: Vec<Route> = routes
+            .into_iter()
+            .filter(|(_, line)| is_own(line, sets_prefixes))
+            .map(|(message, line)| Route { message, text: without_states(&line) })
+            .collect();
         // A router has to be reachable before there is a way through it.
-        routes.sort_by_key(|(_, route)| route.contains(" via "));
-        let text = ip(&["neighbour", "show", "dev", interface, "nud", "permanent"], "")?;
-        let neighbours = text.lines().filter_map(neighbour).collect();
+        routes.sort_by_key(|route| route.text.contains(" via "));
+        let mut neighbours = Vec::new();
+        for (state, add) in [("permanent", " nud permanent"), ("noarp", " nud noarp")] {
+            let text = ip(&["neighbour", "show", "dev", interface, "nud", state])?;
+            neighbours.extend(text.lines().filter_map(neighbour).map(|words| words + add));
+        }
+        let text = ip(&["neighbour", "show", "proxy", "dev", interface])?;
+        let proxies = text.lines().filter_map(|line| line.split_whitespace().next());
+        neighbours.extend(proxies.map(|address| format!("proxy {address}")));
         Ok(Self { addresses, routes, neighbours })
     }
 
@@ -72,55 +143,71 @@ impl Plan {
         self.routes.len()
     }
 
-    /// Commands that remove the addresses, and the routes with them. The first address of a network
-    /// takes the others with it, and goes last.
-    pub(super) fn removed(&self, device: &str) -> String {
-        let all = self.addresses().collect::<Vec<_>>().into_iter().rev();
-        all.map(|address| format!("address del {address} dev {device}\n")).collect()
+    /// Steps that remove routes, and then addresses, from a device. The first address of a network takes the others with
+    /// it, and goes last. Without its addresses, a device would keep routes of IPv6.
+    fn removed(&self, device: &str) -> Vec<Step> {
+        let routes = self.routes.iter().rev().map(|route| Step::tried(route.removed(device)));
+        let addresses = self
+            .addresses
+            .iter()
+            .rev()
+            .map(|address| Step::words(format!("address del {} dev {device}", address.name)));
+        routes.chain(addresses).collect()
     }
 
-    /// The same with neighbours, last: `ip` ends a batch where one of them is missing.
-    pub(super) fn cleared(&self, device: &str) -> String {
-        let neighbours = self.neighbours.iter();
-        let neighbours = neighbours.map(|(ip, _)| format!("neighbour del {ip} dev {device}\n"));
-        [self.removed(device)].into_iter().chain(neighbours).collect()
+    /// Steps that leave nothing of it at the interface that it is of. Of an address with an end, the kernel keeps the route
+    /// to its network for as long.
+    pub(super) fn left(&self, interface: &str) -> Vec<Step> {
+        let ipv6 = self.addresses.iter().filter(|address| address.is_ipv6());
+        let prefix = |address: &Address| {
+            format!("-6 route flush root {} proto kernel dev {interface}", address.name)
+        };
+        let prefixes = ipv6.map(|address| Step::tried(prefix(address)));
+        self.removed(interface).into_iter().chain(prefixes).collect()
     }
 
-    /// Commands that add all of it to a device.
-    pub(super) fn added(&self, device: &str) -> String {
-        // The kernel lists addresses of IPv6 the newest first, and sends from that.
-        let (mut ipv6, ipv4): (Vec<_>, Vec<_>) =
-            self.addresses.iter().partition(|address| address.is_ipv6());
-        ipv6.reverse();
-        let addresses = ipv4.into_iter().chain(ipv6).map(|address| address.added(device));
-        let mut places = BTreeSet::new();
-        let routes = self.routes.iter().map(|(family, route)| {
-            // Another route to the same place is not to replace the first.
-            let verb = if places.insert((family, place(route))) { "replace" } else { "append" };
-            // A batch has no options: the destination says which protocol it is.
-            match (*family, route.strip_prefix("default")) {
-                ("-6", Some(way)) => format!("route {verb} ::/0{way} dev {device}\n"),
-                _ => format!("route {verb} {route} dev {device}\n"),
-            }
+    /// The same with neighbours; each may have been removed already.
+    pub(super) fn cleared(&self, device: &str) -> Vec<Step> {
+        let neighbours = self.neighbours.iter().filter_map(|words| {
+            let address = words.split(" lladdr ").next()?.split(" nud ").next()?;
+            Some(Step::tried(format!("neighbour del {address} dev {device}")))
         });
-        let neighbours = self.neighbours.iter().map(|(ip, lladdr)| {
-            format!("neighbour replace {ip} lladdr {lladdr} nud permanent dev {device}\n")
-        });
-        addresses.chain(routes).chain(neighbours).collect()
+        let removed = self.removed(device).into_iter();
+        removed.map(|step| Step { command: None, ..step }).chain(neighbours).collect()
+    }
+
+    /// Steps that add all of it to the device at the far end, where nothing has an end: who would prolong it does so at
+    /// the interface.
+    pub(super) fn taken(&self, device: Device<'_>) -> Vec<Step> {
+        let addresses = self.addresses.iter().map(|address| address.at(device));
+        let routes = self.routes.iter().map(|route| route.at(device));
+        addresses.chain(routes).chain(self.neighbours(device.0)).collect()
+    }
+
+    /// Steps that add all of it to the interface that it is of.
+    pub(super) fn added(&self, interface: &str) -> Vec<Step> {
+        let addresses = self.addresses.iter().flat_map(|address| address.back(interface));
+        let routes = self.routes.iter().map(|route| route.back(interface));
+        addresses.chain(routes).chain(self.neighbours(interface)).collect()
+    }
+
+    fn neighbours(&self, device: &str) -> impl Iterator<Item = Step> {
+        let words = move |words| format!("neighbour replace {words} dev {device}");
+        self.neighbours.iter().map(move |neighbour| Step::words(words(neighbour)))
     }
 }
 
 impl Address {
-    /// An address by its line of `ip -o address`; none of those of the link, which each interface has of its own.
-    fn read(line: &str, interface: &str) -> Option<Self> {
-        let mut words = line.split('\\').next()?.split_whitespace();
+    /// An address with its line of `ip -o address showdump`; none of those of the link, which each interface has of its own.
+    fn read(message: Message, line: &str, interface: &str) -> Option<Self> {
+        // Its number and its lifetimes are before and behind.
+        let mut words = line.get(line.find("inet")?..)?.split('\\').next()?.split_whitespace();
         let is_ipv6 = words.find(|word| matches!(*word, "inet" | "inet6"))? == "inet6";
         let mut name = words.next()?.to_owned();
         let local: IpAddr = name.split('/').next()?.parse().ok()?;
         if matches!(local, IpAddr::V6(local) if local.is_unicast_link_local()) {
             return None;
         }
-        // Neighbours know the address already: nobody needs to be asked for a double.
         let mut options: Vec<String> = is_ipv6.then(|| "nodad".to_owned()).into_iter().collect();
         let mut label = None;
         while let Some(word) = words.next() {
@@ -145,7 +232,7 @@ impl Address {
             };
             options.extend(Some(add).filter(|add| !add.is_empty()));
         }
-        Some(Self { name, options, label })
+        Some(Self { message, name, options, label })
     }
 
     fn is_ipv6(&self) -> bool {
@@ -157,29 +244,139 @@ impl Address {
         self.options.iter().any(|option| option == "noprefixroute")
     }
 
-    fn added(&self, device: &str) -> String {
-        let Self { name, options, label } = self;
+    fn step(&self, message: Message, device: &str) -> Step {
+        let Self { name, options, label, .. } = self;
         // A label begins with the name of its interface.
         let mine = label.as_ref().filter(|label| label.starts_with(device));
         let label = mine.map(|label| format!(" label {label}")).unwrap_or_default();
         let options: String = options.iter().map(|option| format!(" {option}")).collect();
-        format!("address replace {name}{options}{label} dev {device}\n")
+        let command = Some(format!("address replace {name}{options}{label} dev {device}"));
+        Step { action: Action::Restore(message), command }
+    }
+
+    /// The address at the far end.
+    fn at(&self, (device, index): Device<'_>) -> Step {
+        let mut message = self.without_detection().unwrap_or_else(|| self.message.clone());
+        message.set_number(4, index);
+        message.remove(IFA_LABEL);
+        if let Some(times) = message.attribute(IFA_CACHEINFO) {
+            // What is not to be used for new connections stays so.
+            let is_deprecated = times.starts_with(&0_u32.to_ne_bytes());
+            let preferred: u32 = if is_deprecated { 0 } else { FOREVER };
+            let times = [preferred, FOREVER, 0, 0].map(u32::to_ne_bytes).concat();
+            message.set(IFA_CACHEINFO, &times);
+        }
+        self.step(message, device)
+    }
+
+    /// The address at its interface.
+    fn back(&self, interface: &str) -> Vec<Step> {
+        let Some(at_once) = self.without_detection() else {
+            return vec![self.step(self.message.clone(), interface)];
+        };
+        // It is there at once, and then gets its own flags.
+        let own = Action::Restore(self.message.clone().replacing());
+        vec![self.step(at_once, interface), Step { action: own, command: None }]
+    }
+
+    /// The address without duplicate address detection, if it is one of IPv6 with it.
+    fn without_detection(&self) -> Option<Message> {
+        let flags = self.message.attribute_number(IFA_FLAGS).unwrap_or(0);
+        if !self.is_ipv6() || flags & NODAD != 0 {
+            return None;
+        }
+        let mut message = self.message.clone();
+        message.set(IFA_FLAGS, &(flags | NODAD).to_ne_bytes());
+        Some(message)
     }
 }
 
-/// Destination, table and metric, by which a route replaces another one.
-fn place(route: &str) -> Vec<&str> {
-    let words: Vec<&str> = route.split_whitespace().collect();
-    let of = |key: &str| words.windows(2).find(|pair| pair[0] == key).map(|pair| pair[1]);
-    let keys = ["table", "metric", "tos"].into_iter().map(|key| of(key).unwrap_or_default());
-    words.first().copied().into_iter().chain(keys).collect()
+impl Route {
+    fn is_ipv6(&self) -> bool {
+        self.message.byte(0) == IPV6
+    }
+
+    /// Its text behind a verb. A batch of `ip` has no options, and neither has this: the destination says which protocol
+    /// it is.
+    fn command(&self, verb: &str, device: &str) -> String {
+        match self.text.strip_prefix("default") {
+            Some(way) if self.is_ipv6() => format!("route {verb} ::/0{way} dev {device}"),
+            _ => format!("route {verb} {} dev {device}", self.text),
+        }
+    }
+
+    /// Words that remove it: those by which the kernel tells routes apart.
+    fn removed(&self, device: &str) -> String {
+        const KEYS: [&str; 8] = ["via", "inet6", "table", "metric", "tos", "proto", "src", "from"];
+        let mut words = self.text.split_whitespace();
+        let mut kept: Vec<&str> = Vec::new();
+        while let Some(word) = words.next() {
+            // The type, as in `blackhole`, and the destination.
+            if kept.is_empty() || word.contains(['.', ':', '/']) || word == "default" {
+                kept.push(word);
+            } else if KEYS.contains(&word) {
+                kept.push(word);
+                kept.extend(words.next());
+            }
+        }
+        let text = kept.join(" ");
+        Self { text, message: self.message.clone() }.command("del", device)
+    }
+
+    fn at(&self, (device, index): Device<'_>) -> Step {
+        let mut message = self.set();
+        message.set(RTA_OIF, &index.to_ne_bytes());
+        message.remove(RTA_EXPIRES);
+        self.step(message, device)
+    }
+
+    fn back(&self, interface: &str) -> Step {
+        self.step(self.set(), interface)
+    }
+
+    fn step(&self, message: Message, device: &str) -> Step {
+        let command = Some(self.command("append", device));
+        Step { action: Action::Restore(message), command }
+    }
+
+    /// What somebody has set of it, and when it ends.
+    fn set(&self) -> Message {
+        let mut message = self.message.clone().appending();
+        message.set_number(8, message.number(8) & SET_FLAGS);
+        // `struct rta_cacheinfo`: two other numbers come before.
+        let ends =
+            message.attribute(RTA_CACHEINFO).and_then(|times| times.get(8..12)?.try_into().ok());
+        message.remove(RTA_CACHEINFO);
+        if let Some(ends) = ends.map(i32::from_ne_bytes).filter(|ends| *ends > 0) {
+            let seconds = ends.unsigned_abs().div_ceil(USER_HZ);
+            message.set(RTA_EXPIRES, &seconds.to_ne_bytes());
+        }
+        message
+    }
 }
 
-/// A permanent neighbour by its line of `ip neighbour`.
-fn neighbour(line: &str) -> Option<(String, String)> {
+/// A neighbour by its line of `ip neighbour`: its address, its link-layer address, and whether it is a router. None of a
+/// group, which the kernel has by itself.
+fn neighbour(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let at = words.iter().position(|word| *word == "lladdr")?;
-    Some(((*words.first()?).to_owned(), (*words.get(at + 1)?).to_owned()))
+    let ip: IpAddr = words.first()?.parse().ok()?;
+    let at = words.iter().position(|word| *word == "lladdr");
+    let link = at.and_then(|at| words.get(at + 1)).map(|link| format!(" lladdr {link}"));
+    let flags = words.iter().filter(|word| matches!(**word, "router" | "extern_learn"));
+    let flags: String = flags.map(|flag| format!(" {flag}")).collect();
+    let is_of_kernel = ip.is_multicast() || matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    (!is_of_kernel).then(|| format!("{ip}{}{flags}", link.unwrap_or_default()))
+}
+
+/// Rules of `ip rule` that name an interface: they go on doing so.
+pub(super) fn rules(interface: &str) -> usize {
+    let text =
+        ["-4", "-6"].map(|family| ip(&[family, "rule", "show"]).unwrap_or_default()).concat();
+    let names = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(2).any(|pair| ["iif", "oif"].contains(&pair[0]) && pair[1] == interface)
+    };
+    text.lines().filter(names).count()
 }
 
 /// Routes over several interfaces, and by a next hop that others may have too, end with the addresses,
@@ -199,149 +396,215 @@ fn check_shared(text: &str, interface: &str) -> Result<(), MoveError> {
     Ok(())
 }
 
-/// The routes that somebody has set: those of the addresses come and go with them. A network manager that
-/// has its own sets them as the kernel would (`sets_prefixes`); where the kernel has set one, too, that
-/// makes no difference.
-fn own_routes(text: &str, sets_prefixes: bool) -> impl Iterator<Item = String> {
-    /// Words that `ip` prints, and does not take.
-    const STATES: [&str; 7] =
-        ["linkdown", "dead", "offload", "offload_failed", "rt_offload", "trap", "rt_trap"];
-    let is_own = move |line: &&str| match format!("{line} ").contains(" proto kernel ") {
-        _ if format!("{line} ").contains(" table local ") => false,
-        true => sets_prefixes && !line.starts_with("fe80::"),
-        false => true,
-    };
-    let own = text.lines().filter(is_own);
-    own.map(|line| {
-        let mut words = line.split_whitespace();
-        let mut route = Vec::new();
-        while let Some(word) = words.next() {
-            if word == "expires" {
-                // Its seconds, of which it prints the unit. The router that announced it does so again.
-                words.next();
-            } else if !STATES.contains(&word) {
-                route.push(word);
-            }
+/// Whether somebody has set a route: those of the addresses come and go with them. A network manager that has its own
+/// sets them as the kernel would (`sets_prefixes`); where the kernel has set one, too, that makes no difference.
+fn is_own(line: &str, sets_prefixes: bool) -> bool {
+    let line = format!("{line} ");
+    let is_of_kernel = line.contains(" proto kernel ");
+    let is_of_link = line.starts_with("fe80::") || line.starts_with("multicast ");
+    !line.contains(" table local ") && (!is_of_kernel || (sets_prefixes && !is_of_link))
+}
+
+/// A route as `ip` takes it: without its interface, states, its end, and the lock that `ip` prints in front of a value.
+fn without_states(line: &str) -> String {
+    const STATES: [&str; 8] =
+        ["linkdown", "dead", "offload", "offload_failed", "rt_offload", "trap", "rt_trap", "lock"];
+    let mut words = line.split_whitespace();
+    let mut route = Vec::new();
+    while let Some(word) = words.next() {
+        if matches!(word, "expires" | "dev") {
+            words.next();
+        } else if !STATES.contains(&word) {
+            route.push(word);
         }
-        route.join(" ")
-    })
+    }
+    route.join(" ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attach::netlink::tests::message;
 
-    fn read(line: &str) -> Address {
-        Address::read(line, "eth0").expect("an address")
+    /// An address with these flags, of interface 7, that ends.
+    fn read(line: &str, flags: u32) -> Address {
+        let family = if line.contains("inet6") { IPV6 } else { 2 };
+        let fixed = [&[family, 24, 0, 0][..], &7_u32.to_ne_bytes()].concat();
+        let times = [50_u32, 100, 3, 3].map(u32::to_ne_bytes).concat();
+        let flags = flags.to_ne_bytes();
+        let attributes =
+            [(IFA_LABEL, &b"eth0:1\0"[..]), (IFA_CACHEINFO, &times), (IFA_FLAGS, &flags)];
+        let message = message(Object::Address, &fixed, &attributes);
+        Address::read(message, line, "eth0").expect("an address")
+    }
+
+    fn route(text: &str, family: u8) -> Route {
+        let fixed = [&[family, 0, 0, 0, 254, 3, 0, 1][..], &0x15_u32.to_ne_bytes()].concat();
+        let ends = [0_u32, 0, 1_234, 0, 0].map(u32::to_ne_bytes).concat();
+        let index = 7_u32.to_ne_bytes();
+        let message = message(Object::Route, &fixed, &[(RTA_OIF, &index), (RTA_CACHEINFO, &ends)]);
+        Route { message, text: without_states(text) }
+    }
+
+    fn commands(steps: &[Step]) -> Vec<&str> {
+        steps.iter().filter_map(|step| step.command.as_deref()).collect()
+    }
+
+    fn restored(step: &Step) -> &Message {
+        match &step.action {
+            Action::Restore(message) => message,
+            Action::Words(words) => panic!("{words}"),
+        }
     }
 
     #[test]
     fn what_is_moved_is_what_somebody_has_set() {
-        let text = "default via 192.0.2.1 proto dhcp metric 100 linkdown \n\
-                    192.0.2.0/24 proto kernel scope link src 192.0.2.7 \n\
-                    10.0.0.0/8 via 192.0.2.2 table 100 \n\
-                    local 192.0.2.7 table local proto kernel scope host src 192.0.2.7 \n\
-                    default via fe80::1 proto ra metric 1024 expires 1799sec pref medium\n";
-        let routes: Vec<String> = own_routes(text, false).collect();
+        let lines = [
+            "default via 192.0.2.1 dev eth0 proto dhcp metric 100 linkdown ",
+            "192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.7 ",
+            "10.0.0.0/8 via 192.0.2.2 dev eth0 table 100 rto_min lock 50ms ",
+            "local 192.0.2.7 dev eth0 table local proto kernel scope host src 192.0.2.7 ",
+            "multicast ff00::/8 dev eth0 table local proto kernel metric 256 ",
+            "default via fe80::1 dev eth0 proto ra metric 1024 expires 1799sec pref medium",
+        ];
+        let own: Vec<String> = lines
+            .iter()
+            .filter(|line| is_own(line, false))
+            .map(|line| without_states(line))
+            .collect();
         assert_eq!(
-            routes,
+            own,
             [
                 "default via 192.0.2.1 proto dhcp metric 100",
-                "10.0.0.0/8 via 192.0.2.2 table 100",
+                "10.0.0.0/8 via 192.0.2.2 table 100 rto_min 50ms",
                 "default via fe80::1 proto ra metric 1024 pref medium"
             ]
         );
-        assert!(own_routes(text, true).all(|route| !route.contains("local")));
-        let neighbours = "192.0.2.9 lladdr 02:00:00:00:00:01 PERMANENT \n192.0.2.8 PERMANENT\n";
+        // A network manager sets these itself.
+        assert_eq!(lines.iter().filter(|line| is_own(line, true)).count(), 4);
+        let neighbours = [
+            (
+                "192.0.2.9 lladdr 02:00:00:00:00:01 router PERMANENT ",
+                Some("192.0.2.9 lladdr 02:00:00:00:00:01 router"),
+            ),
+            ("192.0.2.8 NOARP", Some("192.0.2.8")),
+            ("ff02::1 lladdr 33:33:00:00:00:01 NOARP", None),
+            ("255.255.255.255 lladdr ff:ff:ff:ff:ff:ff NOARP", None),
+            ("", None),
+        ];
+        for (line, found) in neighbours {
+            assert_eq!(neighbour(line).as_deref(), found, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_device_gets_all_of_it_and_leaves_all_of_it() {
         let plan = Plan {
             addresses: vec![
-                read(
-                    "3: eth0    inet 192.0.2.7/24 brd 192.0.2.255 scope global eth0\\  valid_lft forever",
-                ),
-                read("3: eth0    inet6 2001:db8::7/64 scope global \\  valid_lft forever"),
+                read("if3:\\    inet 192.0.2.7/24 brd 192.0.2.255 scope global eth0\\  x", 0),
+                read("if3:\\    inet6 2001:db8::7/64 scope global \\  x", 0x80),
             ],
-            routes: vec![("-4", routes[1].clone()), ("-6", "default via 2001:db8::1".into())],
-            neighbours: neighbours.lines().filter_map(neighbour).collect(),
+            routes: vec![
+                route(
+                    "blackhole 10.0.0.0/8 via 192.0.2.2 dev eth0 table 100 window 8000 onlink",
+                    2,
+                ),
+                route("default via 2001:db8::1 dev eth0 metric 1024 pref medium", IPV6),
+            ],
+            neighbours: vec![
+                "192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent".into(),
+                "proxy 192.0.2.3".into(),
+            ],
         };
+        let taken = plan.taken(("lc0", 9));
         assert_eq!(
-            plan.added("lc0"),
-            "address replace 192.0.2.7/24 brd 192.0.2.255 scope global dev lc0\n\
-             address replace 2001:db8::7/64 nodad dev lc0\n\
-             route replace 10.0.0.0/8 via 192.0.2.2 table 100 dev lc0\n\
-             route replace ::/0 via 2001:db8::1 dev lc0\n\
-             neighbour replace 192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent dev lc0\n"
+            commands(&taken),
+            [
+                "address replace 192.0.2.7/24 brd 192.0.2.255 scope global dev lc0",
+                "address replace 2001:db8::7/64 nodad dev lc0",
+                "route append blackhole 10.0.0.0/8 via 192.0.2.2 table 100 window 8000 onlink dev lc0",
+                "route append ::/0 via 2001:db8::1 metric 1024 pref medium dev lc0",
+                "neighbour replace 192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent dev lc0",
+                "neighbour replace proxy 192.0.2.3 dev lc0",
+            ]
+        );
+        let left = plan.left("eth0");
+        let words = left.iter().map(|step| match &step.action {
+            Action::Words(words) => words.as_str(),
+            Action::Restore(_) => "a message",
+        });
+        assert_eq!(
+            words.collect::<Vec<_>>(),
+            [
+                "route del ::/0 via 2001:db8::1 metric 1024 dev eth0",
+                "route del blackhole 10.0.0.0/8 via 192.0.2.2 table 100 dev eth0",
+                "address del 2001:db8::7/64 dev eth0",
+                "address del 192.0.2.7/24 dev eth0",
+                "-6 route flush root 2001:db8::7/64 proto kernel dev eth0",
+            ]
         );
         assert_eq!(
-            plan.removed("eth0"),
-            "address del 2001:db8::7/64 dev eth0\naddress del 192.0.2.7/24 dev eth0\n"
+            commands(&left).len(),
+            2,
+            "an address that is not there is no longer to be moved"
         );
-        assert!(plan.cleared("lc0").ends_with("dev lc0\nneighbour del 192.0.2.9 dev lc0\n"));
+        let cleared = plan.cleared("lc0");
+        assert!(commands(&cleared).is_empty());
+        let last = [&cleared[cleared.len() - 2], &cleared[cleared.len() - 1]];
+        assert_eq!(last[0].action, Action::Words("neighbour del 192.0.2.9 dev lc0".into()));
+        assert_eq!(last[1].action, Action::Words("neighbour del proxy 192.0.2.3 dev lc0".into()));
+    }
+
+    /// At the far end nothing ends, and no address is asked for; back at the interface, all is as it was.
+    #[test]
+    fn messages_are_moved_and_come_back() {
+        let ipv4 = read("if3:\\    inet 192.0.2.3/24 metric 500 scope link eth0:1\\  x", 0x80);
+        let there = ipv4.at(("lc0", 9));
+        let moved = restored(&there);
+        assert_eq!((moved.number(4), moved.attribute(IFA_LABEL)), (9, None));
+        assert_eq!(moved.attribute_number(IFA_CACHEINFO), Some(FOREVER));
+        assert_eq!(
+            moved.attribute_number(IFA_FLAGS),
+            Some(0x80),
+            "IPv4 has no detection of doubles"
+        );
+        assert_eq!(ipv4.back("eth0").iter().map(restored).collect::<Vec<_>>(), [&ipv4.message]);
+        let command = "address replace 192.0.2.3/24 metric 500 scope link label eth0:1 dev eth0";
+        assert_eq!(commands(&ipv4.back("eth0")), [command]);
+
+        let mut ipv6 =
+            read("if3:\\    inet6 2001:db8::5/64 scope global deprecated dynamic \\  x", 0x80);
+        let mut times = ipv6.message.attribute(IFA_CACHEINFO).expect("times").to_vec();
+        times[..4].fill(0);
+        ipv6.message.set(IFA_CACHEINFO, &times);
+        let there = ipv6.at(("lc0", 9));
+        assert_eq!(restored(&there).attribute_number(IFA_FLAGS), Some(0x80 | NODAD));
+        assert_eq!(restored(&there).attribute_number(IFA_CACHEINFO), Some(0), "deprecated");
+        let back = ipv6.back("eth0");
+        assert_eq!(restored(&back[0]).attribute_number(IFA_FLAGS), Some(0x80 | NODAD));
+        assert_eq!(*restored(&back[1]), ipv6.message.clone().replacing());
+        assert_eq!(restored(&back[1]).attribute(IFA_CACHEINFO), Some(&times[..]));
+
+        let ends = route("2001:db8:a::/48 via fe80::1 dev eth0 expires 12sec", IPV6);
+        let there = ends.at(("lc0", 9));
+        assert_eq!(restored(&there).attribute_number(RTA_OIF), Some(9));
+        assert_eq!(restored(&there).attribute(RTA_EXPIRES), None);
+        assert_eq!(restored(&there).number(8), 0x04, "onlink, and no states");
+        let back = ends.back("eth0");
+        assert_eq!(restored(&back).attribute_number(RTA_EXPIRES), Some(13));
+        assert_eq!(restored(&back).attribute_number(RTA_OIF), Some(7));
     }
 
     #[test]
-    fn routes_to_one_place_stay_beside_each_other() {
-        let routes =
-            ["default via 192.0.2.1", "default via 192.0.2.2", "default via 192.0.2.3 metric 9"];
-        let routes = routes.map(|route| ("-4", route.to_owned())).to_vec();
-        let ipv6 = ["2001:db8::7/64", "2001:db8::8/64"];
-        let ipv6 = ipv6.map(|ip| read(&format!("3: eth0    inet6 {ip} scope global \\\\  x")));
-        let plan = Plan { addresses: ipv6.to_vec(), routes, neighbours: Vec::new() };
-        assert_eq!(
-            plan.added("lc0"),
-            "address replace 2001:db8::8/64 nodad dev lc0\naddress replace 2001:db8::7/64 nodad dev lc0\n\
-             route replace default via 192.0.2.1 dev lc0\nroute append default via 192.0.2.2 dev lc0\n\
-             route replace default via 192.0.2.3 metric 9 dev lc0\n"
-        );
-    }
-
-    /// All that makes an address is kept, so that it comes back as it was.
-    #[test]
-    fn addresses_keep_what_they_are() {
-        for (line, there, back) in [
-            (
-                "3: eth0    inet 192.0.2.3/24 metric 500 scope link eth0:1\\  valid_lft forever",
-                "192.0.2.3/24 metric 500 scope link dev lc0",
-                "192.0.2.3/24 metric 500 scope link label eth0:1 dev eth0",
-            ),
-            (
-                "3: eth0    inet 192.0.2.1 peer 192.0.2.2/32 scope global eth0\\  valid_lft forever",
-                "192.0.2.1 peer 192.0.2.2/32 scope global dev lc0",
-                "192.0.2.1 peer 192.0.2.2/32 scope global dev eth0",
-            ),
-            (
-                "3: eth0    inet6 2001:db8::5/64 scope global deprecated dynamic mngtmpaddr proto kernel_ra \\  x",
-                "2001:db8::5/64 nodad preferred_lft 0 mngtmpaddr dev lc0",
-                "2001:db8::5/64 nodad preferred_lft 0 mngtmpaddr dev eth0",
-            ),
-        ] {
-            let address = read(line);
-            assert_eq!(address.added("lc0"), format!("address replace {there}\n"));
-            assert_eq!(address.added("eth0"), format!("address replace {back}\n"));
-        }
-        let link = "3: eth0    inet6 fe80::1/64 scope link \\  valid_lft forever";
-        assert_eq!(Address::read(link, "eth0"), None);
-        assert_eq!(Address::read("3: eth0    link/ether 02:00:00:00:00:01", "eth0"), None);
-    }
-
-    #[test]
-    fn networks_that_a_manager_routes_stay_so() {
-        let manager = "2: eth0    inet 192.0.2.7/24 brd 192.0.2.255 scope global dynamic noprefixroute \
-                       eth0\\       valid_lft 100sec preferred_lft 100sec";
-        let other = "2: eth0    inet 192.0.2.8/24 scope global secondary eth0\\  valid_lft forever";
-        let addresses = [manager, other].map(read).to_vec();
-        assert_eq!([true, false], [&addresses[0], &addresses[1]].map(Address::is_without_route));
-        let routes = "192.0.2.0/24 proto kernel scope link src 192.0.2.7 metric 100 \n\
-                      fe80::/64 proto kernel metric 1024 pref medium\n";
-        let own: Vec<String> = own_routes(routes, true).collect();
-        assert_eq!(own, ["192.0.2.0/24 proto kernel scope link src 192.0.2.7 metric 100"]);
-        assert_eq!(own_routes(routes, false).count(), 0);
-        let routes = own.into_iter().map(|route| ("-4", route)).collect();
-        assert_eq!(
-            Plan { addresses, routes, neighbours: Vec::new() }.added("lc0"),
-            "address replace 192.0.2.7/24 brd 192.0.2.255 scope global noprefixroute dev lc0\n\
-             address replace 192.0.2.8/24 scope global dev lc0\n\
-             route replace 192.0.2.0/24 proto kernel scope link src 192.0.2.7 metric 100 dev lc0\n"
-        );
+    fn addresses_of_the_link_stay() {
+        let any = message(Object::Address, &[0; 8], &[]);
+        let link = "if3:\\    inet6 fe80::1/64 scope link \\  valid_lft forever";
+        assert_eq!(Address::read(any.clone(), link, "eth0"), None);
+        assert_eq!(Address::read(any, "3: eth0    link/ether 02:00:00:00:00:01", "eth0"), None);
+        let manager = "if2:\\    inet 192.0.2.7/24 scope global dynamic noprefixroute eth0\\  x";
+        let other = "if2:\\    inet 192.0.2.8/24 scope global secondary eth0\\  x";
+        let without = [manager, other].map(|line| read(line, 0).is_without_route());
+        assert_eq!(without, [true, false]);
     }
 
     #[test]
