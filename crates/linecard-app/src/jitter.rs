@@ -29,9 +29,24 @@ pub mod trace;
 pub mod watch;
 
 #[cfg(target_os = "linux")]
+use linecard_jitter::linux::remote;
+#[cfg(target_os = "linux")]
 pub use recovery::recover;
 
+#[cfg(target_os = "linux")]
+use crate::{Error, Failure};
 use linecard_report::Value;
+
+/// Sends streams to one address, as a controlling linecard asks over standard input and output, until that ends.
+///
+/// # Errors
+///
+/// Standard input has other lines, or standard output does not take the answers.
+#[cfg(target_os = "linux")]
+pub fn serve_remote(target: std::net::SocketAddr) -> Result<(), Error> {
+    let served = remote::serve(target, std::io::stdin(), &mut std::io::stdout().lock());
+    served.map_err(|error| Failure::Usage.with(error))
+}
 
 /// A time and its interval of 95 %. An interval whose ends read like the time itself is left out: the digits shown are
 /// certain, and the figures in JSON have it.

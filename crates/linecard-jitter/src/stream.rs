@@ -1,5 +1,7 @@
 //! A stream of constant rate: its schedule, its probe packets and their arrival times.
 
+pub mod clocks;
+
 use alloc::vec::Vec;
 
 /// The schedule of a stream: packet n is due at start + n·period, rounded down to nanoseconds once,

@@ -127,12 +127,13 @@ impl Job for Ab {
 
     fn run(config: &Config, context: &Context<'_>) -> Result<AbOutcome, Error> {
         let toggles = config.toggles()?;
-        let mut base = config.stream.base(RUN);
+        let (place, why) = config.stream.place()?;
+        let mut base = config.stream.base(RUN, &place);
         // The host as found: nobody is preferred but the sender, whose lateness is not the question.
         (base.sink_fifo, base.is_awake, base.is_polled) = (None, false, true);
         base.receive = Receive::Sender;
-        let (place, why) = config.stream.place();
-        let is_preferred = may_take_precedence(base.sender_fifo);
+        let is_remote = matches!(place, TestNetwork::Remote(_));
+        let is_preferred = is_remote || may_take_precedence(base.sender_fifo);
         if !is_preferred {
             base.sender_fifo = None;
         }
@@ -140,9 +141,9 @@ impl Job for Ab {
         place.prepare(&base).map_err(failed)?;
         let mut target = Target::new(base.cores.sink.into());
         if let Some((interface, namespace)) = place.interface() {
-            let namespace =
-                Namespace::at(namespace).map_err(|error| Failure::Attach.with(error))?;
-            target = target.by(interface, Some(namespace));
+            let namespace = namespace.map(Namespace::at).transpose();
+            let namespace = namespace.map_err(|error| Failure::Attach.with(error))?;
+            target = target.by(interface, namespace);
         }
         let mut design = Design::of(FIGURES.map(str::to_owned).into());
         (design.blocks, design.seed) = (config.blocks, config.seed);
@@ -207,8 +208,8 @@ fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
     match error {
         AbError::Toggle { toggle, source: ToggleError::Interface } => {
             Failure::Attach.with(format!(
-                "{toggle}: it acts on the cable's interface. {}",
-                why.unwrap_or("Leave --loopback out.")
+                "{toggle}: it acts on the interface at which packets arrive. {}",
+                why.unwrap_or("Leave --loopback out, or name the interface behind --sink-address.")
             ))
         }
         AbError::Run(RunError::Stopped) => Failure::Withheld

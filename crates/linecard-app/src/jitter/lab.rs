@@ -1,16 +1,18 @@
 //! Experiments on this host: where they run, what they take, what they came to.
 
 use super::record::{self, CauseRecord, GateRecord, Record};
+use super::recovery;
 use crate::{Context, Error, Failure};
 use garde::Validate;
-use linecard_config::{ConfigError, Count, Duration, Switch};
+use linecard_config::{ConfigError, Count, Duration, Parsed, Switch};
 use linecard_io::placement::Placement;
 use linecard_jitter::linux::dummy::{DummyConfig, Pace};
 use linecard_jitter::linux::experiment::{Experiment, Fidelity, Setup, THROTTLE};
 use linecard_jitter::linux::session::{
-    Conditions, CoreAssignment, SessionError, TestNetwork, measure,
+    Conditions, CoreAssignment, RemoteNetwork, SessionError, TestNetwork, measure,
 };
 use linecard_jitter::linux::trace::TraceBackend;
+use linecard_jitter::linux::watch::Target;
 use linecard_report::{Report, Section, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,14 +61,23 @@ pub struct Stream {
     #[garde(range(min = Count::new(2), max = Count::new(MAX_COUNT)))]
     #[schemars(extend("x-default" = "1M; 200k in `trace`, 40k in each run of `ab`"))]
     pub count: Option<Count>,
-    /// core of the sender
+    /// core of the sender, on its host
     #[schemars(extend("x-default" = "the first"))]
     pub sender_core: Option<u16>,
     /// core of the sink
-    #[schemars(extend("x-default" = "the last"))]
+    #[schemars(extend("x-default" = "the first isolated one, or the last"))]
     pub sink_core: Option<u16>,
     /// use the loopback interface, which needs no privileges and causes hardly any interrupts
+    #[schemars(extend("x-conflicts" = ["remote-sender", "sink-address"]))]
     pub loopback: Switch,
+    /// have another host send the stream: the command that starts linecard there, as `ssh root@192.0.2.2 linecard`, or in
+    /// another namespace, as `ip netns exec NAME linecard`
+    #[schemars(extend("x-value" = "COMMAND"))]
+    pub remote_sender: Option<String>,
+    /// address of this host to which the remote sender sends; with %INTERFACE, the one at which it arrives, experiments
+    /// can change where its packets are processed
+    #[schemars(extend("x-value" = "ADDRESS:PORT%INTERFACE"))]
+    pub sink_address: Option<Parsed<Target>>,
     /// by what means the kernel is traced
     pub trace: Tracing,
 }
@@ -107,8 +118,9 @@ impl Tracing {
 }
 
 impl Stream {
-    /// The conditions that experiments begin with, of `count` packets unless the stream says otherwise.
-    pub(super) fn base(&self, count: u64) -> Conditions {
+    /// The conditions that experiments begin with over this network, of `count` packets unless the stream says
+    /// otherwise.
+    pub(super) fn base(&self, count: u64, place: &TestNetwork) -> Conditions {
         let cores = CoreAssignment::of_this_host();
         let mut base = Conditions {
             period_ps: self.period.as_ps(),
@@ -118,29 +130,79 @@ impl Stream {
                 sink: self.sink_core.unwrap_or(cores.sink),
             },
             traced: self.trace.means(),
+            is_sender_remote: matches!(place, TestNetwork::Remote(remote) if remote.has_own_clock()),
             ..Conditions::default()
         };
-        if !base.cores.are_apart() {
+        if !base.are_apart() {
             // Two threads of a real-time class that never wait cannot share a core.
             (base.sender_fifo, base.sink_fifo, base.sleeping_sender) = (None, None, true);
         }
         base
     }
 
-    /// A cable where that can be had, the loopback interface otherwise, and why.
-    pub(super) fn place(&self) -> (TestNetwork, Option<String>) {
-        if self.loopback.0 {
-            return (TestNetwork::Loopback, None);
+    /// The way from a remote sender if there is one. Otherwise a cable where that can be had, the loopback interface
+    /// else, and why.
+    ///
+    /// # Errors
+    ///
+    /// The remote sender cannot be started, or it is not said where its stream arrives.
+    pub(super) fn place(&self) -> Result<(TestNetwork, Option<String>), Error> {
+        if let Some(remote) = self.remote()? {
+            return Ok((TestNetwork::Remote(Box::new(remote)), None));
         }
-        match TestNetwork::cable() {
+        if self.loopback.0 {
+            return Ok((TestNetwork::Loopback, None));
+        }
+        Ok(match TestNetwork::cable() {
             Ok(place) => (place, None),
             Err(error) => {
                 let why =
                     format!("No cable between namespaces, so the loopback interface: {error}.");
                 (TestNetwork::Loopback, Some(why))
             }
-        }
+        })
     }
+
+    fn remote(&self) -> Result<Option<RemoteNetwork>, Error> {
+        let refuse = |parameter, why: &str| {
+            Err(Error::from(ConfigError::of_parameter(parameter, why.to_owned())))
+        };
+        let (command, target) = match (&self.remote_sender, &self.sink_address) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => {
+                return refuse(
+                    "sink_address",
+                    "a remote sender needs an address of this host to send to: add --sink-address \
+                     ADDRESS:PORT%INTERFACE",
+                );
+            }
+            (None, Some(_)) => {
+                return refuse(
+                    "remote_sender",
+                    "an address to send to is for a remote sender: add --remote-sender COMMAND",
+                );
+            }
+            (Some(command), Some(Parsed(target))) => (command, target),
+        };
+        if target.source.is_some() || target.address.ip().is_multicast() {
+            return refuse("sink_address", "a source or a group cannot be given here");
+        }
+        if target.address.port() == 0 || target.address.ip().is_unspecified() {
+            return refuse("sink_address", "an address and a port are needed, which are not 0");
+        }
+        let (address, interface) = (target.address, target.interface.clone());
+        if let Some(name) = interface.as_ref().filter(|name| !is_interface(name)) {
+            let why =
+                format!("interface {name} does not exist; `ip link` lists those of this host");
+            return refuse("sink_address", &why);
+        }
+        let remote = RemoteNetwork::start(command, self.sender_core, address, interface);
+        Ok(Some(remote.map_err(|error| Failure::Attach.with(error))?))
+    }
+}
+
+fn is_interface(name: &str) -> bool {
+    !name.contains('/') && Path::new("/sys/class/net").join(name).exists()
 }
 
 impl Config {
@@ -175,8 +237,8 @@ pub fn run(
     if let Some(folder) = &folder {
         make_folder(folder)?;
     }
-    let base = config.stream.base(Conditions::default().count);
-    let (place, why) = config.stream.place();
+    let (place, why) = config.stream.place()?;
+    let base = config.stream.base(Conditions::default().count, &place);
     let mut records: Vec<Record> = Vec::new();
     for (index, one) in chosen.iter().enumerate() {
         let mut record = conduct(*one, &base, &place, context)?;
@@ -186,6 +248,9 @@ pub fn run(
             break;
         }
         record.remarks.extend(why.clone());
+        if index + 1 == chosen.len() || is_stopped {
+            record.remarks.extend(restored(&place)?);
+        }
         if is_stopped {
             record.remarks.push(cut_short(&record, base.count, &chosen[index + 1..]));
         }
@@ -208,6 +273,12 @@ pub fn run(
     Ok(Results { records, missing })
 }
 
+/// Restores settings that measurements over this network have changed; what there is to say of it.
+pub(super) fn restored(place: &TestNetwork) -> Result<Vec<String>, Error> {
+    let restorations = place.restore().map_err(|error| Failure::NotRestored.with(error))?;
+    recovery::end(&restorations)
+}
+
 /// Measures this host as it is for a second and a half; nothing where that was cancelled before the first packet.
 ///
 /// # Errors
@@ -215,8 +286,8 @@ pub fn run(
 /// Sockets that cannot be opened.
 pub fn first_look(context: &Context<'_>) -> Result<Option<Record>, Error> {
     let stream = Stream::default();
-    let base = stream.base(FIRST_LOOK);
-    let (place, why) = stream.place();
+    let (place, why) = stream.place()?;
+    let base = stream.base(FIRST_LOOK, &place);
     // As the host is: only the sender gets real-time priority, because it must be on time.
     let conditions = Conditions { sink_fifo: None, is_awake: false, ..base };
     let mut record = stream_record(&place, &conditions, context)?;
@@ -236,10 +307,13 @@ const BESIDE_THE_PAPER: u64 = 270_000;
 
 /// Adds all experiments as rows of a report: the paper's figure and this host's.
 pub fn reproduce(report: &mut Report, context: &Context<'_>) {
-    let stream = Stream::default();
-    let base = stream.base(BESIDE_THE_PAPER);
-    let (place, why) = stream.place();
     let mut section = Section::list("live", "This host, live");
+    let stream = Stream::default();
+    let (place, why) = match stream.place() {
+        Ok(place) => place,
+        Err(error) => return report.note(format!("Not testable here: {error}.")),
+    };
+    let base = stream.base(BESIDE_THE_PAPER, &place);
     for one in context.each(Experiment::ALL.into_iter()) {
         let record = match conduct(one, &base, &place, context) {
             Ok(record) => record,
@@ -290,8 +364,9 @@ fn conduct(
     place: &TestNetwork,
     context: &Context<'_>,
 ) -> Result<Record, Error> {
-    let reality = one.reality(place.interface().is_some());
-    let mut record = match (reality, one.setup(base)) {
+    let way = place.way();
+    let reality = one.reality(way);
+    let mut record = match (reality, one.setup(base, way)) {
         (Fidelity::NotHere(why), _) => record::not_measured(place, why),
         (_, Setup::Dummy) => dummy_record(base, context)?,
         (_, Setup::Stream(conditions)) => {

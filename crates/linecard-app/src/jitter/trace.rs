@@ -5,7 +5,7 @@ use super::record::Record;
 use crate::{Context, Error, Failure};
 use garde::Validate;
 use linecard_config::{Duration, Maybe, Parsed, Switch};
-use linecard_jitter::linux::session::{Conditions, Receive};
+use linecard_jitter::linux::session::{Conditions, Receive, TestNetwork};
 use linecard_jitter::linux::sink::SinkMode;
 use linecard_jitter::linux::trace::cost::measure;
 use linecard_report::{Report, Section, Value};
@@ -26,8 +26,8 @@ pub struct Config {
     pub cost: Switch,
     /// how the sink receives: poll, block, busy-poll, epoll, recvmmsg, io-uring
     pub mode: Parsed<SinkMode>,
-    /// where the kernel processes received packets: sender, on its core; sink, on its core;
-    /// thread:CORE, in a kernel thread on that core
+    /// where the kernel processes received packets: sender, on its core (of a remote sender, where the interface does);
+    /// sink, on its core; thread:CORE, in a kernel thread on that core; interrupt:CORE, in the interface's interrupts there
     #[default(Parsed(Receive::Sender))]
     pub receive: Parsed<Receive>,
     /// put polls off until a timer of this period
@@ -67,11 +67,11 @@ pub fn run(config: &Config, context: &Context<'_>) -> Result<Record, Error> {
     if let Some(folder) = &folder {
         make_folder(folder)?;
     }
-    let conditions = config.conditions();
-    let (place, why) = config.stream.place();
+    let (place, why) = config.stream.place()?;
+    let conditions = config.conditions(&place);
     let mut record = stream_record(&place, &conditions, context)?;
     "one stream".clone_into(&mut record.title);
-    record.remarks.extend(why);
+    record.remarks.extend(lab::restored(&place)?.into_iter().chain(why));
     if let Some(folder) = &folder {
         lab::keep(folder, &record)?;
     }
@@ -79,8 +79,8 @@ pub fn run(config: &Config, context: &Context<'_>) -> Result<Record, Error> {
 }
 
 impl Config {
-    fn conditions(&self) -> Conditions {
-        let base = self.stream.base(PACKETS);
+    fn conditions(&self, place: &TestNetwork) -> Conditions {
+        let base = self.stream.base(PACKETS, place);
         let fifo = |base: Option<u8>| self.fifo.map_or(base, |Maybe(fifo)| fifo);
         Conditions {
             mode: self.mode.0,
@@ -101,7 +101,7 @@ impl Config {
 ///
 /// A kernel whose time cannot be measured so.
 pub fn cost(config: &Config) -> Result<Report, Error> {
-    let core = config.stream.base(PACKETS).cores.sink;
+    let core = config.stream.base(PACKETS, &TestNetwork::Loopback).cores.sink;
     let costs = measure(core).map_err(|error| Failure::Attach.with(error))?;
     let mut report = Report::new("jitter trace");
     let mut conditions = Section::new("measured", "Cost of recording an event");

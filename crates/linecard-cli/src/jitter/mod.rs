@@ -51,6 +51,15 @@ fn toggles() -> String {
     text
 }
 
+/// Arguments of `linecard jitter remote-sender`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub(crate) struct RemoteSenderArguments {
+    /// The only address that it sends to.
+    #[arg(value_name = "ADDRESS:PORT")]
+    target: std::net::SocketAddr,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum JitterCommand {
     /// Run the paper's experiments: all sources of jitter are removed, then added back one by one.
@@ -68,6 +77,12 @@ pub(crate) enum JitterCommand {
     /// effect of chance.
     #[cfg(target_os = "linux")]
     Ab(AbArguments),
+    /// Send streams to one address, as `--remote-sender` of another linecard asks over standard input and output.
+    ///
+    /// `linecard jitter run --remote-sender COMMAND` starts this: it is not for people. It ends, and stops sending, when
+    /// its standard input ends.
+    #[cfg(target_os = "linux")]
+    RemoteSender(RemoteSenderArguments),
     /// Write one page of all kept results.
     #[cfg(target_os = "linux")]
     Report(lab::ReportArguments),
@@ -131,6 +146,10 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Error> {
         JitterCommand::Audit(arguments) => audit::command(arguments),
         #[cfg(target_os = "linux")]
         JitterCommand::Dummy(arguments) => arguments.until_signal(&PageFile::default()),
+        #[cfg(target_os = "linux")]
+        JitterCommand::RemoteSender(RemoteSenderArguments { target }) => {
+            jitter::serve_remote(*target)
+        }
         #[cfg(target_os = "linux")]
         JitterCommand::Report(kept) => lab::report(kept, arguments.json),
         #[cfg(target_os = "linux")]

@@ -32,7 +32,7 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const NOBODY: u32 = 65_534;
 
 /// One measurement at a time: each takes two cores.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -64,7 +64,7 @@ fn begin(folder: &Folder, arguments: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn json(text: &str) -> Json {
+pub(crate) fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -115,7 +115,7 @@ fn crossed(process: u32) -> u64 {
     left_by(process).iter().filter_map(received).sum()
 }
 
-fn kill(child: &Child, signal: &str) {
+pub(crate) fn kill(child: &Child, signal: &str) {
     let status = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(status.unwrap().success());
 }

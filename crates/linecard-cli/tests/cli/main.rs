@@ -26,6 +26,8 @@ mod jitter_lab;
 #[cfg(target_os = "linux")]
 mod jitter_live;
 #[cfg(target_os = "linux")]
+mod jitter_remote;
+#[cfg(target_os = "linux")]
 mod jitter_watch;
 mod lso;
 #[cfg(target_os = "linux")]

@@ -115,7 +115,7 @@ pub enum AttachError {
     Rights(#[from] RightsError),
     /// Addresses and routes cannot be moved.
     #[error("addresses were not moved: {0}")]
-    Addresses(#[from] MoveError),
+    Addresses(MoveError),
     /// Addresses and routes that were moved cannot be given back.
     #[error("{0}")]
     NotGivenBack(MoveError),
@@ -153,6 +153,15 @@ pub enum AttachError {
         /// What.
         what: &'static str,
     },
+}
+
+impl From<MoveError> for AttachError {
+    fn from(error: MoveError) -> Self {
+        match error {
+            MoveError::NotBack { .. } | MoveError::Killed { .. } => Self::NotGivenBack(error),
+            error => Self::Addresses(error),
+        }
+    }
 }
 
 /// Names of packets by link type.

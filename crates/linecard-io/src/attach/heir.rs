@@ -81,7 +81,7 @@ pub enum MoveError {
     /// `ip` says something unknown.
     #[error("ip {object} save: its form is unknown; iproute2 5.0 or later is needed")]
     Unknown {
-        /// What was to be saved.
+        /// The objects to save.
         object: &'static str,
     },
     /// `ip` cannot be run.
@@ -243,7 +243,7 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     let moved = wait_to(&steps, addresses, interface, near_index).map_err(MoveError::Shell)?;
     let take_over = [plan.left(near), plan.taken((far, far_index))].concat();
     if let Err(error) = take_over.iter().try_for_each(iproute::take) {
-        // What does not come back is worse than what could not be moved.
+        // An address that does not come back is worse than one that could not be moved.
         moved.give_back()?;
         return Err(error);
     }

@@ -18,7 +18,7 @@ pub(super) fn command(program: &str) -> Command {
     command
 }
 
-/// What `ip` says to these arguments.
+/// Runs `ip` with these arguments, and returns its output.
 pub(super) fn ip(arguments: &[&str]) -> Result<String, MoveError> {
     run(arguments, &[]).map(|said| String::from_utf8_lossy(&said).into_owned())
 }

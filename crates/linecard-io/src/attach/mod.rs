@@ -185,12 +185,7 @@ impl Prepared {
             attached._takeovers = takeovers(&interfaces)?;
             listened.found = devices.configure()?;
             if followed.take_addresses {
-                let (moved, said) = heir::take(&followed).map_err(|error| match error {
-                    MoveError::NotBack { .. } | MoveError::Killed { .. } => {
-                        AttachError::NotGivenBack(error)
-                    }
-                    error => error.into(),
-                })?;
+                let (moved, said) = heir::take(&followed)?;
                 attached.moved = Some(moved);
                 listened.found.push(said);
             }

@@ -1,7 +1,7 @@
 //! Messages of rtnetlink, in the form in which `ip address save` and `ip route save` write them and `restore` takes them.
 //!
-//! What `ip` prints of a route cannot always be given to it again; a message is all that the kernel knows, and creates the
-//! same.
+//! The text that `ip` prints of a route cannot always be given to it again; a message is all that the kernel knows of it, and
+//! creates the same.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const KIND: u16 = 0x3FFF;
 const REPLACE: u16 = 0x100;
 const APPEND: u16 = 0x800;
 
-/// What a message is about.
+/// The object of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Object {
     Address,

@@ -1,5 +1,5 @@
-//! What an interface has of addresses, routes and neighbours, and the steps by which another one gets it, and this one gets
-//! it back.
+//! Addresses, routes and neighbours of an interface, and the steps by which another one gets them, and this one gets them
+//! back.
 
 use super::heir::MoveError;
 use super::iproute::{ip, saved};
@@ -43,7 +43,7 @@ pub(super) struct Step {
     pub(super) command: Option<String>,
 }
 
-/// What `ip` is given.
+/// Arguments or input of `ip`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     /// These words.
@@ -260,7 +260,7 @@ impl Address {
         message.set_number(4, index);
         message.remove(IFA_LABEL);
         if let Some(times) = message.attribute(IFA_CACHEINFO) {
-            // What is not to be used for new connections stays so.
+            // A deprecated address stays so.
             let is_deprecated = times.starts_with(&0_u32.to_ne_bytes());
             let preferred: u32 = if is_deprecated { 0 } else { FOREVER };
             let times = [preferred, FOREVER, 0, 0].map(u32::to_ne_bytes).concat();
@@ -339,7 +339,7 @@ impl Route {
         Step { action: Action::Restore(message), command }
     }
 
-    /// What somebody has set of it, and when it ends.
+    /// The message without states, and with its end.
     fn set(&self) -> Message {
         let mut message = self.message.clone().appending();
         message.set_number(8, message.number(8) & SET_FLAGS);

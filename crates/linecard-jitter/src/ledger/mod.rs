@@ -316,6 +316,7 @@ impl Charger<'_> {
     fn core(&self, stage: Stage, passage: &PacketTimes) -> Option<u16> {
         match stage {
             Stage::Generator => self.trace.generator.map(|pinned| pinned.core),
+            Stage::Send if passage.is_foreign => None,
             Stage::Send => Some(passage.sent_on),
             Stage::Notify | Stage::Softirq | Stage::Batch | Stage::Protocols => {
                 Some(passage.received_on)

@@ -48,6 +48,21 @@ pub enum Fidelity {
     NotHere(&'static str),
 }
 
+/// The way of a stream, as far as experiments are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The loopback interface: packets are received on the sending core, within the send call.
+    Loopback,
+    /// A virtual cable between two namespaces.
+    Cable,
+    /// An interface of this host that is not known by name; its settings are left alone.
+    Unnamed,
+    /// An interface of this host without interrupts of its own.
+    Virtual,
+    /// An interface of this host whose interrupts can be moved.
+    Adapter,
+}
+
 /// Runs of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setup {
@@ -100,17 +115,37 @@ impl Experiment {
         }
     }
 
-    /// Fidelity on this host: over a cable, or over the loopback interface, where packets are
-    /// received on the sending core, within the send call.
+    /// Fidelity on this host, over this way.
     #[must_use]
-    pub fn reality(self, has_cable: bool) -> Fidelity {
-        match self {
-            Self::E5 | Self::E6 | Self::E8 if !has_cable => {
-                Fidelity::NotHere("it takes a cable between namespaces, and for that root")
+    pub fn reality(self, way: Way) -> Fidelity {
+        match (self, way) {
+            (Self::E5 | Self::E6 | Self::E8, Way::Loopback) => {
+                return Fidelity::NotHere("it takes a cable between namespaces, and for that root");
             }
+            (Self::E5 | Self::E6 | Self::E8, Way::Unnamed) => {
+                return Fidelity::NotHere(
+                    "it takes the interface that the stream arrives at: name it, as in \
+                     --sink-address 192.0.2.1:5004%eth1",
+                );
+            }
+            (Self::E5 | Self::E6, Way::Adapter) => return Fidelity::Real,
+            (Self::E2 | Self::E3, Way::Adapter) => {
+                return Fidelity::Emulated("boot flags are as they are");
+            }
+            (Self::E2 | Self::E3, Way::Unnamed | Way::Virtual) => {
+                return Fidelity::Emulated(
+                    "packets come up where the interface has them; boot flags are as they are",
+                );
+            }
+            (Self::E5, Way::Virtual) => {
+                return Fidelity::Emulated("packets are handed to the sink's core (RPS)");
+            }
+            _ => {}
+        }
+        match self {
             Self::E1 | Self::E7 => Fidelity::Real,
             Self::E0 => Fidelity::Emulated(
-                "a sender on this host for the source, its kernel's clock for the capture",
+                "the sender's own record, by its kernel's clock, for the capture",
             ),
             Self::E8 => Fidelity::Emulated(
                 "NAPI deferral by a kernel timer in place of throttled interrupts",
@@ -128,18 +163,31 @@ impl Experiment {
         }
     }
 
-    /// The setup of the experiment; `base` gives period, count and cores.
+    /// The setup of the experiment over this way; `base` gives period, count and cores.
     #[must_use]
-    pub fn setup(self, base: &Conditions) -> Setup {
-        let cores = base.cores;
-        let other = cores.third();
+    pub fn setup(self, base: &Conditions, way: Way) -> Setup {
+        let other = base.spare_core();
+        let base = &match way {
+            // As in the paper, on the sink's core unless the experiment is about that.
+            Way::Adapter => {
+                let receive = Receive::Interrupt { core: base.cores.sink };
+                Conditions { receive, ..base.clone() }
+            }
+            _ => base.clone(),
+        };
         let stream = match self {
             Self::E1 => return Setup::Dummy,
             Self::E0 => Conditions { traced: None, ..base.clone() },
             Self::E2 | Self::E3 => base.clone(),
             Self::E4 => Conditions { mode: SinkMode::Block, is_awake: false, ..base.clone() },
-            Self::E5 => Conditions { receive: Receive::Sink, ..base.clone() },
-            Self::E6 => busy(base, other),
+            Self::E5 => {
+                let receive = match (way, other) {
+                    (Way::Adapter, Some(core)) => Receive::Interrupt { core },
+                    _ => Receive::Sink,
+                };
+                Conditions { receive, ..base.clone() }
+            }
+            Self::E6 => busy(base, way, other),
             Self::E7 => Conditions { mode: SinkMode::Block, ..base.clone() },
             Self::E8 => Conditions { deferral: Some(THROTTLE), ..base.clone() },
         };
@@ -149,10 +197,14 @@ impl Experiment {
 
 /// Without a third core, the busy thread shares the sender's core; the sender then sleeps between
 /// packets that are far apart.
-fn busy(base: &Conditions, other: Option<u16>) -> Conditions {
-    let core = other.unwrap_or(base.cores.generator);
-    let mut conditions =
-        Conditions { receive: Receive::Thread { core }, spinner: Some(core), ..base.clone() };
+fn busy(base: &Conditions, way: Way, other: Option<u16>) -> Conditions {
+    let sink = base.cores.sink;
+    let core = other.unwrap_or(if base.is_sender_remote { sink } else { base.cores.generator });
+    let receive = match way {
+        Way::Adapter => Receive::Interrupt { core },
+        _ => Receive::Thread { core },
+    };
+    let mut conditions = Conditions { receive, spinner: Some(core), ..base.clone() };
     if other.is_none() {
         let seconds_ps = base.period_ps.saturating_mul(base.count);
         conditions.period_ps = SLOW_PERIOD_PS.max(base.period_ps);

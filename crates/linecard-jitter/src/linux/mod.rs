@@ -16,6 +16,7 @@ pub mod find;
 pub mod generator;
 pub mod journal;
 pub mod preset;
+pub mod remote;
 pub mod session;
 pub mod setting;
 pub mod sink;

@@ -132,23 +132,41 @@ impl PacketTimes {
     }
 
     /// The path of a packet whose sender is not known, which was due at a time and arrived at another. If it was
-    /// transmitted on this host, its path begins with that. Otherwise the first event is the request of a poll; if a
-    /// timer made this, the packet may have waited since the poll before.
+    /// transmitted on this host, its path begins with that.
     pub(crate) fn of_foreign(mut self, due_ns: u64, arrived_ns: u64) -> Self {
-        let [transmit_ns, raise_ns, receive_ns] =
-            [Stage::Notify, Stage::Softirq, Stage::Protocols].map(|stage| self.begin_ns(stage));
-        let known_ns = match (transmit_ns, raise_ns, self.is_deferred) {
-            (0, 0, _) => receive_ns,
-            (0, _, true) => self.unpolled_ns.max(due_ns).min(receive_ns),
-            (0, _, false) => raise_ns.min(receive_ns),
-            _ => transmit_ns,
-        };
+        let transmit_ns = self.begin_ns(Stage::Notify);
+        let known_ns = if transmit_ns > 0 { transmit_ns } else { self.first_here_ns(due_ns) };
         (self.arrived_ns, self.is_foreign) = (arrived_ns, true);
         self.set(Stage::Generator, due_ns.min(known_ns));
         self.set(Stage::Send, known_ns);
         self.set(Stage::Notify, known_ns);
         self.settle();
         self
+    }
+
+    /// The time of a packet's first event on this host, where it was not transmitted: the request of a poll. If a timer
+    /// made this, the packet may have waited since the poll before, but not since before `from_ns`.
+    fn first_here_ns(&self, from_ns: u64) -> u64 {
+        let [raise_ns, receive_ns] =
+            [Stage::Softirq, Stage::Protocols].map(|stage| self.begin_ns(stage));
+        match (raise_ns, self.is_deferred) {
+            (0, _) => receive_ns,
+            (_, true) => self.unpolled_ns.max(from_ns).min(receive_ns),
+            (_, false) => raise_ns.min(receive_ns),
+        }
+    }
+
+    /// Lets the path of a packet of another host reach this one: not before it was sent.
+    fn reach(&mut self) {
+        let sent_ns = self.begin_ns(Stage::Send);
+        let receive_ns = self.begin_ns(Stage::Protocols);
+        if receive_ns > 0 {
+            let known_ns = self.first_here_ns(sent_ns).max(sent_ns).min(receive_ns);
+            self.set(Stage::Notify, known_ns);
+            // The period of a stream by another clock is rounded to picoseconds.
+            self.set(Stage::Generator, self.begin_ns(Stage::Generator).min(sent_ns));
+            self.is_foreign = true;
+        }
     }
 
     /// Fills in times that follow from others: for a packet that arrived during a poll, the poll
@@ -300,6 +318,7 @@ struct Join {
     cores: BTreeMap<u16, Core>,
     counts: Counts,
     deferring: Deferring,
+    is_sender_remote: bool,
     sink: u32,
     is_sink_running: bool,
     /// The core that it was last seen on.
@@ -315,6 +334,7 @@ impl Join {
             cores: trace.cores.iter().map(|core| (*core, Core::default())).collect(),
             counts: Counts { lost: trace.lost, ..Counts::default() },
             deferring: Deferring::of(trace),
+            is_sender_remote: trace.is_sender_remote,
             sink: trace.sink.map_or(0, |pinned| pinned.thread),
             is_sink_running: false,
             sink_core: None,
@@ -434,6 +454,9 @@ impl Join {
     }
 
     fn end(mut self, measured: &Measured) -> Joined {
+        if self.is_sender_remote {
+            self.passages.iter_mut().for_each(PacketTimes::reach);
+        }
         for arrival in &measured.arrivals {
             let Some(passage) = passage(&mut self.passages, arrival.sequence) else { continue };
             // If a packet arrived twice, the first arrival counts.

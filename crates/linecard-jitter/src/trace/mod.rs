@@ -168,6 +168,8 @@ pub struct Trace {
     pub sink: Option<PinnedThread>,
     /// The sending thread, if it is on this host.
     pub generator: Option<PinnedThread>,
+    /// Whether the sender is on another host: packets have no events before they reach this one.
+    pub is_sender_remote: bool,
 }
 
 /// A thread pinned to a core.
@@ -180,6 +182,28 @@ pub struct PinnedThread {
 }
 
 impl Trace {
+    /// When each packet was received from its driver, by its sequence number; the first time if it was several times.
+    #[must_use]
+    pub fn received(&self) -> BTreeMap<u64, u64> {
+        let received = self.events.iter().rev().filter_map(|event| match event.what {
+            EventKind::Receive { sequence } => Some((sequence, event.at_ns)),
+            _ => None,
+        });
+        received.collect()
+    }
+
+    /// On which cores packets were received, and how many.
+    #[must_use]
+    pub fn received_on(&self) -> BTreeMap<u16, u64> {
+        let mut cores = BTreeMap::new();
+        for event in &self.events {
+            if matches!(event.what, EventKind::Receive { .. }) {
+                *cores.entry(event.core).or_default() += 1;
+            }
+        }
+        cores
+    }
+
     /// Sorts by time; events of one core at the same time keep their order.
     pub fn sort(&mut self) {
         self.events.sort_by_key(|event| event.at_ns);

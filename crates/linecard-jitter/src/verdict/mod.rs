@@ -149,8 +149,13 @@ fn points(joined: &Joined) -> Vec<(&'static str, Summary)> {
         let gaps = pairs.map(|index| at(index).saturating_sub(at(index - 1)));
         summary(&gaps.collect::<Vec<_>>())
     };
+    // Those of another host are transmitted there.
+    let is_foreign = whole.iter().any(|passage| passage.is_foreign);
     let mut found = Vec::new();
     for (name, stage) in POINTS {
+        if is_foreign && stage == Stage::Notify {
+            continue;
+        }
         if let Some(summary) = gaps(&|index| whole[index].begin_ns(stage)) {
             found.push((name, summary));
         }

@@ -1,7 +1,11 @@
 //! Late packets whose sender is not known, by the events of the core that received them.
 
-use linecard_jitter::ledger::{Cause, LatePacket, Spike};
-use linecard_jitter::trace::{Event, EventKind, NAME_LEN, NET_RX, PinnedThread, Trace};
+use crate::made_up::{Host, HostConfig};
+use linecard::rng::Rng;
+use linecard_jitter::ledger::{Cause, LatePacket, Ledger, Spike};
+use linecard_jitter::trace::{
+    Event, EventKind, Joined, NAME_LEN, NET_RX, PinnedThread, Stage, Trace,
+};
 
 /// When the packet was due, and when its reader had it.
 const DUE_NS: u64 = 20_000;
@@ -122,4 +126,44 @@ fn a_thread_that_left_unseen_is_not_blamed() {
     }
     let idle = with(&[(18_000, away(0)), (514_000, back(0))]);
     assert_eq!(charged(&idle, Cause::Missing), 0, "{idle:?}");
+}
+
+/// Of a sender on another host, nothing is known between its system call and the request of the poll that received the
+/// packet: all of that time is outside, whatever the cores of this host did, and the rest is charged as ever.
+#[test]
+fn what_a_remote_sender_and_the_network_delay_is_outside() {
+    let mut rng = Rng::new(11);
+    let mut outside = 0;
+    for _ in 0..200 {
+        let Host { mut trace, measured, ways, .. } = Host::new(&HostConfig::default(), &mut rng);
+        trace.events.retain(|event| event.core == 1);
+        (trace.cores, trace.generator, trace.is_sender_remote) = (vec![1], None, true);
+        // No timer defers polls.
+        trace.names.functions.insert(1, "tick".to_owned());
+        let counts = Joined::of(&trace, &measured).counts;
+        assert_eq!((counts.joined, counts.disordered), (counts.arrived, 0));
+        let ledger = Ledger::of(&trace, &measured);
+        for spike in &ledger.spikes {
+            let sum: u64 = spike.charges.iter().map(|charge| charge.ns).sum();
+            assert_eq!(sum, spike.excess_ns);
+            let at = spike.sequence as usize;
+            let raised_ns = ways[at][3].min(spike.arrived_ns);
+            // Requests and polls of its neighbours cannot be told from its own.
+            let is_alone = at > 0
+                && ways[at - 1][5] < raised_ns
+                && ways.get(at + 1).is_none_or(|after| after[3] > ways[at][5]);
+            let of_outside = spike.charges.iter().filter(|charge| charge.cause == Cause::Outside);
+            let (mut charged_ns, mut is_before) = (0, true);
+            for charge in of_outside {
+                charged_ns += charge.ns;
+                is_before &= matches!(charge.stage, Stage::Generator | Stage::Send);
+            }
+            assert!(is_before, "{spike:?}");
+            if is_alone {
+                assert_eq!(charged_ns, raised_ns.saturating_sub(spike.expected_ns()), "{spike:?}");
+                outside += charged_ns;
+            }
+        }
+    }
+    assert!(outside > 0, "no packet was late before it reached the host");
 }

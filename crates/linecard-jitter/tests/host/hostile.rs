@@ -134,7 +134,8 @@ fn trace(span_ns: u64, rng: &mut Rng) -> Trace {
     .clone();
     let seat = |seat, rng: &mut Rng| (rng.below(4) > 0).then_some(seat);
     let (sink, generator) = (seat(SINK, rng), seat(GENERATOR, rng));
-    Trace { events, lost: rng.below(2), cores, names: Names::default(), sink, generator }
+    let (lost, is_sender_remote) = (rng.below(2), rng.chance(0.5));
+    Trace { events, lost, cores, names: Names::default(), sink, generator, is_sender_remote }
 }
 
 fn what(rng: &mut Rng) -> EventKind {

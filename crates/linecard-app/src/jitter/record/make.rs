@@ -7,14 +7,19 @@ use super::{
 use linecard::stats::Histogram;
 use linecard_jitter::ledger::{Cause, Entry, Ledger, Spike};
 use linecard_jitter::linux::session::{
-    Conditions, CoreAssignment, Receive, SessionOutcome, TestNetwork,
+    Conditions, CoreAssignment, Receive, SessionOutcome, TestNetwork, booted,
 };
 use linecard_jitter::stats::quantile::Bounds;
 use linecard_jitter::stats::summary::Summary;
+use linecard_jitter::stream::clocks::{ClockLine, MAX_PPM};
 use linecard_jitter::stream::{Arrival, Schedule};
 use linecard_jitter::trace::{Names, Stage, Trace};
 use linecard_jitter::verdict::{Analysis, Gate, Series, Traced, remedy};
 use linecard_report::kept;
+
+/// Meaning of times between hosts.
+const OWN_CLOCK: &str = "The sender has a clock of its own: times from it to this host are those beyond the fastest \
+     packets, and what was late before it reached this host is charged to \"before this host\".";
 
 /// The record of a stream.
 pub(in crate::jitter) fn of_outcome(place: &TestNetwork, outcome: &SessionOutcome) -> Record {
@@ -30,6 +35,15 @@ pub(in crate::jitter) fn of_outcome(place: &TestNetwork, outcome: &SessionOutcom
         quality.limits.burst
     );
     analysis.gates.0.insert(0, Gate::new("generator", quality.passes, found));
+    if outcome.has_own_clock {
+        // Packets cannot arrive before they were sent by a clock that was set by their arrivals.
+        analysis.gates.0.retain(|gate| gate.name != "clock");
+        analysis.gates.0.push(clock(outcome.line));
+    }
+    analysis
+        .gates
+        .0
+        .extend(trace.ok().and_then(|trace| received_there(&outcome.conditions, trace)));
     let traced = analysis.traced.as_ref().zip(trace.ok());
     let sent: Vec<Arrival> = (0..)
         .zip(&measured.sent_ns)
@@ -39,9 +53,11 @@ pub(in crate::jitter) fn of_outcome(place: &TestNetwork, outcome: &SessionOutcom
     let schedule = measured.schedule;
     Record {
         version: VERSION,
-        place: place.name().to_owned(),
-        conditions: conditions(&outcome.conditions),
-        period_ns: schedule.period_ns(),
+        place: place.name().into_owned(),
+        conditions: conditions(outcome),
+        remarks: outcome.line.map(|_| OWN_CLOCK.to_owned()).into_iter().collect(),
+        // As it was asked for, by whichever clock.
+        period_ns: (outcome.conditions.period_ps + 500) / 1_000,
         sent: sent.len() as u64,
         arrived: measured.arrivals.len() as u64,
         gates: analysis.gates.0.iter().map(gate).collect(),
@@ -75,7 +91,7 @@ pub(in crate::jitter) fn not_measured(place: &TestNetwork, why: &str) -> Record 
     let gate = GateRecord { name: "testable".to_owned(), passes: false, found: why.to_owned() };
     Record {
         version: VERSION,
-        place: place.name().to_owned(),
+        place: place.name().into_owned(),
         gates: vec![gate],
         ..Record::default()
     }
@@ -105,10 +121,47 @@ pub(in crate::jitter) fn of_dummy(
     }
 }
 
-fn conditions(conditions: &Conditions) -> Vec<(String, String)> {
+/// Share of the packets that are received on the core that the conditions choose.
+const RECEIVED_THERE: f64 = 0.95;
+
+/// Whether packets were received on the core that the conditions choose; nothing if they choose none.
+fn received_there(conditions: &Conditions, trace: &Trace) -> Option<Gate> {
+    let core = match conditions.receive {
+        Receive::Sender => return None,
+        Receive::Sink => conditions.cores.sink,
+        Receive::Thread { core } | Receive::Interrupt { core } => core,
+    };
+    let received = trace.received_on();
+    let (all, there) = (received.values().sum::<u64>(), received.get(&core).copied().unwrap_or(0));
+    let found = format!("{there} of {all} packets were received on core {core}");
+    Some(Gate::new("place", there as f64 >= all as f64 * RECEIVED_THERE, found))
+}
+
+/// Whether the sender's clock can be compared with this host's.
+fn clock(line: Option<ClockLine>) -> Gate {
+    let found = match line {
+        Some(line) => format!(
+            "this host's clock goes {:+.1} ppm faster than the sender's (limit {MAX_PPM:.0})",
+            line.ppm()
+        ),
+        None => "too few packets came to compare the sender's clock with this host's".to_owned(),
+    };
+    Gate::new("clock", line.is_some_and(|line| line.ppm().abs() <= MAX_PPM), found)
+}
+
+fn conditions(outcome: &SessionOutcome) -> Vec<(String, String)> {
+    let conditions = &outcome.conditions;
+    let is_local = !conditions.is_sender_remote;
     let yes_no = |so: bool| if so { "yes" } else { "no" }.to_owned();
     let receive = match conditions.receive {
-        Receive::Sender => format!("on the sender's core {}", conditions.cores.generator),
+        Receive::Sender if is_local => {
+            format!("on the sender's core {}", conditions.cores.generator)
+        }
+        Receive::Sender => "where the interface has them".to_owned(),
+        Receive::Interrupt { core } => format!("in the interface's interrupts on core {core}"),
+        Receive::Sink if !is_local => {
+            format!("handed to the sink's core {} (RPS)", conditions.cores.sink)
+        }
         Receive::Sink => {
             format!("on the sink's core {}, by an interrupt (RPS)", conditions.cores.sink)
         }
@@ -131,8 +184,10 @@ fn conditions(conditions: &Conditions) -> Vec<(String, String)> {
         ("cores kept awake", yes_no(conditions.is_awake)),
         ("busy thread", spinner),
     ]
+    .into_iter()
+    .chain(booted(conditions.cores.sink))
     .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    .collect()
 }
 
 fn gate(gate: &Gate) -> GateRecord {

@@ -96,7 +96,9 @@ fn measured(
     context: &Context<'_>,
 ) -> Result<HostPath, String> {
     let base = Conditions { count: COUNT, ..Conditions::default() };
-    let Setup::Stream(stream) = one.setup(&base) else { return Err("it has no stream".into()) };
+    let Setup::Stream(stream) = one.setup(&base, place.way()) else {
+        return Err("it has no stream".into());
+    };
     let period_ps = stream.period_ps.saturating_mul(APART);
     let apart = Conditions { period_ps, deferral: None, ..(*stream).clone() };
     let once = |conditions: &Conditions| {

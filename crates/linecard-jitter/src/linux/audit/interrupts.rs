@@ -1,6 +1,6 @@
 //! Interrupts that can fire on the sink's core, and what moves them.
 
-use super::{Check, Host, Observed, Remedy, Unreadable};
+use super::{Check, Host, Observed, Planned, Remedy, Unreadable};
 use crate::linux::setting::{Form, cpus, list, mask};
 
 pub(super) const CHECKS: [Check; 4] = [
@@ -99,6 +99,17 @@ fn irq_of_interface(host: &Host) -> Result<Observed, Unreadable> {
     let change =
         |seen: Observed, one: &&Interrupt| seen.change(affinity(host, one), core.to_string());
     Ok(elsewhere.into_iter().fold(seen, change))
+}
+
+/// Settings that move all interrupts of the host's interface to its core; none if it has no interrupts.
+///
+/// # Errors
+///
+/// The interface or its interrupts cannot be read.
+pub fn interrupts_to(host: &Host) -> Result<Vec<Planned>, Unreadable> {
+    let all = interrupts(host)?.into_iter().filter(|one| one.is_of_interface);
+    let value = host.core().to_string();
+    Ok(all.map(|one| Planned { setting: affinity(host, &one), value: value.clone() }).collect())
 }
 
 fn irq_default(host: &Host) -> Result<Observed, Unreadable> {

@@ -18,6 +18,7 @@ mod power;
 mod scheduler;
 
 pub use host::{Host, Unreadable};
+pub use interrupts::interrupts_to;
 
 use super::setting::Setting;
 use std::collections::BTreeMap;

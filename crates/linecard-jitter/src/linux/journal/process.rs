@@ -41,7 +41,7 @@ fn of_stat(stat: &str) -> Option<u64> {
 }
 
 /// Identifies this boot; empty when the kernel does not report it.
-pub(super) fn boot() -> String {
+pub(in crate::linux) fn boot() -> String {
     fs::read_to_string(BOOT).unwrap_or_default().trim().to_owned()
 }
 

@@ -1,16 +1,18 @@
 //! Under what conditions a stream is received: what an experiment changes, one at a time.
 
+use crate::linux::setting::cpus;
 use crate::linux::sink::SinkMode;
-use crate::linux::trace::TraceBackend;
+use crate::linux::trace::{MAX_CORES, TraceBackend};
 use crate::trace::PinnedThread;
 use std::fmt;
+use std::fs;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// Where packets come up from their driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receive {
-    /// On the core that sends, in the same call: what a virtual cable does by itself.
+    /// Where they do by themselves. Over a virtual cable, that is on the core that sends, in the same call.
     Sender,
     /// On the sink's core, which an interrupt of the sender's interrupts (RPS): as a network
     /// interface does whose interrupts are there.
@@ -20,11 +22,18 @@ pub enum Receive {
         /// The core.
         core: u16,
     },
+    /// In the interface's interrupts, which are all moved to this core. It takes an interface with hardware.
+    Interrupt {
+        /// The core.
+        core: u16,
+    },
 }
 
 /// A place at which packets cannot come up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("packets cannot be processed at \"{place}\": choose sender, sink or thread:CORE")]
+#[error(
+    "packets cannot be processed at \"{place}\": choose sender, sink, thread:CORE or interrupt:CORE"
+)]
 pub struct UnknownPlace {
     /// The place given.
     pub place: String,
@@ -33,13 +42,14 @@ pub struct UnknownPlace {
 impl FromStr for Receive {
     type Err = UnknownPlace;
 
-    /// `sender`, `sink` or `thread:CORE`.
+    /// `sender`, `sink`, `thread:CORE` or `interrupt:CORE`.
     fn from_str(text: &str) -> Result<Self, UnknownPlace> {
-        let core = text.strip_prefix("thread:").map(str::parse);
-        match (text, core) {
-            ("sender", _) => Ok(Self::Sender),
-            ("sink", _) => Ok(Self::Sink),
-            (_, Some(Ok(core))) => Ok(Self::Thread { core }),
+        let core = |kind| text.strip_prefix(kind).and_then(|core| core.parse().ok());
+        match (text, core("thread:"), core("interrupt:")) {
+            ("sender", ..) => Ok(Self::Sender),
+            ("sink", ..) => Ok(Self::Sink),
+            (_, Some(core), _) => Ok(Self::Thread { core }),
+            (_, _, Some(core)) => Ok(Self::Interrupt { core }),
             _ => Err(UnknownPlace { place: text.to_owned() }),
         }
     }
@@ -51,6 +61,7 @@ impl fmt::Display for Receive {
             Self::Sender => f.write_str("sender"),
             Self::Sink => f.write_str("sink"),
             Self::Thread { core } => write!(f, "thread:{core}"),
+            Self::Interrupt { core } => write!(f, "interrupt:{core}"),
         }
     }
 }
@@ -89,8 +100,11 @@ pub struct Conditions {
     /// Whether the kernel's own counters count packets beside a trace, which takes time for each packet.
     /// Default: no.
     pub is_counted: bool,
-    /// The cores of sender and sink. Default: the first and the last of those this process may use.
+    /// The cores of sender and sink. Default: the first of those this process may use, and the first that is isolated
+    /// (`isolcpus`), or the last.
     pub cores: CoreAssignment,
+    /// Whether the sender's core is one of another host. Default: no.
+    pub is_sender_remote: bool,
 }
 
 /// Placement of threads on cores.
@@ -103,24 +117,14 @@ pub struct CoreAssignment {
 }
 
 impl CoreAssignment {
-    /// The first and the last core that this process may use; the same where there is one only.
+    /// The sender on the first core that this process may use, the sink on the first that is isolated (`isolcpus`), or
+    /// on the last; the same where there is one only.
     #[must_use]
     pub fn of_this_host() -> Self {
-        let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-        let cores = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
-        let cores: Vec<u16> = cores.filter_map(|core| u16::try_from(core).ok()).collect();
+        let cores = usable();
         let [first, last] = [cores.first(), cores.last()].map(|core| core.copied().unwrap_or(0));
-        Self { generator: first, sink: last }
-    }
-
-    /// A core that is neither, where this process may use one.
-    #[must_use]
-    pub fn third(self) -> Option<u16> {
-        let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-        let free = |core: &u16| {
-            set.is_set(usize::from(*core)) && ![self.generator, self.sink].contains(core)
-        };
-        (0..u16::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(u16::MAX)).find(free)
+        let isolated = isolated().first().copied();
+        Self { generator: first, sink: isolated.unwrap_or(last) }
     }
 
     /// Whether both have a core to themselves.
@@ -128,6 +132,20 @@ impl CoreAssignment {
     pub fn are_apart(self) -> bool {
         self.generator != self.sink
     }
+}
+
+/// The cores that this process may use.
+fn usable() -> Vec<u16> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    let cores = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
+    cores.filter_map(|core| u16::try_from(core).ok()).collect()
+}
+
+/// The cores that the kernel was booted to isolate from the scheduler. No process uses them unless it asks to.
+fn isolated() -> Vec<u16> {
+    let list = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let cores = cpus(&list).unwrap_or_default().into_iter();
+    cores.filter_map(|core| u16::try_from(core).ok()).collect()
 }
 
 impl Default for Conditions {
@@ -148,6 +166,7 @@ impl Default for Conditions {
             traced: Some(TraceBackend::Auto),
             is_counted: false,
             cores: CoreAssignment::of_this_host(),
+            is_sender_remote: false,
         }
     }
 }
@@ -159,16 +178,38 @@ impl Conditions {
         Duration::from_nanos(self.period_ps.saturating_mul(self.count) / 1_000)
     }
 
-    /// The cores that a trace has to see.
+    /// The cores that a trace has to see. Packets of another host are received on any, so that it sees as many as it can.
     #[must_use]
     pub fn cores(&self) -> Vec<u16> {
-        let mut cores = vec![self.cores.generator, self.cores.sink];
-        if let Receive::Thread { core } = self.receive {
+        let mut cores = vec![self.cores.sink];
+        if let Receive::Thread { core } | Receive::Interrupt { core } = self.receive {
             cores.push(core);
+        }
+        if self.is_sender_remote {
+            let others: Vec<u16> =
+                usable().into_iter().filter(|core| !cores.contains(core)).collect();
+            cores.extend(others);
+            cores.truncate(MAX_CORES);
+        } else {
+            cores.push(self.cores.generator);
         }
         cores.sort_unstable();
         cores.dedup();
         cores
+    }
+
+    /// A core that has neither sender nor sink, where this process may use one.
+    #[must_use]
+    pub fn spare_core(&self) -> Option<u16> {
+        let CoreAssignment { generator, sink } = self.cores;
+        let is_free = |core: &u16| *core != sink && (self.is_sender_remote || *core != generator);
+        usable().into_iter().find(is_free)
+    }
+
+    /// Whether sender and sink have a core each.
+    #[must_use]
+    pub fn are_apart(&self) -> bool {
+        self.is_sender_remote || self.cores.are_apart()
     }
 
     pub(super) fn pinned(core: u16, thread: u32) -> Option<PinnedThread> {
@@ -182,7 +223,8 @@ mod tests {
 
     #[test]
     fn places_are_read_as_they_are_printed() {
-        for place in [Receive::Sender, Receive::Sink, Receive::Thread { core: 3 }] {
+        let on = [Receive::Thread { core: 3 }, Receive::Interrupt { core: 9 }];
+        for place in [Receive::Sender, Receive::Sink].into_iter().chain(on) {
             assert_eq!(place.to_string().parse(), Ok(place));
         }
         assert!("thread:x".parse::<Receive>().is_err() && "nowhere".parse::<Receive>().is_err());

@@ -5,14 +5,18 @@
 //! removes, a file that is held open, and the process's own threads. Settings of the cable belong
 //! to its namespace.
 
+mod booted;
 mod conditions;
 mod network;
 
+pub use booted::booted;
 pub use conditions::{Conditions, CoreAssignment, Receive, UnknownPlace};
-pub use network::TestNetwork;
+pub use network::{RemoteNetwork, TestNetwork};
 
 use crate::linux::clock::Wait;
-use crate::linux::generator::{Departures, Generator, GeneratorConfig, GeneratorError};
+use crate::linux::generator::{Departures, GeneratorConfig, GeneratorError};
+use crate::linux::journal::JournalError;
+use crate::linux::remote::RemoteError;
 use crate::linux::sink::{Received, Sink, SinkConfig, SinkError};
 use crate::linux::toggle::NoSleep;
 use crate::linux::trace::cost::quick;
@@ -20,9 +24,11 @@ use crate::linux::trace::{
     PacketCounters, TraceBackend, TraceError, TraceTarget, Tracer, this_thread,
 };
 use crate::stream::Measured;
+use crate::stream::clocks::{ClockLine, line_of};
 use crate::trace::{Event, EventKind, Joined, Trace};
 use linecard_io::lab::LabError;
 use linecard_io::placement::Placement;
+use network::Source;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -59,6 +65,26 @@ pub enum SessionError {
          needed, which takes root"
     )]
     Loopback,
+    /// The sender on another host does not send.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// A setting of the interface cannot be changed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The conditions need the interface that the stream arrives at.
+    #[error(
+        "where packets are processed cannot be chosen without the interface that they arrive at: name it, \
+         as in --sink-address 192.0.2.1:5004%eth1"
+    )]
+    Unnamed,
+    /// The interface has no interrupts that could be moved.
+    #[error("{interface} has no interrupts of its own that can be moved: {why}")]
+    NoInterrupts {
+        /// The interface.
+        interface: String,
+        /// The finding.
+        why: String,
+    },
     /// A thread ended early.
     #[error("a measuring thread has failed, which is a bug")]
     Thread,
@@ -84,6 +110,11 @@ pub struct SessionOutcome {
     pub measured: Measured,
     /// Record of the sender.
     pub departures: Departures,
+    /// How the sender's clock, by which `departures` is, relates to this host's, by which `measured` is; `None` if both
+    /// are one, or if too few packets came to tell.
+    pub line: Option<ClockLine>,
+    /// Whether the sender has a clock of its own.
+    pub has_own_clock: bool,
     /// Counters of the sink; the arrivals are in `measured`.
     pub received: Received,
     /// Events of the kernel, or why they were not traced.
@@ -109,6 +140,12 @@ pub enum NotTraced {
     /// Tracing is not possible.
     #[error(transparent)]
     Impossible(#[from] TraceError),
+    /// Packets of another host have no numbers by tracefs.
+    #[error(
+        "tracefs numbers packets in the order in which they are sent, and the sender is on another \
+         host: --trace bpf is needed"
+    )]
+    Remote,
 }
 
 /// Measures one stream.
@@ -187,17 +224,20 @@ pub fn measure_as_it_is(
     let _awake = conditions.is_awake.then(NoSleep::hold).and_then(Result::ok);
     let sink = place.sink(conditions, sink_config(place, conditions))?;
     let target = sink.address()?;
-    let generator = place.generator(generator_config(conditions, target))?;
+    let source = place.source(conditions, target)?;
     place.introduce(target)?;
-    let stage = Stage::default();
+    let conditions = &source.applied(conditions);
+    let stage = Stage { has_own_clock: source.has_own_clock(), ..Stage::default() };
     thread::scope(|scope| {
         let ended = EndsAll(&stage);
         let over = &stage.over;
         let spinner = conditions.spinner.map(|core| scope.spawn(move || spin(core, over)));
         let receiving = scope.spawn(|| stage.receive(sink, conditions));
         stage.wait_for(&stage.sink, &receiving)?;
-        let sending = scope.spawn(|| stage.send(generator, stop));
-        stage.wait_for(&stage.generator, &sending)?;
+        let sending = scope.spawn(|| stage.send(source, stop));
+        if !stage.has_own_clock {
+            stage.wait_for(&stage.generator, &sending)?;
+        }
         let mut tracing = Tracing::start(&stage, conditions, target.port());
         stage.go.store(true, Ordering::Release);
         let departures = sending.join().map_err(|_| SessionError::Thread)??;
@@ -218,6 +258,8 @@ struct Stage {
     generator: AtomicU32,
     go: AtomicBool,
     over: AtomicBool,
+    /// Whether the sender is none of this host's threads.
+    has_own_clock: bool,
 }
 
 /// Ends the other threads when one ends for any reason.
@@ -242,12 +284,12 @@ impl Stage {
         received
     }
 
-    fn send(&self, generator: Generator, stop: &AtomicBool) -> Result<Departures, GeneratorError> {
-        self.generator.store(this_thread(), Ordering::Release);
+    fn send(&self, source: Source<'_>, stop: &AtomicBool) -> Result<Departures, SessionError> {
+        self.generator.store(source.thread(), Ordering::Release);
         self.wait_to_go();
         // Meanwhile the sink moves to its core.
         thread::sleep(GRACE);
-        generator.run(if self.over.load(Ordering::Acquire) { &self.over } else { stop })
+        source.run(if self.over.load(Ordering::Acquire) { &self.over } else { stop })
     }
 
     fn wait_to_go(&self) {
@@ -285,23 +327,31 @@ impl Stage {
         let mut trace = tracer.map(|tracer| Trace {
             sink: Conditions::pinned(cores.sink, self.sink.load(Ordering::Acquire)),
             generator: Conditions::pinned(cores.generator, self.generator.load(Ordering::Acquire)),
+            is_sender_remote: self.has_own_clock,
             ..tracer.stop()
         });
         if let (Some("tracefs"), Ok(trace)) = (means, &mut trace) {
             mistrust(trace, &departures);
         }
-        let measured = Measured {
+        let mut measured = Measured {
             schedule: departures.schedule,
             sent_ns: departures.sent_ns.clone(),
             arrivals: std::mem::take(&mut received.arrivals),
             overflowed: received.overflowed,
         };
+        let reached = trace.as_ref().map(Trace::received).unwrap_or_default();
+        let line = self.has_own_clock.then(|| line_of(&measured, &reached)).flatten();
+        if let Some(line) = &line {
+            measured = line.apply(measured);
+        }
         let conditions = conditions.clone();
         let cost_ns = means.and_then(|means| cost(means, &conditions));
         SessionOutcome {
             conditions,
             measured,
             departures,
+            line,
+            has_own_clock: self.has_own_clock,
             received,
             trace,
             absent,
@@ -334,11 +384,18 @@ impl Tracing {
 }
 
 fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
-    let means = conditions.traced.ok_or(NotTraced::NotWanted)?;
+    let mut means = conditions.traced.ok_or(NotTraced::NotWanted)?;
+    if stage.has_own_clock {
+        means = match means {
+            TraceBackend::Auto | TraceBackend::Bpf => TraceBackend::Bpf,
+            TraceBackend::Tracefs => return Err(NotTraced::Remote),
+        };
+    }
+    let sender = Some(stage.generator.load(Ordering::Acquire)).filter(|thread| *thread > 0);
     let target = TraceTarget {
-        ports: [vec![port], Vec::new()],
+        ports: [vec![port], vec![port]],
         payload_len: conditions.payload_len,
-        sender: Some(stage.generator.load(Ordering::Acquire)),
+        sender,
         threads: vec![stage.sink.load(Ordering::Acquire)],
         ..TraceTarget::default()
     };
