@@ -249,13 +249,14 @@ fn watch(
     let placed = config.placement.placement().enter(false).map_err(refused)?;
     receive(config, context, (receivers.as_slice(), &shared), observer)?;
     drop(placed);
-    if let Some(journal) = stamped {
+    let restored = stamped.map_or(Ok(Vec::new()), |journal| {
         let restorations = journal.roll_back().map_err(|error| Failure::NotRestored.with(error))?;
-        recovery::end(&restorations)?;
-    }
+        recovery::end(&restorations)
+    });
     let mut state = shared.lock();
     state.finish(observer);
-    Ok(WatchOutcome::new(&state))
+    // The figures of days are shown in any case.
+    Ok(WatchOutcome::new(&state).with_restored(restored))
 }
 
 /// Has the interfaces of streams stamp every packet, until the journal ends.

@@ -2,7 +2,8 @@
 //!
 //! A device's clock is read between two readings of the time of day, so that it had its value within that time: in its
 //! middle, or at most half of it off. Two such crossings give its rate. A stamp between them is as certain as they are;
-//! beyond them, the uncertainty of the rate comes in addition.
+//! beyond them, the uncertainty of the rate comes in addition. Where one of the clocks is slewed (NTP), the rate changes:
+//! the error contains by how much each crossing was off what the two before it had predicted.
 
 use super::sys::ptp::DeviceClock;
 use crate::media::live::WireDelay;
@@ -61,12 +62,25 @@ impl Crossing {
 pub(super) struct Relation {
     before: Option<Crossing>,
     last: Option<Crossing>,
+    /// By how much the last crossings were off their prediction, beyond its error.
+    wander_ns: u64,
 }
 
 impl Relation {
     fn add(&mut self, readings: &[Reading]) {
         let Some(crossing) = Crossing::of(readings) else { return };
+        let predicted = self.day_ns(crossing.device_ns);
+        let off_ns = predicted.map_or(0, |(day_ns, error_ns)| {
+            let known_ns = (error_ns - self.wander_ns).saturating_add(crossing.error_ns);
+            day_ns.abs_diff(crossing.day_ns).saturating_sub(known_ns)
+        });
+        // A slew ends some time.
+        self.wander_ns = off_ns.max(self.wander_ns / 2);
         self.before = self.last.filter(|last| last.until(&crossing).is_some());
+        if self.before.is_none() {
+            // A clock was set, or is new.
+            self.wander_ns = 0;
+        }
         self.last = Some(crossing);
     }
 
@@ -80,7 +94,8 @@ impl Relation {
         let between_ns = before.error_ns.max(last.error_ns);
         let beyond_ns = since_ns.max(-since_ns - device_span_ns as f64).max(0.0);
         let growth = (before.error_ns + last.error_ns) as f64 / device_span_ns as f64;
-        Some((day_ns, between_ns + (beyond_ns * growth).ceil() as u64))
+        let grown_ns = (beyond_ns * growth).ceil() as u64;
+        Some((day_ns, between_ns.saturating_add(grown_ns).saturating_add(self.wander_ns)))
     }
 
     /// The delay of a packet with these stamps.
@@ -182,6 +197,43 @@ mod tests {
                 assert!(found_ns.abs_diff(day_ns) <= error_ns + 2, "seed {seed}: {error_ns}");
                 assert!(error_ns < 3_001 * (2 + 2 * after_ns / 1_000_000_000), "seed {seed}");
             }
+        }
+    }
+
+    /// A clock whose rate changes by up to 500 ppm from one second to the next, as NTP slews the time of day: from the
+    /// second after the next crossing on, the error contains the change.
+    #[test]
+    fn a_slewed_clock_has_a_larger_error() {
+        for seed in 0..500 {
+            let mut rng = Rng::new(seed);
+            let (slow, change) = (rng.below(1_001) as f64 / 2.0 - 250.0, rng.below(501) as f64);
+            let set_ns = DAY_NS + 5_000_000_000;
+            // Counts on evenly until then, and faster afterwards.
+            let device = |day_ns: u64| {
+                let faster = day_ns.saturating_sub(set_ns) as f64 * change / 1e6;
+                device(day_ns, slow) + faster.round() as u64
+            };
+            let mut relation = Relation::default();
+            for second in 1..12_u64 {
+                let at_ns = DAY_NS + second * 1_000_000_000 + rng.below(1_000);
+                let mut read = readings(at_ns, slow, &mut rng);
+                for reading in &mut read {
+                    let true_ns =
+                        reading.before_ns + rng.below(reading.after_ns - reading.before_ns + 1);
+                    reading.device_ns = device(true_ns);
+                }
+                relation.add(&read);
+                let day_ns = at_ns + rng.below(1_000_000_000);
+                let Some((found_ns, error_ns)) = relation.day_ns(device(day_ns)) else { continue };
+                let is_known = second < 4 || second > 5;
+                let off_ns = found_ns.abs_diff(day_ns);
+                assert!(
+                    !is_known || off_ns <= error_ns + 3,
+                    "seed {seed}: {second} {off_ns} {error_ns}"
+                );
+            }
+            // It is forgotten again.
+            assert!(relation.wander_ns < 50_000, "seed {seed}: {}", relation.wander_ns);
         }
     }
 

@@ -39,6 +39,9 @@ pub struct WatchOutcome {
     notes: Vec<String>,
     #[serde(skip)]
     charts: Vec<Chart>,
+    /// Settings that are not as before, if there are any.
+    #[serde(skip)]
+    not_restored: Option<String>,
 }
 
 /// The answer for a stream.
@@ -263,6 +266,7 @@ impl WatchOutcome {
             worst: worst.iter().map(|one| item(&label(one), one.clone())).collect(),
             notes: notes(state),
             charts: each().map(chart).collect(),
+            not_restored: None,
         }
     }
 
@@ -283,7 +287,19 @@ impl WatchOutcome {
     }
 
     /// Nothing at all is not a measurement.
+    /// The same with what became of settings that were changed.
+    pub(super) fn with_restored(mut self, restored: Result<Vec<String>, Error>) -> Self {
+        match restored {
+            Ok(notes) => self.notes.extend(notes),
+            Err(error) => self.not_restored = Some(error.to_string()),
+        }
+        self
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
+        if let Some(settings) = &self.not_restored {
+            return Err(Failure::NotRestored.with(settings.clone()));
+        }
         if self.packets.iter().any(|stream| stream.value.packets > 0) {
             return Ok(());
         }
@@ -597,5 +613,34 @@ impl linecard_report::Outcome for WatchOutcome {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures of a long run were lost where a setting could not be restored.
+    #[test]
+    fn settings_that_are_not_restored_are_said_beside_the_figures() {
+        let outcome = WatchOutcome {
+            streams: Vec::new(),
+            packets: Vec::new(),
+            from_wire: Vec::new(),
+            before_socket: Vec::new(),
+            in_socket: Vec::new(),
+            at_application: Vec::new(),
+            paths: Vec::new(),
+            causes: Vec::new(),
+            worst: Vec::new(),
+            notes: Vec::new(),
+            charts: Vec::new(),
+            not_restored: None,
+        };
+        let error = Failure::NotRestored.with("stamps of eth1");
+        let failed = outcome.clone().with_restored(Err(error)).check().expect_err("not restored");
+        assert_eq!((failed.code(), failed.to_string().as_str()), (12, "stamps of eth1"));
+        let noted = outcome.with_restored(Ok(vec!["left alone".to_owned()]));
+        assert_eq!(noted.notes, ["left alone"]);
     }
 }
