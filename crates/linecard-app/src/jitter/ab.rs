@@ -127,7 +127,7 @@ impl Job for Ab {
 
     fn run(config: &Config, context: &Context<'_>) -> Result<AbOutcome, Error> {
         let toggles = config.toggles()?;
-        let (place, why) = config.stream.place()?;
+        let (place, why) = config.stream.place(context)?;
         let mut base = config.stream.base(RUN, &place);
         // The host as found: nobody is preferred but the sender, whose lateness is not the question.
         (base.sink_fifo, base.is_awake, base.is_polled) = (None, false, true);

@@ -8,6 +8,7 @@ use linecard_config::{ConfigError, Count, Duration, Parsed, Switch};
 use linecard_io::placement::Placement;
 use linecard_jitter::linux::dummy::{DummyConfig, Pace};
 use linecard_jitter::linux::experiment::{Experiment, Fidelity, Setup, THROTTLE};
+use linecard_jitter::linux::remote::RemoteError;
 use linecard_jitter::linux::session::{
     Conditions, CoreAssignment, RemoteNetwork, SessionError, TestNetwork, measure,
 };
@@ -146,8 +147,11 @@ impl Stream {
     /// # Errors
     ///
     /// The remote sender cannot be started, or it is not said where its stream arrives.
-    pub(super) fn place(&self) -> Result<(TestNetwork, Option<String>), Error> {
-        if let Some(remote) = self.remote()? {
+    pub(super) fn place(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<(TestNetwork, Option<String>), Error> {
+        if let Some(remote) = self.remote(context)? {
             return Ok((TestNetwork::Remote(Box::new(remote)), None));
         }
         if self.loopback.0 {
@@ -163,7 +167,7 @@ impl Stream {
         })
     }
 
-    fn remote(&self) -> Result<Option<RemoteNetwork>, Error> {
+    fn remote(&self, context: &Context<'_>) -> Result<Option<RemoteNetwork>, Error> {
         let refuse = |parameter, why: &str| {
             Err(Error::from(ConfigError::of_parameter(parameter, why.to_owned())))
         };
@@ -196,8 +200,14 @@ impl Stream {
                 format!("interface {name} does not exist; `ip link` lists those of this host");
             return refuse("sink_address", &why);
         }
-        let remote = RemoteNetwork::start(command, self.sender_core, address, interface);
-        Ok(Some(remote.map_err(|error| Failure::Attach.with(error))?))
+        let stop = context.progress.stop_flag();
+        match RemoteNetwork::start(command, self.sender_core, address, interface, stop) {
+            Ok(remote) => Ok(Some(remote)),
+            Err(error @ RemoteError::Stopped { .. }) => {
+                Err(Failure::Withheld.with(format!("no verdict: {error}")))
+            }
+            Err(error) => Err(Failure::Attach.with(error)),
+        }
     }
 }
 
@@ -237,7 +247,7 @@ pub fn run(
     if let Some(folder) = &folder {
         make_folder(folder)?;
     }
-    let (place, why) = config.stream.place()?;
+    let (place, why) = config.stream.place(context)?;
     let base = config.stream.base(Conditions::default().count, &place);
     let mut records: Vec<Record> = Vec::new();
     for (index, one) in chosen.iter().enumerate() {
@@ -286,7 +296,7 @@ pub(super) fn restored(place: &TestNetwork) -> Result<Vec<String>, Error> {
 /// Sockets that cannot be opened.
 pub fn first_look(context: &Context<'_>) -> Result<Option<Record>, Error> {
     let stream = Stream::default();
-    let (place, why) = stream.place()?;
+    let (place, why) = stream.place(context)?;
     let base = stream.base(FIRST_LOOK, &place);
     // As the host is: only the sender gets real-time priority, because it must be on time.
     let conditions = Conditions { sink_fifo: None, is_awake: false, ..base };
@@ -309,7 +319,7 @@ const BESIDE_THE_PAPER: u64 = 270_000;
 pub fn reproduce(report: &mut Report, context: &Context<'_>) {
     let mut section = Section::list("live", "This host, live");
     let stream = Stream::default();
-    let (place, why) = match stream.place() {
+    let (place, why) = match stream.place(context) {
         Ok(place) => place,
         Err(error) => return report.note(format!("Not testable here: {error}.")),
     };

@@ -67,7 +67,7 @@ pub fn run(config: &Config, context: &Context<'_>) -> Result<Record, Error> {
     if let Some(folder) = &folder {
         make_folder(folder)?;
     }
-    let (place, why) = config.stream.place()?;
+    let (place, why) = config.stream.place(context)?;
     let conditions = config.conditions(&place);
     let mut record = stream_record(&place, &conditions, context)?;
     "one stream".clone_into(&mut record.title);

@@ -400,7 +400,7 @@ fn what_was_moved_comes_back_as_it_was() {
         ip route add 10.61.0.0/16 via 10.9.0.1 dev lcwa table 100
         ip -6 route add 2001:db8:9::/48 via 2001:db8::1 dev lcwa table 100
         ip address add 2001:db8::7/64 dev lcwa nodad valid_lft 3000 preferred_lft 2000
-        ip address add 2001:db8:1::7/64 dev lcwa
+        ip address add 2001:db8:1::7/64 dev lcwa; ip address add fe80::1234/64 dev lcwa
         ip route add 10.62.0.0/16 via 10.9.0.99 dev lcwa onlink tos 0x10 window 8000 rto_min 50ms quickack 1 initcwnd 20
         ip -6 route add 2001:db8:a::/48 via 2001:db8::9 dev lcwa expires 3000
         ip -6 route add 2001:db8:b::/48 via 2001:db8::9 dev lcwa table 100 src 2001:db8::7
@@ -412,7 +412,7 @@ fn what_was_moved_comes_back_as_it_was() {
         until test -z \"$(ip -6 address show dev lcwa tentative)\"; do sleep 0.05; done
         all() { ip -o address show scope global dev $1 | cut -d' ' -f6-; ip -o address show scope link dev $1 | grep 10.7
             for family in -4 -6; do ip -d $family route show table all dev $1; done | grep -v 'local\\|fe80::/'
-            ip neighbour show dev $1 nud permanent; ip neighbour show dev $1 nud noarp | grep -v ff02
+            ip -o address show dev $1 | grep -o 'fe80::1234.*'; ip neighbour show dev $1 nud permanent; ip neighbour show dev $1 nud noarp | grep -v ff02
             ip neighbour show proxy dev $1; }
         steady() { sed -E 's/(expires|valid_lft|preferred_lft) [0-9]+sec/\\1 some/g'; }
         children() { grep -ls \"^PPid:.$1$\" /proc/[0-9]*/status | cut -d/ -f3; }

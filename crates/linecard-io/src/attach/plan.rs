@@ -10,6 +10,7 @@ use std::net::IpAddr;
 const IFA_LABEL: u16 = 3;
 const IFA_CACHEINFO: u16 = 6;
 const IFA_FLAGS: u16 = 8;
+const IFA_PROTO: u16 = 11;
 /// `IFA_F_NODAD`: neighbours know the address already, and need not be asked whether it is a double.
 const NODAD: u32 = 0x02;
 /// A lifetime without an end.
@@ -103,8 +104,15 @@ impl Plan {
     /// `ip` refuses to say it, or routes are shared with other interfaces.
     pub(super) fn of(interface: &str) -> Result<Self, MoveError> {
         let addresses = saved(Object::Address, &["dev", interface])?;
+        // Before Linux 5.18, the kernel does not say which addresses of the link are its own.
+        let says_origin =
+            addresses.iter().any(|(message, _)| message.attribute(IFA_PROTO).is_some());
         let mut addresses: Vec<Address> = addresses
             .into_iter()
+            .filter(|(message, line)| {
+                let is_of_link = line.contains("inet6 fe80:");
+                !is_of_link || (says_origin && message.attribute(IFA_PROTO).is_none())
+            })
             .filter_map(|(message, line)| Address::read(message, &line, interface))
             .collect();
         let sets_prefixes = addresses.iter().any(Address::is_without_route);
@@ -158,7 +166,8 @@ impl Plan {
     /// Steps that leave nothing of it at the interface that it is of. Of an address with an end, the kernel keeps the route
     /// to its network for as long.
     pub(super) fn left(&self, interface: &str) -> Vec<Step> {
-        let ipv6 = self.addresses.iter().filter(|address| address.is_ipv6());
+        let is_apart = |address: &&Address| address.is_ipv6() && !address.name.starts_with("fe80:");
+        let ipv6 = self.addresses.iter().filter(is_apart);
         let prefix = |address: &Address| {
             format!("-6 route flush root {} proto kernel dev {interface}", address.name)
         };
@@ -198,16 +207,12 @@ impl Plan {
 }
 
 impl Address {
-    /// An address with its line of `ip -o address showdump`; none of those of the link, which each interface has of its own.
+    /// An address with its line of `ip -o address showdump`.
     fn read(message: Message, line: &str, interface: &str) -> Option<Self> {
         // Its number and its lifetimes are before and behind.
         let mut words = line.get(line.find("inet")?..)?.split('\\').next()?.split_whitespace();
         let is_ipv6 = words.find(|word| matches!(*word, "inet" | "inet6"))? == "inet6";
         let mut name = words.next()?.to_owned();
-        let local: IpAddr = name.split('/').next()?.parse().ok()?;
-        if matches!(local, IpAddr::V6(local) if local.is_unicast_link_local()) {
-            return None;
-        }
         let mut options: Vec<String> = is_ipv6.then(|| "nodad".to_owned()).into_iter().collect();
         let mut label = None;
         while let Some(word) = words.next() {
@@ -307,16 +312,23 @@ impl Route {
 
     /// Words that remove it: those by which the kernel tells routes apart.
     fn removed(&self, device: &str) -> String {
-        const KEYS: [&str; 8] = ["via", "inet6", "table", "metric", "tos", "proto", "src", "from"];
+        const KEYS: [&str; 6] = ["table", "metric", "tos", "proto", "src", "from"];
+        let is_place = |word: &str| word == "default" || word.contains(['.', ':', '/']);
         let mut words = self.text.split_whitespace();
-        let mut kept: Vec<&str> = Vec::new();
+        // The type, as in `blackhole`, and the destination.
+        let mut kept: Vec<&str> = words.next().into_iter().collect();
+        if kept.iter().any(|word| !is_place(word)) {
+            kept.extend(words.next());
+        }
         while let Some(word) = words.next() {
-            // The type, as in `blackhole`, and the destination.
-            if kept.is_empty() || word.contains(['.', ':', '/']) || word == "default" {
+            let values = match word {
+                "via" if words.clone().next().is_some_and(|next| !is_place(next)) => 2,
+                "via" => 1,
+                key => usize::from(KEYS.contains(&key)),
+            };
+            if values > 0 {
                 kept.push(word);
-            } else if KEYS.contains(&word) {
-                kept.push(word);
-                kept.extend(words.next());
+                kept.extend(words.by_ref().take(values));
             }
         }
         let text = kept.join(" ");
@@ -528,6 +540,14 @@ mod tests {
                 "neighbour replace proxy 192.0.2.3 dev lc0",
             ]
         );
+        let encap = route(
+            "2001:db8:5::/48 encap seg6 mode encap segs 1 [ fd00::1 ] via inet6 fd00::2 dev eth0 src fd00::3 proto bird",
+            IPV6,
+        );
+        assert_eq!(
+            encap.removed("eth0"),
+            "route del 2001:db8:5::/48 via inet6 fd00::2 src fd00::3 proto bird dev eth0"
+        );
         let left = plan.left("eth0");
         let words = left.iter().map(|step| match &step.action {
             Action::Words(words) => words.as_str(),
@@ -596,10 +616,8 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_the_link_stay() {
+    fn managers_have_routes_of_their_own() {
         let any = message(Object::Address, &[0; 8], &[]);
-        let link = "if3:\\    inet6 fe80::1/64 scope link \\  valid_lft forever";
-        assert_eq!(Address::read(any.clone(), link, "eth0"), None);
         assert_eq!(Address::read(any, "3: eth0    link/ether 02:00:00:00:00:01", "eth0"), None);
         let manager = "if2:\\    inet 192.0.2.7/24 scope global dynamic noprefixroute eth0\\  x";
         let other = "if2:\\    inet 192.0.2.8/24 scope global secondary eth0\\  x";

@@ -53,10 +53,24 @@ pub enum RemoteError {
         /// How it ended.
         status: String,
     },
+    /// The command has ended in the middle of its work.
+    #[error("the remote sender `{command}` has ended ({status}) before its stream was complete")]
+    Lost {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: String,
+    },
+    /// It was told to end before the command had answered.
+    #[error("stopped before the remote sender `{command}` had answered")]
+    Stopped {
+        /// The command.
+        command: String,
+    },
     /// Nothing came in time.
     #[error(
-        "the remote sender `{command}` has not answered for {} s; a command that asks for a password \
-         cannot be used, a key can", waited.as_secs()
+        "the remote sender `{command}` has not answered for {} s: it, or its host, is stopped, or the command \
+         asks for a password, which only a key can replace here", waited.as_secs()
     )]
     Silent {
         /// The command.
@@ -102,17 +116,23 @@ pub struct RemoteSender {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     has_own_clock: bool,
+    has_answered: bool,
     /// Packets of the stream that was asked for.
     requested: u64,
 }
 
 impl RemoteSender {
-    /// Starts the command, which is given to the shell with `jitter remote-sender TARGET` added to it.
+    /// Starts the command, which is given to the shell with `jitter remote-sender TARGET` added to it. `stop` ends the wait
+    /// for its answer.
     ///
     /// # Errors
     ///
     /// See [`RemoteError`].
-    pub fn start(command: &str, target: SocketAddr) -> Result<Self, RemoteError> {
+    pub fn start(
+        command: &str,
+        target: SocketAddr,
+        stop: &AtomicBool,
+    ) -> Result<Self, RemoteError> {
         let failed = |source| RemoteError::Start { command: command.to_owned(), source };
         let line = format!("exec {command} jitter remote-sender '{target}'");
         // In a group of its own: Ctrl-C of a terminal is for this process, which then stops the stream.
@@ -131,10 +151,12 @@ impl RemoteSender {
             input: Some(input),
             output,
             has_own_clock: true,
+            has_answered: false,
             requested: 0,
         };
-        match sender.answer(PATIENCE, &AtomicBool::new(false))? {
+        match sender.answer(PATIENCE, stop)? {
             Message::Hello { version: VERSION, clock } => {
+                sender.has_answered = true;
                 sender.has_own_clock = !clock.is_same(&Clock::of_this_process());
                 Ok(sender)
             }
@@ -236,6 +258,9 @@ impl RemoteSender {
             if poll(&mut ready, Some(&step)).is_ok_and(|ready| ready > 0) {
                 break;
             }
+            if stop.load(Ordering::Relaxed) && !self.has_answered {
+                return Err(RemoteError::Stopped { command: self.command.clone() });
+            }
             if stop.load(Ordering::Relaxed) && !is_told {
                 self.say(&Message::Stop)?;
                 (is_told, begin, patience) = (true, Instant::now(), PATIENCE);
@@ -257,7 +282,11 @@ impl RemoteSender {
 
     fn ended(&mut self) -> RemoteError {
         let status = self.end().map_or_else(|| "killed".to_owned(), |status| status.to_string());
-        RemoteError::Ended { command: self.command.clone(), target: self.target, status }
+        let command = self.command.clone();
+        match self.has_answered {
+            true => RemoteError::Lost { command, status },
+            false => RemoteError::Ended { command, target: self.target, status },
+        }
     }
 
     /// Ends the far end: its input ends, and it has some time to notice.

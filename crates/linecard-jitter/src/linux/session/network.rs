@@ -254,8 +254,9 @@ impl RemoteNetwork {
         sender_core: Option<u16>,
         address: SocketAddr,
         interface: Option<String>,
+        stop: &AtomicBool,
     ) -> Result<Self, RemoteError> {
-        let sender = Mutex::new(RemoteSender::start(command, address)?);
+        let sender = Mutex::new(RemoteSender::start(command, address, stop)?);
         Ok(Self { sender, sender_core, address, interface, settings: Mutex::default() })
     }
 
