@@ -408,6 +408,7 @@ fn what_was_moved_comes_back_as_it_was() {
         for net in 1 2 3; do ip route append 10.63.0.0/16 via 10.9.0.$net dev lcwa; done
         ip neighbour add 10.9.0.77 lladdr 02:00:00:00:00:01 nud permanent dev lcwa
         ip neighbour add 10.9.0.78 lladdr 02:00:00:00:00:02 nud permanent router dev lcwa
+        ip neighbour add 10.9.0.76 lladdr 02:00:00:00:00:04 nud permanent router extern_learn dev lcwa
         ip neighbour add 10.9.0.79 lladdr 02:00:00:00:00:03 nud noarp dev lcwa; ip neighbour add proxy 10.9.0.80 dev lcwa
         until test -z \"$(ip -6 address show dev lcwa tentative)\"; do sleep 0.05; done
         all() { ip -o address show scope global dev $1 | cut -d' ' -f6-; ip -o address show scope link dev $1 | grep 10.7
@@ -439,7 +440,7 @@ fn what_was_moved_comes_back_as_it_was() {
     let Some(text) = in_namespace(&folder, "all that was moved", script) else { return };
     let (back, refused) = text.split_once("equal\n").unwrap_or_else(|| panic!("{text}"));
     // Of IPv6, one default route; at the device nothing ends; before the end nothing is back.
-    assert_eq!(back, "1\n0\n10\n0\ncode 0\n", "{text}");
+    assert_eq!(back, "1\n0\n12\n0\ncode 0\n", "{text}");
     let refused = refused.strip_prefix(
         "1 of `ip rule` name lcwa, and not lctb\nequal after KILL\ncode 12\n2\ncode 12\n",
     );

@@ -46,7 +46,7 @@ pub enum MoveError {
     #[error("{0}: rename it to letters, digits and `.`, `_`, `-`, `@`, `+`")]
     Name(String),
     /// A route that other interfaces may share.
-    #[error("`{0}` may have several next hops: remove it, or move it by hand")]
+    #[error("`{0}` may have several next hops (nexthop, nhid): remove it, or move it by hand")]
     Shared(String),
     /// The shell that gives everything back does not start.
     #[error("sh: {0}")]

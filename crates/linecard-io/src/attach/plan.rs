@@ -133,7 +133,10 @@ impl Plan {
         let mut neighbours = Vec::new();
         for (state, add) in [("permanent", " nud permanent"), ("noarp", " nud noarp")] {
             let text = ip(&["neighbour", "show", "dev", interface, "nud", state])?;
-            neighbours.extend(text.lines().filter_map(neighbour).map(|words| words + add));
+            // The kernel lists those that another program learned with every state.
+            let has_state = |line: &&str| line.trim_end().ends_with(&state.to_uppercase());
+            let found = text.lines().filter(has_state).filter_map(neighbour);
+            neighbours.extend(found.map(|words| words + add));
         }
         let text = ip(&["neighbour", "show", "proxy", "dev", interface])?;
         let proxies = text.lines().filter_map(|line| line.split_whitespace().next());
