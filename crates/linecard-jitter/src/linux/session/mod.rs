@@ -30,6 +30,7 @@ use linecard_io::lab::LabError;
 use linecard_io::placement::Placement;
 use network::Source;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -238,7 +239,7 @@ pub fn measure_as_it_is(
         if !stage.has_own_clock {
             stage.wait_for(&stage.generator, &sending)?;
         }
-        let mut tracing = Tracing::start(&stage, conditions, target.port());
+        let mut tracing = Tracing::start(&stage, conditions, target);
         stage.go.store(true, Ordering::Release);
         let departures = sending.join().map_err(|_| SessionError::Thread)??;
         thread::sleep(GRACE);
@@ -371,10 +372,10 @@ struct Tracing {
 
 impl Tracing {
     /// Counters start before the trace; when they stop, the stream has ended.
-    fn start(stage: &Stage, conditions: &Conditions, port: u16) -> Self {
+    fn start(stage: &Stage, conditions: &Conditions, to: SocketAddr) -> Self {
         let is_counted = conditions.is_counted && conditions.traced.is_some();
         let counters = is_counted.then(|| PacketCounters::start(&conditions.cores()).ok());
-        let tracer = tracer(stage, conditions, port);
+        let tracer = tracer(stage, conditions, to);
         Self { tracer, counters: counters.flatten(), counted: None }
     }
 
@@ -383,7 +384,7 @@ impl Tracing {
     }
 }
 
-fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, NotTraced> {
+fn tracer(stage: &Stage, conditions: &Conditions, to: SocketAddr) -> Result<Tracer, NotTraced> {
     let mut means = conditions.traced.ok_or(NotTraced::NotWanted)?;
     if stage.has_own_clock {
         means = match means {
@@ -393,7 +394,12 @@ fn tracer(stage: &Stage, conditions: &Conditions, port: u16) -> Result<Tracer, N
     }
     let sender = Some(stage.generator.load(Ordering::Acquire)).filter(|thread| *thread > 0);
     let target = TraceTarget {
-        ports: [vec![port], vec![port]],
+        // One version only: with both, tracefs follows no packet whole.
+        ports: if to.is_ipv4() {
+            [vec![to.port()], Vec::new()]
+        } else {
+            [Vec::new(), vec![to.port()]]
+        },
         payload_len: conditions.payload_len,
         sender,
         threads: vec![stage.sink.load(Ordering::Acquire)],
@@ -432,7 +438,7 @@ fn sink_config(place: &TestNetwork, conditions: &Conditions) -> SinkConfig {
     config
 }
 
-fn generator_config(conditions: &Conditions, target: std::net::SocketAddr) -> GeneratorConfig {
+fn generator_config(conditions: &Conditions, target: SocketAddr) -> GeneratorConfig {
     let mut config = GeneratorConfig::new(target);
     config.period_ps = conditions.period_ps;
     config.count = conditions.count;
