@@ -304,12 +304,11 @@ impl Route {
         self.message.byte(0) == IPV6
     }
 
-    /// Its text behind a verb. A batch of `ip` has no options, and neither has this: the destination says which protocol
-    /// it is.
-    fn command(&self, verb: &str, device: &str) -> String {
-        match self.text.strip_prefix("default") {
+    /// A command on the route that this text is of. It has no options: the destination says which protocol it is.
+    fn command(&self, verb: &str, text: &str, device: &str) -> String {
+        match text.strip_prefix("default") {
             Some(way) if self.is_ipv6() => format!("route {verb} ::/0{way} dev {device}"),
-            _ => format!("route {verb} {} dev {device}", self.text),
+            _ => format!("route {verb} {text} dev {device}"),
         }
     }
 
@@ -334,8 +333,7 @@ impl Route {
                 kept.extend(words.by_ref().take(values));
             }
         }
-        let text = kept.join(" ");
-        Self { text, message: self.message.clone() }.command("del", device)
+        self.command("del", &kept.join(" "), device)
     }
 
     fn at(&self, (device, index): Device<'_>) -> Step {
@@ -350,7 +348,7 @@ impl Route {
     }
 
     fn step(&self, message: Message, device: &str) -> Step {
-        let command = Some(self.command("append", device));
+        let command = Some(self.command("append", &self.text, device));
         Step { action: Action::Restore(message), command }
     }
 

@@ -362,11 +362,11 @@ impl RemoteNetwork {
 
 impl Settings {
     fn journal(&mut self) -> Result<&mut Journal, JournalError> {
-        if self.journal.is_none() {
-            self.journal = Some(Journal::begin(&Store::of_user())?);
-        }
-        // It was just made.
-        self.journal.as_mut().ok_or(JournalError::Full)
+        let journal = match self.journal.take() {
+            Some(journal) => journal,
+            None => Journal::begin(&Store::of_user())?,
+        };
+        Ok(self.journal.insert(journal))
     }
 
     fn restore(&mut self) -> Result<(), JournalError> {
