@@ -19,6 +19,8 @@ pub mod convert;
 pub mod engine;
 pub mod flows;
 #[cfg(target_os = "linux")]
+pub mod folder;
+#[cfg(target_os = "linux")]
 pub mod lab;
 #[cfg(target_os = "linux")]
 pub mod placement;

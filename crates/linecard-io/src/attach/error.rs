@@ -158,7 +158,7 @@ pub enum AttachError {
 impl From<MoveError> for AttachError {
     fn from(error: MoveError) -> Self {
         match error {
-            MoveError::NotBack { .. } | MoveError::Killed { .. } => Self::NotGivenBack(error),
+            MoveError::NotBack(_) | MoveError::Killed { .. } => Self::NotGivenBack(error),
             error => Self::Addresses(error),
         }
     }

@@ -37,12 +37,14 @@ pub(super) fn saved(object: Object, which: &[&str]) -> Result<Vec<(Message, Stri
 /// Takes a step.
 pub(super) fn take(step: &Step) -> Result<(), MoveError> {
     let taken = match &step.action {
-        Action::Words(words) => run(&words.split(' ').collect::<Vec<_>>(), &[]),
+        Action::Words { words, device } => {
+            run(&words.split(' ').chain(["dev", device]).collect::<Vec<_>>(), &[])
+        }
         Action::Restore(message) => run(&[message.object().name(), "restore"], &message.saved()),
     };
-    match (taken, &step.command) {
-        (Err(MoveError::Refused { answer, .. }), Some(command)) => {
-            Err(MoveError::Refused { arguments: command.clone(), answer })
+    match (taken, &step.object) {
+        (Err(MoveError::Refused { answer, .. }), Some(object)) => {
+            Err(MoveError::Refused { what: object.clone(), answer })
         }
         (Err(error), Some(_)) => Err(error),
         (_, None) | (Ok(_), _) => Ok(()),
@@ -59,7 +61,7 @@ fn run(arguments: &[&str], input: &[u8]) -> Result<Vec<u8>, MoveError> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let answer = said.lines().next().unwrap_or("it refuses").to_owned();
-    Err(MoveError::Refused { arguments: arguments.join(" "), answer })
+    Err(MoveError::Refused { what: format!("ip {}", arguments.join(" ")), answer })
 }
 
 /// A file in memory. `ip` reads what it restores more than once, which a pipe does not allow.

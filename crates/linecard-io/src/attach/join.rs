@@ -192,6 +192,7 @@ mod tests {
     use std::io::Write;
     use std::path::Path;
     use std::sync::mpsc::channel;
+    use std::time::Duration;
     use std::{fs, io, thread};
 
     /// Promise (Live interfaces): Threads of `attach` that process packets can open no files, nor connect by TCP, where the
@@ -252,7 +253,8 @@ mod tests {
             denied(fs::read(output.join("a")).map(drop));
             capture.write_all(b"after").unwrap();
             capture.commit().unwrap();
-            // The statistics of a worker need them.
+            // The statistics of a worker need them. The kernel counts a thread's time when it stops, or at a tick.
+            thread::sleep(Duration::from_millis(1));
             assert_ne!(engine::ThreadTime::current(), engine::ThreadTime::default());
         };
         thread::spawn(confined).join().unwrap();

@@ -38,6 +38,7 @@ mod links;
 mod netlink;
 mod open;
 mod plan;
+mod script;
 mod settings;
 mod stats;
 

@@ -40,27 +40,27 @@ pub(super) fn check_name(name: &str) -> Result<(), MoveError> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) action: Action,
-    /// The same as an operator types it; `None` for a step that need not succeed.
-    pub(super) command: Option<String>,
+    /// The object, as errors name it; `None` for a step that need not succeed.
+    pub(super) object: Option<String>,
 }
 
 /// Arguments or input of `ip`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
-    /// These words.
-    Words(String),
+    /// These words, and `dev` with this device.
+    Words { words: String, device: String },
     /// This message, to be restored.
     Restore(Message),
 }
 
 impl Step {
     /// A step that may find its work done.
-    fn tried(words: String) -> Self {
-        Self { action: Action::Words(words), command: None }
+    fn tried(words: String, device: &str) -> Self {
+        Self { action: Action::Words { words, device: device.to_owned() }, object: None }
     }
 
-    fn words(words: String) -> Self {
-        Self { command: Some(words.clone()), action: Action::Words(words) }
+    fn words(words: String, device: &str) -> Self {
+        Self { object: Some(words.clone()), ..Self::tried(words, device) }
     }
 }
 
@@ -79,10 +79,8 @@ struct Address {
     message: Message,
     /// As `192.0.2.7/24`, or with a peer, as `192.0.2.7 peer 192.0.2.8/32`.
     name: String,
-    /// Broadcast, scope and the like.
-    options: Vec<String>,
-    /// Another name of the interface, as `eth0:1`.
-    label: Option<String>,
+    /// Its network is routed by somebody else, as a network manager.
+    is_without_route: bool,
 }
 
 /// A route.
@@ -113,9 +111,9 @@ impl Plan {
                 let is_of_link = line.contains("inet6 fe80:");
                 !is_of_link || (says_origin && message.attribute(IFA_PROTO).is_none())
             })
-            .filter_map(|(message, line)| Address::read(message, &line, interface))
+            .filter_map(|(message, line)| Address::read(message, &line))
             .collect();
-        let sets_prefixes = addresses.iter().any(Address::is_without_route);
+        let sets_prefixes = addresses.iter().any(|address| address.is_without_route);
         // The kernel lists addresses of IPv6 the newest first, and sends from that.
         let first_ipv6 = addresses.iter().position(Address::is_ipv6).unwrap_or(addresses.len());
         addresses[first_ipv6..].reverse();
@@ -157,12 +155,11 @@ impl Plan {
     /// Steps that remove routes, and then addresses, from a device. The first address of a network takes the others with
     /// it, and goes last. Without its addresses, a device would keep routes of IPv6.
     fn removed(&self, device: &str) -> Vec<Step> {
-        let routes = self.routes.iter().rev().map(|route| Step::tried(route.removed(device)));
-        let addresses = self
-            .addresses
-            .iter()
-            .rev()
-            .map(|address| Step::words(format!("address del {} dev {device}", address.name)));
+        let routes = self.routes.iter().rev();
+        let routes = routes.map(|route| Step::tried(route.removed(), device));
+        let addresses = self.addresses.iter().rev();
+        let addresses =
+            addresses.map(|address| Step::words(format!("address del {}", address.name), device));
         routes.chain(addresses).collect()
     }
 
@@ -171,10 +168,9 @@ impl Plan {
     pub(super) fn left(&self, interface: &str) -> Vec<Step> {
         let is_apart = |address: &&Address| address.is_ipv6() && !address.name.starts_with("fe80:");
         let ipv6 = self.addresses.iter().filter(is_apart);
-        let prefix = |address: &Address| {
-            format!("-6 route flush root {} proto kernel dev {interface}", address.name)
-        };
-        let prefixes = ipv6.map(|address| Step::tried(prefix(address)));
+        let prefix =
+            |address: &Address| format!("-6 route flush root {} proto kernel", address.name);
+        let prefixes = ipv6.map(|address| Step::tried(prefix(address), interface));
         self.removed(interface).into_iter().chain(prefixes).collect()
     }
 
@@ -182,88 +178,58 @@ impl Plan {
     pub(super) fn cleared(&self, device: &str) -> Vec<Step> {
         let neighbours = self.neighbours.iter().filter_map(|words| {
             let address = words.split(" lladdr ").next()?.split(" nud ").next()?;
-            Some(Step::tried(format!("neighbour del {address} dev {device}")))
+            Some(Step::tried(format!("neighbour del {address}"), device))
         });
         let removed = self.removed(device).into_iter();
-        removed.map(|step| Step { command: None, ..step }).chain(neighbours).collect()
+        removed.map(|step| Step { object: None, ..step }).chain(neighbours).collect()
     }
 
     /// Steps that add all of it to the device at the far end, where nothing has an end: who would prolong it does so at
     /// the interface.
     pub(super) fn taken(&self, device: Device<'_>) -> Vec<Step> {
-        let addresses = self.addresses.iter().map(|address| address.at(device));
-        let routes = self.routes.iter().map(|route| route.at(device));
+        let addresses = self.addresses.iter().map(|address| address.at(device.1));
+        let routes = self.routes.iter().map(|route| route.at(device.1));
         addresses.chain(routes).chain(self.neighbours(device.0)).collect()
     }
 
     /// Steps that add all of it to the interface that it is of.
     pub(super) fn added(&self, interface: &str) -> Vec<Step> {
-        let addresses = self.addresses.iter().flat_map(|address| address.back(interface));
-        let routes = self.routes.iter().map(|route| route.back(interface));
+        let addresses = self.addresses.iter().flat_map(Address::back);
+        let routes = self.routes.iter().map(Route::back);
         addresses.chain(routes).chain(self.neighbours(interface)).collect()
     }
 
     fn neighbours(&self, device: &str) -> impl Iterator<Item = Step> {
-        let words = move |words| format!("neighbour replace {words} dev {device}");
-        self.neighbours.iter().map(move |neighbour| Step::words(words(neighbour)))
+        let words = |words| format!("neighbour replace {words}");
+        self.neighbours.iter().map(move |neighbour| Step::words(words(neighbour), device))
     }
 }
 
 impl Address {
     /// An address with its line of `ip -o address showdump`.
-    fn read(message: Message, line: &str, interface: &str) -> Option<Self> {
+    fn read(message: Message, line: &str) -> Option<Self> {
         // Its number and its lifetimes are before and behind.
         let mut words = line.get(line.find("inet")?..)?.split('\\').next()?.split_whitespace();
-        let is_ipv6 = words.find(|word| matches!(*word, "inet" | "inet6"))? == "inet6";
+        words.find(|word| matches!(*word, "inet" | "inet6"))?;
         let mut name = words.next()?.to_owned();
-        let mut options: Vec<String> = is_ipv6.then(|| "nodad".to_owned()).into_iter().collect();
-        let mut label = None;
-        while let Some(word) = words.next() {
-            let add = match word {
-                "peer" => {
-                    name = format!("{name} peer {}", words.next()?);
-                    continue;
-                }
-                // IPv6 has its scope by the address.
-                "scope" if is_ipv6 => words.next().map(|_| String::new())?,
-                "metric" | "brd" | "scope" => format!("{word} {}", words.next()?),
-                "proto" => words.next().map(|_| String::new())?,
-                "noprefixroute" | "mngtmpaddr" | "home" | "autojoin" => word.to_owned(),
-                "deprecated" => "preferred_lft 0".to_owned(),
-                // States, which the kernel sets.
-                "secondary" | "temporary" | "dynamic" | "tentative" | "optimistic"
-                | "dadfailed" | "nodad" | "permanent" | "stable-privacy" => String::new(),
-                other => {
-                    label = (!is_ipv6 && other != interface).then(|| other.to_owned());
-                    String::new()
-                }
-            };
-            options.extend(Some(add).filter(|add| !add.is_empty()));
+        if words.clone().next() == Some("peer") {
+            name = format!("{name} peer {}", words.nth(1)?);
         }
-        Some(Self { message, name, options, label })
+        let is_without_route = words.any(|word| word == "noprefixroute");
+        Some(Self { message, name, is_without_route })
     }
 
     fn is_ipv6(&self) -> bool {
         self.name.contains(':')
     }
 
-    /// Whether its network is routed by somebody else, as a network manager.
-    fn is_without_route(&self) -> bool {
-        self.options.iter().any(|option| option == "noprefixroute")
+    fn step(&self, message: Message) -> Step {
+        let object = Some(format!("address {}", self.name));
+        Step { action: Action::Restore(message), object }
     }
 
-    fn step(&self, message: Message, device: &str) -> Step {
-        let Self { name, options, label, .. } = self;
-        // A label begins with the name of its interface.
-        let mine = label.as_ref().filter(|label| label.starts_with(device));
-        let label = mine.map(|label| format!(" label {label}")).unwrap_or_default();
-        let options: String = options.iter().map(|option| format!(" {option}")).collect();
-        let command = Some(format!("address replace {name}{options}{label} dev {device}"));
-        Step { action: Action::Restore(message), command }
-    }
-
-    /// The address at the far end.
-    fn at(&self, (device, index): Device<'_>) -> Step {
+    /// The address at the far end, of which this is the interface's number.
+    fn at(&self, index: u32) -> Step {
         let mut message = self.without_detection().unwrap_or_else(|| self.message.clone());
         message.set_number(4, index);
         message.remove(IFA_LABEL);
@@ -274,17 +240,17 @@ impl Address {
             let times = [preferred, FOREVER, 0, 0].map(u32::to_ne_bytes).concat();
             message.set(IFA_CACHEINFO, &times);
         }
-        self.step(message, device)
+        self.step(message)
     }
 
     /// The address at its interface.
-    fn back(&self, interface: &str) -> Vec<Step> {
+    fn back(&self) -> Vec<Step> {
         let Some(at_once) = self.without_detection() else {
-            return vec![self.step(self.message.clone(), interface)];
+            return vec![self.step(self.message.clone())];
         };
         // It is there at once, and then gets its own flags.
         let own = Action::Restore(self.message.clone().replacing());
-        vec![self.step(at_once, interface), Step { action: own, command: None }]
+        vec![self.step(at_once), Step { action: own, object: None }]
     }
 
     /// The address without duplicate address detection, if it is one of IPv6 with it.
@@ -300,20 +266,9 @@ impl Address {
 }
 
 impl Route {
-    fn is_ipv6(&self) -> bool {
-        self.message.byte(0) == IPV6
-    }
-
-    /// A command on the route that this text is of. It has no options: the destination says which protocol it is.
-    fn command(&self, verb: &str, text: &str, device: &str) -> String {
-        match text.strip_prefix("default") {
-            Some(way) if self.is_ipv6() => format!("route {verb} ::/0{way} dev {device}"),
-            _ => format!("route {verb} {text} dev {device}"),
-        }
-    }
-
-    /// Words that remove it: those by which the kernel tells routes apart.
-    fn removed(&self, device: &str) -> String {
+    /// Words that remove it: those by which the kernel tells routes apart. They have no options: the destination says
+    /// which protocol it is.
+    fn removed(&self) -> String {
         const KEYS: [&str; 6] = ["table", "metric", "tos", "proto", "src", "from"];
         let is_place = |word: &str| word == "default" || word.contains(['.', ':', '/']);
         let mut words = self.text.split_whitespace();
@@ -333,23 +288,27 @@ impl Route {
                 kept.extend(words.by_ref().take(values));
             }
         }
-        self.command("del", &kept.join(" "), device)
+        if kept.first() == Some(&"default") && self.message.byte(0) == IPV6 {
+            kept[0] = "::/0";
+        }
+        format!("route del {}", kept.join(" "))
     }
 
-    fn at(&self, (device, index): Device<'_>) -> Step {
+    /// The route at the far end, of which this is the interface's number.
+    fn at(&self, index: u32) -> Step {
         let mut message = self.set();
         message.set(RTA_OIF, &index.to_ne_bytes());
         message.remove(RTA_EXPIRES);
-        self.step(message, device)
+        self.step(message)
     }
 
-    fn back(&self, interface: &str) -> Step {
-        self.step(self.set(), interface)
+    /// The route at its interface.
+    fn back(&self) -> Step {
+        self.step(self.set())
     }
 
-    fn step(&self, message: Message, device: &str) -> Step {
-        let command = Some(self.command("append", &self.text, device));
-        Step { action: Action::Restore(message), command }
+    fn step(&self, message: Message) -> Step {
+        Step { action: Action::Restore(message), object: Some(format!("route {}", self.text)) }
     }
 
     /// The message without states, and with its end.
@@ -418,7 +377,7 @@ fn is_own(line: &str, sets_prefixes: bool) -> bool {
     !line.contains(" table local ") && (!is_of_kernel || (sets_prefixes && !is_of_link))
 }
 
-/// A route as `ip` takes it: without its interface, states, its end, and the lock that `ip` prints in front of a value.
+/// A route as errors name it: without its interface, states, its end, and the lock that `ip` prints in front of a value.
 fn without_states(line: &str) -> String {
     const STATES: [&str; 8] =
         ["linkdown", "dead", "offload", "offload_failed", "rt_offload", "trap", "rt_trap", "lock"];
@@ -448,7 +407,7 @@ mod tests {
         let attributes =
             [(IFA_LABEL, &b"eth0:1\0"[..]), (IFA_CACHEINFO, &times), (IFA_FLAGS, &flags)];
         let message = message(Object::Address, &fixed, &attributes);
-        Address::read(message, line, "eth0").expect("an address")
+        Address::read(message, line).expect("an address")
     }
 
     fn route(text: &str, family: u8) -> Route {
@@ -459,14 +418,14 @@ mod tests {
         Route { message, text: without_states(text) }
     }
 
-    fn commands(steps: &[Step]) -> Vec<&str> {
-        steps.iter().filter_map(|step| step.command.as_deref()).collect()
+    fn objects(steps: &[Step]) -> Vec<&str> {
+        steps.iter().filter_map(|step| step.object.as_deref()).collect()
     }
 
     fn restored(step: &Step) -> &Message {
         match &step.action {
             Action::Restore(message) => message,
-            Action::Words(words) => panic!("{words}"),
+            Action::Words { words, .. } => panic!("{words}"),
         }
     }
 
@@ -531,14 +490,14 @@ mod tests {
         };
         let taken = plan.taken(("lc0", 9));
         assert_eq!(
-            commands(&taken),
+            objects(&taken),
             [
-                "address replace 192.0.2.7/24 brd 192.0.2.255 scope global dev lc0",
-                "address replace 2001:db8::7/64 nodad dev lc0",
-                "route append blackhole 10.0.0.0/8 via 192.0.2.2 table 100 window 8000 onlink dev lc0",
-                "route append ::/0 via 2001:db8::1 metric 1024 pref medium dev lc0",
-                "neighbour replace 192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent dev lc0",
-                "neighbour replace proxy 192.0.2.3 dev lc0",
+                "address 192.0.2.7/24",
+                "address 2001:db8::7/64",
+                "route blackhole 10.0.0.0/8 via 192.0.2.2 table 100 window 8000 onlink",
+                "route default via 2001:db8::1 metric 1024 pref medium",
+                "neighbour replace 192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent",
+                "neighbour replace proxy 192.0.2.3",
             ]
         );
         let encap = route(
@@ -546,41 +505,41 @@ mod tests {
             IPV6,
         );
         assert_eq!(
-            encap.removed("eth0"),
-            "route del 2001:db8:5::/48 via inet6 fd00::2 src fd00::3 proto bird dev eth0"
+            encap.removed(),
+            "route del 2001:db8:5::/48 via inet6 fd00::2 src fd00::3 proto bird"
         );
         let left = plan.left("eth0");
         let words = left.iter().map(|step| match &step.action {
-            Action::Words(words) => words.as_str(),
-            Action::Restore(_) => "a message",
+            Action::Words { words, device } if device == "eth0" => words.as_str(),
+            _ => "another",
         });
         assert_eq!(
             words.collect::<Vec<_>>(),
             [
-                "route del ::/0 via 2001:db8::1 metric 1024 dev eth0",
-                "route del blackhole 10.0.0.0/8 via 192.0.2.2 table 100 dev eth0",
-                "address del 2001:db8::7/64 dev eth0",
-                "address del 192.0.2.7/24 dev eth0",
-                "-6 route flush root 2001:db8::7/64 proto kernel dev eth0",
+                "route del ::/0 via 2001:db8::1 metric 1024",
+                "route del blackhole 10.0.0.0/8 via 192.0.2.2 table 100",
+                "address del 2001:db8::7/64",
+                "address del 192.0.2.7/24",
+                "-6 route flush root 2001:db8::7/64 proto kernel",
             ]
         );
         assert_eq!(
-            commands(&left).len(),
+            objects(&left).len(),
             2,
             "an address that is not there is no longer to be moved"
         );
         let cleared = plan.cleared("lc0");
-        assert!(commands(&cleared).is_empty());
+        assert!(objects(&cleared).is_empty());
         let last = [&cleared[cleared.len() - 2], &cleared[cleared.len() - 1]];
-        assert_eq!(last[0].action, Action::Words("neighbour del 192.0.2.9 dev lc0".into()));
-        assert_eq!(last[1].action, Action::Words("neighbour del proxy 192.0.2.3 dev lc0".into()));
+        assert_eq!(*last[0], Step::tried("neighbour del 192.0.2.9".into(), "lc0"));
+        assert_eq!(*last[1], Step::tried("neighbour del proxy 192.0.2.3".into(), "lc0"));
     }
 
     /// At the far end nothing ends, and no address is asked for; back at the interface, all is as it was.
     #[test]
     fn messages_are_moved_and_come_back() {
         let ipv4 = read("if3:\\    inet 192.0.2.3/24 metric 500 scope link eth0:1\\  x", 0x80);
-        let there = ipv4.at(("lc0", 9));
+        let there = ipv4.at(9);
         let moved = restored(&there);
         assert_eq!((moved.number(4), moved.attribute(IFA_LABEL)), (9, None));
         assert_eq!(moved.attribute_number(IFA_CACHEINFO), Some(FOREVER));
@@ -589,29 +548,27 @@ mod tests {
             Some(0x80),
             "IPv4 has no detection of doubles"
         );
-        assert_eq!(ipv4.back("eth0").iter().map(restored).collect::<Vec<_>>(), [&ipv4.message]);
-        let command = "address replace 192.0.2.3/24 metric 500 scope link label eth0:1 dev eth0";
-        assert_eq!(commands(&ipv4.back("eth0")), [command]);
+        assert_eq!(ipv4.back().iter().map(restored).collect::<Vec<_>>(), [&ipv4.message]);
 
         let mut ipv6 =
             read("if3:\\    inet6 2001:db8::5/64 scope global deprecated dynamic \\  x", 0x80);
         let mut times = ipv6.message.attribute(IFA_CACHEINFO).expect("times").to_vec();
         times[..4].fill(0);
         ipv6.message.set(IFA_CACHEINFO, &times);
-        let there = ipv6.at(("lc0", 9));
+        let there = ipv6.at(9);
         assert_eq!(restored(&there).attribute_number(IFA_FLAGS), Some(0x80 | NODAD));
         assert_eq!(restored(&there).attribute_number(IFA_CACHEINFO), Some(0), "deprecated");
-        let back = ipv6.back("eth0");
+        let back = ipv6.back();
         assert_eq!(restored(&back[0]).attribute_number(IFA_FLAGS), Some(0x80 | NODAD));
         assert_eq!(*restored(&back[1]), ipv6.message.clone().replacing());
         assert_eq!(restored(&back[1]).attribute(IFA_CACHEINFO), Some(&times[..]));
 
         let ends = route("2001:db8:a::/48 via fe80::1 dev eth0 expires 12sec", IPV6);
-        let there = ends.at(("lc0", 9));
+        let there = ends.at(9);
         assert_eq!(restored(&there).attribute_number(RTA_OIF), Some(9));
         assert_eq!(restored(&there).attribute(RTA_EXPIRES), None);
         assert_eq!(restored(&there).number(8), 0x04, "onlink, and no states");
-        let back = ends.back("eth0");
+        let back = ends.back();
         assert_eq!(restored(&back).attribute_number(RTA_EXPIRES), Some(13));
         assert_eq!(restored(&back).attribute_number(RTA_OIF), Some(7));
     }
@@ -619,10 +576,10 @@ mod tests {
     #[test]
     fn managers_have_routes_of_their_own() {
         let any = message(Object::Address, &[0; 8], &[]);
-        assert_eq!(Address::read(any, "3: eth0    link/ether 02:00:00:00:00:01", "eth0"), None);
+        assert_eq!(Address::read(any, "3: eth0    link/ether 02:00:00:00:00:01"), None);
         let manager = "if2:\\    inet 192.0.2.7/24 scope global dynamic noprefixroute eth0\\  x";
         let other = "if2:\\    inet 192.0.2.8/24 scope global secondary eth0\\  x";
-        let without = [manager, other].map(|line| read(line, 0).is_without_route());
+        let without = [manager, other].map(|line| read(line, 0).is_without_route);
         assert_eq!(without, [true, false]);
     }
 

@@ -13,6 +13,14 @@ pub(crate) fn unix_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
+/// The number of this thread's network namespace, which no other gets until the next boot (Linux 5.14).
+pub(crate) fn network_cookie() -> io::Result<u64> {
+    let mut cookie = 0_u64;
+    let socket = unix_socket()?;
+    option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, &mut cookie)?;
+    Ok(cookie)
+}
+
 /// A non-blocking packet socket that gives and takes whole frames.
 #[derive(Debug)]
 pub(crate) struct PacketFd(OwnedFd);

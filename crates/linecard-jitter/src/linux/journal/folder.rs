@@ -2,17 +2,15 @@
 
 use super::process::Owner;
 use super::{JournalError, about};
-use rustix::process::geteuid;
+use linecard_io::folder::PrivateFolder;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-/// Environment variable for another folder, for tests and for hosts where `/run` is read-only.
-const VARIABLE: &str = "LINECARD_JOURNALS";
 /// Maximum journals in a folder: more than processes that change settings at the same time.
 const MAX_JOURNALS: usize = 1_024;
 /// Another process can remove the folder between two steps.
@@ -24,77 +22,43 @@ const KEPT: &str = "kept";
 
 /// The folder of journals.
 #[derive(Debug, Clone)]
-pub struct Store {
-    folder: PathBuf,
-}
+pub struct Store(PrivateFolder);
 
 impl Store {
-    /// The user's folder: `/run/linecard` for root, else `linecard` in `XDG_RUNTIME_DIR`, else
-    /// `/tmp/linecard-` with the user id; or the one that `LINECARD_JOURNALS` names. The folder is
-    /// created with the first journal.
+    /// The [folder of the user](PrivateFolder::of_user). It is created with the first journal.
     #[must_use]
     pub fn of_user() -> Self {
-        if let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
-            return Self::at(folder);
-        }
-        if geteuid().is_root() {
-            return Self::at("/run/linecard");
-        }
-        match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| Path::new(folder).is_absolute()) {
-            Some(folder) => Self::at(PathBuf::from(folder).join("linecard")),
-            None => Self::at(format!("/tmp/linecard-{}", geteuid().as_raw())),
-        }
+        Self(PrivateFolder::of_user())
     }
 
     /// This folder.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self(PrivateFolder::at(folder))
     }
 
     /// Locks the folder, creating it first if `make` is set; `None` when it does not exist.
     pub(super) fn lock(&self, make: bool) -> Result<Option<Locked>, JournalError> {
+        let (folder, path) = (&self.0, self.0.path());
         for _ in 0..MAX_TRIES {
             if make {
-                self.make()?;
+                folder.make().map_err(about("make", path))?;
             }
-            let directory = match self.open() {
+            let directory = match folder.open() {
                 Ok(directory) => directory,
                 Err(error) if error.kind() == io::ErrorKind::NotFound && make => continue,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(about("open", &self.folder)(error)),
+                Err(error) => return Err(about("open", path)(error)),
             };
-            self.check(&directory)?;
-            directory.lock().map_err(about("lock", &self.folder))?;
-            let is_there = fs::symlink_metadata(&self.folder).map(|other| other.ino());
-            let own = directory.metadata().map_err(about("look at", &self.folder))?.ino();
-            if is_there.is_ok_and(|other| other == own) {
-                return Ok(Some(Locked { folder: self.folder.clone(), directory }));
+            if !folder.is_private(&directory).map_err(about("look at", path))? {
+                return Err(JournalError::Folder { folder: path.to_owned() });
+            }
+            directory.lock().map_err(about("lock", path))?;
+            if folder.is_there(&directory) {
+                return Ok(Some(Locked { folder: path.to_owned(), directory }));
             }
         }
-        Err(about("lock", &self.folder)(io::ErrorKind::ResourceBusy.into()))
-    }
-
-    fn make(&self) -> Result<(), JournalError> {
-        match DirBuilder::new().mode(0o700).create(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(about("make", &self.folder)(error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn open(&self) -> io::Result<File> {
-        let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        OpenOptions::new().read(true).custom_flags(flags).open(&self.folder)
-    }
-
-    /// In a folder that others can write to, a link could redirect our writes anywhere.
-    fn check(&self, directory: &File) -> Result<(), JournalError> {
-        let found = directory.metadata().map_err(about("look at", &self.folder))?;
-        let is_own = found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0;
-        let folder = self.folder.clone();
-        if is_own { Ok(()) } else { Err(JournalError::Folder { folder }) }
+        Err(about("lock", path)(io::ErrorKind::ResourceBusy.into()))
     }
 }
 
