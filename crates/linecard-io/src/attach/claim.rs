@@ -14,9 +14,14 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketAddrUnix, bind, connect, listen};
 use rustix::process::geteuid;
 use std::os::fd::OwnedFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// Numbers of users who log in (`UID_MIN` and `UID_MAX` of login.defs).
 const LOGINS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
+/// How long the sockets of a process that was ended may take.
+const LEAVING: Duration = Duration::from_secs(10);
 /// Processes that may ask whose the name is, which nobody answers: the kernel has the answer.
 const ASKING: i32 = 4_096;
 
@@ -33,7 +38,13 @@ impl Claim {
         let interface = port.interface().filter(|_| !port.mirror)?;
         let name = name(device::index(interface).ok()?)?;
         let socket = unix_socket().ok()?;
-        match bind(&socket, &name) {
+        let mut bound = bind(&socket, &name);
+        let until = Instant::now() + LEAVING;
+        while bound == Err(Errno::ADDRINUSE) && is_leaving(&name) && Instant::now() < until {
+            sleep(Duration::from_millis(10));
+            bound = bind(&socket, &name);
+        }
+        match bound {
             Ok(()) => {
                 listen(&socket, ASKING).ok()?;
                 Some(Ok(Self { _socket: socket }))
@@ -49,6 +60,19 @@ impl Claim {
 
 fn name(index: i32) -> Option<SocketAddrUnix> {
     SocketAddrUnix::new_abstract_name(format!("linecard-attach-{index}").as_bytes()).ok()
+}
+
+/// Whether the process that has the name was ended, and has its sockets a moment longer: it has no memory any more, and
+/// so no program. What cannot be seen stays.
+fn is_leaving(name: &SocketAddrUnix) -> bool {
+    let owner = unix_socket().and_then(|socket| {
+        connect(&socket, name)?;
+        Ok(socket_peercred(&socket)?)
+    });
+    owner.is_ok_and(|owner| {
+        let program = format!("/proc/{}/exe", owner.pid.as_raw_nonzero());
+        fs::read_link(program).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    })
 }
 
 /// Whether the process that has the name is of a service, or of this user.

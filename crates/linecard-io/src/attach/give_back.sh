@@ -1,9 +1,8 @@
-# Gives addresses, routes and neighbours back to an interface. The arguments are the file that this script is recorded in, a
-# file for messages, the network namespace, the interface's number, and three for each step: whether it must succeed, its
-# kind, and words or a message for `ip`. Says that the interface did not take all, or removes the record.
-file=$1 message=$2 namespace=$3 index=$4
-shift 4
-PATH=$PATH:/usr/sbin:/sbin
+# Gives addresses, routes and neighbours back to an interface. The arguments are the record that this script is in, a file
+# for messages, the interface's number, and three for each step: the object that it is about, if it must succeed, its kind,
+# and words or a message for `ip`. Says what the interface did not take, or removes the record.
+file=$1 message=$2 index=$3
+shift 3
 set -f
 
 # Who waited for the answer may have been killed.
@@ -11,6 +10,13 @@ refuse() {
     rm -f "$file.part"
     printf '%s\n' "$1" 2>/dev/null || printf 'linecard: %s\n' "$1" >&2
     exit 1
+}
+
+# It has its number still if it was renamed.
+look() {
+    links=$(ip -o link 2>&1) || refuse "ip -o link: $links"
+    link=$(printf '%s\n' "$links" | grep "^$index: ")
+    near=$(printf '%s\n' "$link" | sed 's/^[0-9]*: \([^:@]*\).*/\1/')
 }
 
 step() {
@@ -22,18 +28,22 @@ step() {
     esac
 }
 
-[ "$(readlink /proc/self/ns/net)" = "$namespace" ] ||
-    refuse "the addresses are of the network namespace $namespace: run \`sh $file\` there (\`ip netns exec NAME\`)"
-links=$(ip -o link 2>&1) || refuse "ip -o link: $links"
-# It has its number still if it was renamed. If it is gone, so is all that it had.
-near=$(printf '%s\n' "$links" | sed -n "s/^$index: \([^:@]*\).*/\1/p")
-refused=
-while [ "$near" ] && [ $# -gt 2 ]; do
-    answer=$(step "$2" "$3" 2>&1 >/dev/null) || [ "$1" = may ] || refused=${refused:-${answer:-no answer}}
-    shift 3
-done
-[ -z "$refused" ] ||
-    refuse "$near did not get back all that was moved ($(printf '%s\n' "$refused" | head -n 1)): have it up, with its MTU, and run \`sh $file\`"
-rm -f "$file" "$file.part"
-rmdir "${file%/*}" 2>/dev/null
-exit 0
+give_back() {
+    look
+    refused=
+    while [ "$near" ] && [ $# -gt 2 ]; do
+        if ! answer=$(step "$2" "$3" 2>&1 >/dev/null) && [ "$1" ] && [ -z "$refused" ]; then
+            refused="$1: $(printf '%s\n' "${answer:-refused}" | head -n 1)"
+        fi
+        shift 3
+    done
+    [ -z "$refused" ] || refuse "$near did not get back all that was moved ($refused): have it up, with its MTU, and run \`sh $file\`"
+    rm -f "$file" "$file.part"
+    rmdir "${file%/*}" 2>/dev/null
+    if [ "$near" ]; then
+        printf '%s\n' "$near got back what was moved" 2>/dev/null
+    else
+        printf '%s\n' "interface $index is gone, and with it what it had" 2>/dev/null
+    fi
+    exit 0
+}

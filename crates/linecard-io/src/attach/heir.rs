@@ -7,11 +7,12 @@
 
 use super::iproute::{self, command};
 use super::plan::{self, Plan};
-use super::script::{GIVE_BACK, Script};
+use super::script::{FUNCTIONS, START, Script};
 use super::settings::{PortSpec, Settings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::netdevice::name_to_index;
+use std::fs::File;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -59,7 +60,7 @@ pub enum MoveError {
         source: io::Error,
     },
     /// The interface does not take back all that an earlier process moved.
-    #[error("{answer} (it is of an earlier start; remove {} to do without)", path.display())]
+    #[error("{answer} (recorded by an earlier start; remove {} to give up what it lists)", path.display())]
     Earlier {
         /// The script's answer.
         answer: String,
@@ -112,6 +113,8 @@ pub(super) struct Moved {
     answers: ChildStdout,
     interface: String,
     script: String,
+    /// Nobody else runs the script meanwhile.
+    _held: File,
 }
 
 impl Moved {
@@ -188,7 +191,7 @@ fn socket() -> Result<UdpSocket, MoveError> {
 /// # Errors
 ///
 /// If the ports are others, there is no `ip`, or it refuses; then everything is as it was.
-pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
+pub(super) fn take(settings: &Settings) -> Result<(Moved, Vec<String>), MoveError> {
     let interface = settings.near.interface().filter(|_| !settings.near.mirror);
     let (Some(near), Some(far)) = (interface, settings.far.device()) else {
         let [near, far] = [&settings.near, &settings.far].map(|port| Box::new(port.clone()));
@@ -197,15 +200,12 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
     for name in [near, far] {
         plan::check_name(name)?;
     }
-    let earlier = match Script::run_earlier(near)? {
-        true => format!("{near} got back first what an earlier start had moved; "),
-        false => String::new(),
-    };
-    let plan = Plan::of(near)?;
-    let list: Vec<&str> = plan.addresses().collect();
     let index =
         |name| name_to_index(socket()?, name).map_err(|error| MoveError::Shell(error.into()));
     let (near_index, far_index) = (index(near)?, index(far)?);
+    let mut said = Script::run_earlier(near, near_index)?;
+    let plan = Plan::of(near)?;
+    let list: Vec<&str> = plan.addresses().collect();
     let steps = [plan.cleared(far), plan.added(near)].concat();
     let moved = wait_to(Script::write(near, near_index, &steps)?, near)?;
     let take_over = [plan.left(near), plan.taken((far, far_index))].concat();
@@ -218,14 +218,15 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, String), MoveError> {
         0 => String::new(),
         rules => format!("; {rules} of `ip rule` name {near}, and not {far}"),
     };
-    let said = match list.as_slice() {
-        [] => format!("{earlier}{near} has no address to move to {far}"),
+    said.push(match list.as_slice() {
+        [] => format!("{near} has no address to move to {far}"),
         list => format!(
-            "{earlier}{} and {} routes moved from {near} to {far}, until the end{rules}",
+            "{} and {} routes moved from {near} to {far}, until the end (recorded in {}){rules}",
             list.join(", "),
-            plan.routes()
+            plan.routes(),
+            moved.script
         ),
-    };
+    });
     Ok((moved, said))
 }
 
@@ -238,7 +239,7 @@ fn wait_to(script: Script, near: &str) -> Result<Moved, MoveError> {
             fcntl_setfd(file, FdFlags::empty())?;
         }
         let mut shell = command("/bin/sh");
-        shell.args(["-c", &[WAIT, GIVE_BACK].concat(), "sh", &script.path]);
+        shell.args(["-c", &[WAIT, FUNCTIONS, START].concat(), "sh", &script.path]);
         shell.arg(format!("/proc/self/fd/{}", memory.as_raw_fd())).args(&script.arguments);
         // It says on our standard error what nobody reads any more.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -246,8 +247,10 @@ fn wait_to(script: Script, near: &str) -> Result<Moved, MoveError> {
         let mut answers = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         // From then on a signal to all processes of a service does not end it.
         answers.read_exact(&mut [0])?;
+        fcntl_setfd(&script.held, FdFlags::CLOEXEC)?;
         Ok((child, answers))
     };
     let (shell, answers) = start().map_err(MoveError::Shell)?;
-    Ok(Moved { shell, answers, interface: near.to_owned(), script: script.path })
+    let (interface, script, _held) = (near.to_owned(), script.path, script.held);
+    Ok(Moved { shell, answers, interface, script, _held })
 }

@@ -188,7 +188,7 @@ impl Prepared {
             if followed.take_addresses {
                 let (moved, said) = heir::take(&followed)?;
                 attached.moved = Some(moved);
-                listened.found.push(said);
+                listened.found.extend(said);
             }
             listened.obstacles = devices.obstacles();
             for (side, spec) in [(Side::Near, &specs.0), (Side::Far, &specs.1)] {

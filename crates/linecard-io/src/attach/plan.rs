@@ -132,13 +132,13 @@ impl Plan {
         for (state, add) in [("permanent", " nud permanent"), ("noarp", " nud noarp")] {
             let text = ip(&["neighbour", "show", "dev", interface, "nud", state])?;
             // The kernel lists those that another program learned with every state.
-            let has_state = |line: &&str| line.trim_end().ends_with(&state.to_uppercase());
+            let state = state.to_uppercase();
+            let has_state = |line: &&str| line.split_whitespace().any(|word| word == state);
             let found = text.lines().filter(has_state).filter_map(neighbour);
             neighbours.extend(found.map(|words| words + add));
         }
         let text = ip(&["neighbour", "show", "proxy", "dev", interface])?;
-        let proxies = text.lines().filter_map(|line| line.split_whitespace().next());
-        neighbours.extend(proxies.map(|address| format!("proxy {address}")));
+        neighbours.extend(text.lines().filter_map(proxy));
         Ok(Self { addresses, routes, neighbours })
     }
 
@@ -178,6 +178,7 @@ impl Plan {
     pub(super) fn cleared(&self, device: &str) -> Vec<Step> {
         let neighbours = self.neighbours.iter().filter_map(|words| {
             let address = words.split(" lladdr ").next()?.split(" nud ").next()?;
+            let address = address.split(" protocol ").next()?;
             Some(Step::tried(format!("neighbour del {address}"), device))
         });
         let removed = self.removed(device).into_iter();
@@ -335,9 +336,22 @@ fn neighbour(line: &str) -> Option<String> {
     let at = words.iter().position(|word| *word == "lladdr");
     let link = at.and_then(|at| words.get(at + 1)).map(|link| format!(" lladdr {link}"));
     let flags = words.iter().filter(|word| matches!(**word, "router" | "extern_learn"));
-    let flags: String = flags.map(|flag| format!(" {flag}")).collect();
+    let mut flags: String = flags.map(|flag| format!(" {flag}")).collect();
+    flags.extend(protocol(&words));
     let is_of_kernel = ip.is_multicast() || matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
     (!is_of_kernel).then(|| format!("{ip}{}{flags}", link.unwrap_or_default()))
+}
+
+/// A proxy by its line of `ip neighbour show proxy`.
+fn proxy(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    Some(format!("proxy {}{}", words.first()?, protocol(&words).unwrap_or_default()))
+}
+
+/// The program that has set a neighbour, as `ip` takes it.
+fn protocol(words: &[&str]) -> Option<String> {
+    let at = words.iter().position(|word| *word == "proto")?;
+    Some(format!(" protocol {}", words.get(at + 1)?))
 }
 
 /// Rules of `ip rule` that name an interface: they go on doing so.
@@ -459,7 +473,7 @@ mod tests {
                 "192.0.2.9 lladdr 02:00:00:00:00:01 router PERMANENT ",
                 Some("192.0.2.9 lladdr 02:00:00:00:00:01 router"),
             ),
-            ("192.0.2.8 NOARP", Some("192.0.2.8")),
+            ("192.0.2.8 NOARP proto zebra ", Some("192.0.2.8 protocol zebra")),
             ("ff02::1 lladdr 33:33:00:00:00:01 NOARP", None),
             ("255.255.255.255 lladdr ff:ff:ff:ff:ff:ff NOARP", None),
             ("", None),
@@ -467,6 +481,9 @@ mod tests {
         for (line, found) in neighbours {
             assert_eq!(neighbour(line).as_deref(), found, "{line}");
         }
+        let proxies = ["192.0.2.3 proxy proto zebra ", "2001:db8::1 proxy ", ""].map(proxy);
+        let expected = ["proxy 192.0.2.3 protocol zebra", "proxy 2001:db8::1"];
+        assert_eq!(proxies.into_iter().flatten().collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -27,8 +27,8 @@ use std::path::{Path, PathBuf};
 pub enum JournalError {
     /// Its folder is not safe.
     #[error(
-        "{} is not a folder that only this user can write to: others could change settings \
-         through it; remove it", folder.display()
+        "{} is not a folder that only this user can write to: others could change settings through it; look at what is in \
+         it, then `chown` it to this user and `chmod 700` it", folder.display()
     )]
     Folder {
         /// The folder.
