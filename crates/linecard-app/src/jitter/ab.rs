@@ -46,9 +46,9 @@ pub struct Config {
     /// settings to switch
     #[schemars(extend("x-argument" = "TOGGLE"))]
     pub toggles: Vec<String>,
-    /// blocks of four runs (ABBA or BAAB, at random); six can show an effect at 5 %
+    /// blocks of four runs (ABBA or BAAB, at random); six can show an effect of one toggle at 5 %, seven of two or three
     #[default(8)]
-    #[garde(range(min = 5, max = 64))]
+    #[garde(range(min = 6, max = 64))]
     pub blocks: usize,
     /// decides the order of runs
     #[default(1)]
@@ -214,7 +214,9 @@ fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
         }
         AbError::Run(RunError::Stopped) => Failure::Withheld
             .with("no verdict: stopped before all runs were complete; the settings are restored"),
-        error @ AbError::Design { .. } => Failure::Usage.with(error),
+        error @ (AbError::Design { .. } | AbError::TooFewBlocks { .. }) => {
+            Failure::Usage.with(error)
+        }
         error => Failure::Attach.with(error),
     }
 }

@@ -293,7 +293,7 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
     let throttled = &records[8];
     assert_eq!((&throttled["id"], &throttled["sink"]), (&"E8".into(), &Json::Null));
     assert!(throttled["gates"][0]["found"].as_str().unwrap().contains("root"), "{throttled}");
-    let few = ["--blocks", "5", "--count", "500", "--period", "50us"];
+    let few = ["--blocks", "6", "--count", "500", "--period", "50us"];
     let same = nobody(&[&["ab", "aa"], &few[..]].concat()).unwrap();
     is_done(&same);
     let flat = same.stdout.replace('\n', " ");
@@ -339,7 +339,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     folder.refuses(
         2,
         &["jitter", "ab", "aa", "--loopback", "--blocks", "4"],
-        &["--blocks 4", "5 to"],
+        &["--blocks 4", "6 to"],
     );
     folder.refuses(2, &["jitter", "ab", "aa", "--output", "kept"], &["--output"]);
     folder.refuses(2, &["jitter", "ab"], &["TOGGLE"]);
@@ -420,7 +420,7 @@ fn after_kill_9_the_next_run_removes_what_was_left() {
 
 /// Each toggle's outcome, and that nothing is left.
 fn compared(folder: &Folder, arguments: &[&str]) -> (CommandOutput, Json) {
-    let few = ["--blocks", "5", "--count", "500", "--period", "50us", "--json"];
+    let few = ["--blocks", "6", "--count", "500", "--period", "50us", "--json"];
     let child = begin(folder, &[&["ab"], arguments, &few].concat());
     let process = child.id();
     let outcome: CommandOutput = child.wait_with_output().unwrap().into();
@@ -437,13 +437,20 @@ fn changes_are_compared() {
     let (outcome, report) = compared(&folder, &[&["aa", "--report", "aa.html"], UNTRACED].concat());
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     let verdict = report["verdicts"]["aa"].as_str().unwrap();
-    assert_eq!(verdict, "no verdict: too few blocks to show an effect");
     let effects = report["effects"].as_array().unwrap();
     assert_eq!(effects.len(), 4, "one for each figure: {report}");
     for effect in effects {
-        assert!(effect["value"]["p"].as_f64().is_some_and(|p| p > 0.05 && p <= 1.0), "{effect}");
+        // Six blocks of nothing give 1/32 at the least, to one seed in 32.
+        assert!(
+            effect["value"]["p"].as_f64().is_some_and(|p| (0.03..=1.0).contains(&p)),
+            "{effect}"
+        );
         assert_eq!(effect["value"]["took_effect"], true);
     }
+    let is_effect = effects[0]["value"]["p"].as_f64().is_some_and(|p| p <= 0.05);
+    let expected =
+        if is_effect { ["more", "less"] } else { ["no effect that could be told from chance"; 2] };
+    assert!(expected.contains(&verdict), "{report}");
     assert!(folder.path("aa.html").exists() && folder.path("aa.json").exists());
 }
 
@@ -455,7 +462,7 @@ fn a_toggle_is_checked_for_having_taken_effect() {
     let _alone = alone();
     let folder = Folder::new();
     let (outcome, report) = compared(&folder, &["napi-defer"]);
-    if report["verdicts"].to_string().contains("in 20 runs") {
+    if report["verdicts"].to_string().contains("in 24 runs") {
         linecard_testkit::skip("napi-defer's check", "this kernel cannot be traced");
         return;
     }

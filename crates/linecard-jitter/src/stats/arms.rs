@@ -7,9 +7,8 @@
 use alloc::vec::Vec;
 use linecard::rng::Rng;
 
-/// Minimum blocks: each has two pairs of A and B, and an interval of fewer than five is
-/// meaningless.
-pub const MIN_BLOCKS: usize = 5;
+/// Minimum blocks: of fewer, no difference has a p-value of 5 % or less.
+pub const MIN_BLOCKS: usize = 6;
 /// Maximum blocks of a plan.
 pub const MAX_BLOCKS: usize = 10_000;
 const _: () = assert!(MIN_BLOCKS < MAX_BLOCKS);

@@ -17,10 +17,11 @@ pub use verdict::verdict;
 use super::journal::{Journal, JournalError, Restoration, Store};
 use super::toggle::{SinkChange, Target, Toggle, ToggleError, Witness};
 use crate::stats::arms::{Arm, MAX_BLOCKS, MIN_BLOCKS, blocks};
-use crate::stats::effect::{Block, Effect, EffectError};
+use crate::stats::effect::{Block, Effect, EffectError, smallest_p};
 use crate::stats::holm;
 use arms::Switched;
 use linecard::rng::Rng;
+use verdict::LEVEL;
 
 /// Maximum number of toggles per experiment: with more, Holm's correction leaves no power.
 pub const MAX_TOGGLES: usize = 16;
@@ -30,7 +31,7 @@ pub const MAX_FIGURES: usize = 16;
 /// The toggles' comparison: how often, and which figures.
 #[derive(Debug, Clone)]
 pub struct Design {
-    /// Blocks of four runs per toggle; at least 6 are needed for significance at 5 %. Default: 8.
+    /// Blocks of four runs per toggle; significance at 5 % needs at least 6, and of several toggles more. Default: 8.
     pub blocks: usize,
     /// Runs before the first block of each toggle, alternating arms, whose figures are discarded.
     /// Default: 2.
@@ -94,6 +95,19 @@ pub enum AbError<E: std::error::Error + 'static> {
         least: usize,
         /// The largest number.
         most: usize,
+    },
+    /// Even if every block said the same, chance would explain it.
+    #[error(
+        "{blocks} blocks of four runs can show no effect of {toggles} toggles at 5 %: take {least} blocks or \
+         more, or fewer toggles"
+    )]
+    TooFewBlocks {
+        /// Blocks of each toggle.
+        blocks: usize,
+        /// Toggles, for which p-values are corrected.
+        toggles: usize,
+        /// The least number of blocks.
+        least: usize,
     },
     /// A toggle cannot be switched here.
     #[error("{toggle}: {source}")]
@@ -187,9 +201,17 @@ fn check<E: std::error::Error + 'static>(
         ("blocks", design.blocks, MIN_BLOCKS, MAX_BLOCKS),
     ];
     let wrong = limits.into_iter().find(|&(_, count, least, most)| count < least || count > most);
-    wrong.map_or(Ok(()), |(parts, count, least, most)| {
-        Err(AbError::Design { parts, count, least, most })
-    })
+    if let Some((parts, count, least, most)) = wrong {
+        return Err(AbError::Design { parts, count, least, most });
+    }
+    // Holm's correction multiplies the smallest p-value by the number of toggles.
+    let shows = |blocks: &usize| smallest_p(*blocks) * toggles as f64 <= LEVEL;
+    match (MIN_BLOCKS..=MAX_BLOCKS).find(shows) {
+        Some(least) if design.blocks < least => {
+            Err(AbError::TooFewBlocks { blocks: design.blocks, toggles, least })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes all runs of one toggle.

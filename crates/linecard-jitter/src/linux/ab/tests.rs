@@ -109,17 +109,17 @@ fn a_count_that_is_not_reported_gets_no_verdict() {
     let host = Host::new();
     let run =
         |_: &Run<'_>| Ok::<_, Infallible>(Observation { figures: vec![1.0, 1.0], counts: vec![] });
-    let finished = measure((&[&TOGGLE], &host.target), &design(5), &host.store, run).unwrap();
+    let finished = measure((&[&TOGGLE], &host.target), &design(6), &host.store, run).unwrap();
     let outcomes = finished.outcomes.unwrap();
-    assert_eq!(outcomes[0].manipulation.disturbed, 20);
-    assert!(verdict(&outcomes[0]).starts_with("no verdict: in 20 runs"));
+    assert_eq!(outcomes[0].manipulation.disturbed, 24);
+    assert!(verdict(&outcomes[0]).starts_with("no verdict: in 24 runs"));
 }
 
 #[test]
 fn a_setting_that_somebody_else_changes_ends_it_and_is_left_alone() {
     let host = Host::new();
     let mut runs = 0;
-    let finished = measure((&[&TOGGLE], &host.target), &design(5), &host.store, |_| {
+    let finished = measure((&[&TOGGLE], &host.target), &design(6), &host.store, |_| {
         runs += 1;
         if runs == 6 {
             host.write("7\n");
@@ -138,7 +138,7 @@ fn a_run_that_fails_or_panics_leaves_the_host_as_before() {
     let host = Host::new();
     for count in 1..8 {
         let mut runs = 0;
-        let finished = measure((&[&TOGGLE], &host.target), &design(5), &host.store, |_| {
+        let finished = measure((&[&TOGGLE], &host.target), &design(6), &host.store, |_| {
             runs += 1;
             if runs == count { Err(io::Error::other("stopped")) } else { Ok(seen(1.0, 1.0)) }
         });
@@ -146,7 +146,7 @@ fn a_run_that_fails_or_panics_leaves_the_host_as_before() {
         assert_eq!(host.read(), "1\n");
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut runs = 0;
-            measure((&[&TOGGLE], &host.target), &design(5), &host.store, |_| {
+            measure((&[&TOGGLE], &host.target), &design(6), &host.store, |_| {
                 runs += 1;
                 if runs == count {
                     std::panic::resume_unwind(Box::new("stopped"));
@@ -164,7 +164,7 @@ fn what_is_so_already_cannot_be_switched() {
     let host = Host::new();
     host.write("0\n");
     let run = |_: &Run<'_>| Ok::<_, Infallible>(seen(1.0, 1.0));
-    let finished = measure((&[&TOGGLE], &host.target), &design(5), &host.store, run).unwrap();
+    let finished = measure((&[&TOGGLE], &host.target), &design(6), &host.store, run).unwrap();
     let error = finished.outcomes.unwrap_err().to_string();
     assert!(error.starts_with("counted: ") && error.contains("nothing to switch"), "{error}");
 }
@@ -177,8 +177,15 @@ fn designs_that_are_none_are_refused() {
         let finished = measure((toggles, &host.target), design, &host.store, run).unwrap();
         finished.outcomes.unwrap_err().to_string()
     };
-    assert!(refused(&design(4), &[&TOGGLE]).starts_with("4 blocks: take 5 to"));
-    assert!(refused(&design(5), &[]).starts_with("0 toggles"));
+    assert!(refused(&design(4), &[&TOGGLE]).starts_with("4 blocks: take 6 to"));
+    let few = refused(&design(6), &[&TOGGLE, &TOGGLE]);
+    assert!(
+        few.contains(
+            "6 blocks of four runs can show no effect of 2 toggles at 5 %: take 7 blocks or more"
+        ),
+        "{few}"
+    );
+    assert!(refused(&design(6), &[]).starts_with("0 toggles"));
     assert!(refused(&Design::of(vec![]), &[&TOGGLE]).starts_with("0 figures"));
 }
 
@@ -206,11 +213,11 @@ fn a_against_a_finds_chance_only() {
 fn several_toggles_are_corrected_together() {
     let host = Host::new();
     let aa = toggle::named("aa").unwrap();
-    let finished = measure((&[&TOGGLE, aa], &host.target), &design(6), &host.store, |run| {
+    let finished = measure((&[&TOGGLE, aa], &host.target), &design(7), &host.store, |run| {
         let on = f64::from(u8::from(run.arm == Arm::B && run.toggle == "counted"));
         Ok::<_, Infallible>(seen(1.0 + on, on))
     });
     let outcomes = finished.unwrap().outcomes.unwrap();
-    assert_eq!((outcomes[0].p, outcomes[1].p), (Some(0.0625), Some(1.0)));
+    assert_eq!((outcomes[0].p, outcomes[1].p), (Some(0.03125), Some(1.0)));
     assert!(verdict(&outcomes[1]).starts_with("no effect"));
 }

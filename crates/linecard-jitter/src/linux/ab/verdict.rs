@@ -1,10 +1,10 @@
 //! The verdict of an outcome in words.
 
 use super::{Manipulation, ToggleOutcome};
-use crate::stats::effect::{EffectError, smallest_p};
+use crate::stats::effect::EffectError;
 
 /// Significance level.
-const LEVEL: f64 = 0.05;
+pub(super) const LEVEL: f64 = 0.05;
 
 /// The verdict in one sentence, without figures.
 #[must_use]
@@ -29,9 +29,6 @@ pub fn verdict(outcome: &ToggleOutcome) -> String {
             } else {
                 "less".to_owned()
             }
-        }
-        (Some(Ok(effect)), Some(_)) if smallest_p(effect.blocks) > LEVEL => {
-            "no verdict: too few blocks to show an effect".to_owned()
         }
         (Some(Ok(_)), Some(_)) => "no effect that could be told from chance".to_owned(),
         (Some(Err(EffectError::NotFinite { block })), _) => format!(
