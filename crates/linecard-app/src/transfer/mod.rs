@@ -8,10 +8,11 @@ mod peer;
 pub mod receive;
 mod rejected;
 pub mod send;
+mod started;
 
 pub use access::Access;
 pub use outcome::{MAX_LISTED, Transferred};
-pub use peer::{DEFAULT_PORT, Listen, Peer};
+pub use peer::{DEFAULT_PORT, Listen, Peer, RemoteFolder};
 
 use crate::Error;
 use linecard_transfer_net::end::Cores;

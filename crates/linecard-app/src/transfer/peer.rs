@@ -8,24 +8,40 @@ use std::str::FromStr;
 /// The port of a receiver, unless another is given: no service is registered there.
 pub const DEFAULT_PORT: u16 = 4_780;
 
-/// Another host as the user calls it: `HOST`, `HOST:PORT`, `[IPv6]:PORT`.
+/// The receiving end as the user calls it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    host: String,
-    port: u16,
+pub enum Peer {
+    /// A receiver that runs: `HOST`, `HOST:PORT`, `[IPv6]:PORT`.
+    Listening {
+        /// Its name or address.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// A receiver that the sender starts there: `HOST:DIR`, `USER@HOST:DIR`.
+    Started(RemoteFolder),
+}
+
+/// A folder of another host, where a command such as ssh logs in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteFolder {
+    /// The host, with the user before it, if one is given. It begins with no `-`.
+    pub(super) login: String,
+    /// The host's name or address.
+    pub(super) host: String,
+    /// The folder, seen from where the login begins; that itself if it is empty.
+    pub(super) folder: String,
 }
 
 impl Peer {
-    /// Its addresses, in the order in which they should be tried; at least one.
-    pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs();
+    /// The addresses of one that runs, in the order in which they should be tried; at least one.
+    pub(super) fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+        let found = (host, port).to_socket_addrs();
         let found: Vec<SocketAddr> = found.map(Iterator::collect).map_err(|error| {
-            Failure::Unreachable.with(format!("cannot find {}: {error}; check its name", self.host))
+            Failure::Unreachable.with(format!("cannot find {host}: {error}; check its name"))
         })?;
         if found.is_empty() {
-            return Err(
-                Failure::Unreachable.with(format!("{} has no address; check its name", self.host))
-            );
+            return Err(Failure::Unreachable.with(format!("{host} has no address; check its name")));
         }
         Ok(found)
     }
@@ -34,7 +50,7 @@ impl Peer {
 impl Default for Peer {
     /// A receiver on this machine.
     fn default() -> Self {
-        Self { host: Ipv4Addr::LOCALHOST.to_string(), port: DEFAULT_PORT }
+        Self::Listening { host: Ipv4Addr::LOCALHOST.to_string(), port: DEFAULT_PORT }
     }
 }
 
@@ -44,35 +60,65 @@ impl FromStr for Peer {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "\"{text}\" is not a host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}"
+                "\"{}\" is not a host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}, or \
+                 host:folder to have `linecard recv` started there by ssh",
+                text.escape_debug()
             )
         };
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Self { host: address.ip().to_string(), port: address.port() });
+            return Ok(Self::Listening { host: address.ip().to_string(), port: address.port() });
         }
         if let Ok(ip) = ip(text) {
-            return Ok(Self { host: ip.to_string(), port: DEFAULT_PORT });
+            return Ok(Self::Listening { host: ip.to_string(), port: DEFAULT_PORT });
         }
-        let (host, port) = match text.split_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
-            None => (text, DEFAULT_PORT),
+        let (user, host) = match text.split_once('@') {
+            Some((user, host)) if !user.contains([':', '/', '[']) => (Some(user), host),
+            _ => (None, text),
         };
-        // Only a name: another text would be looked up, or be a line of its own among known peers.
-        let is_name = host.chars().all(|c| c.is_alphanumeric() || "-._".contains(c));
+        let end = host.strip_prefix('[').and_then(|host| host.find(']')).map_or(0, |end| end + 2);
+        let (host, behind) = match host[end..].find(':') {
+            Some(at) => (&host[..end + at], Some(&host[end + at + 1..])),
+            None => (host, None),
+        };
+        // Only names: another text would be looked up, be an option of ssh, or a line of its own among known peers.
+        let is_name = |name: &str| {
+            let is_plain = name.chars().all(|c| c.is_alphanumeric() || "-._".contains(c));
+            is_plain && !name.is_empty() && !name.starts_with('-')
+        };
         let is_number = host.chars().all(|c| c.is_ascii_digit() || c == '.');
-        if host.is_empty() || !is_name || is_number || port == 0 {
+        let address = ip(host).ok().map(|ip| ip.to_string());
+        let is_host = address.is_some() || (is_name(host) && !is_number);
+        if !is_host || user.is_some_and(|user| !is_name(user)) {
             return Err(wrong());
         }
-        Ok(Self { host: host.to_owned(), port })
+        let host = address.unwrap_or_else(|| host.to_owned());
+        let is_port =
+            |behind: &str| !behind.is_empty() && behind.bytes().all(|byte| byte.is_ascii_digit());
+        match (user, behind) {
+            (None, None) => Ok(Self::Listening { host, port: DEFAULT_PORT }),
+            (None, Some(port)) if is_port(port) => match port.parse() {
+                Ok(port) if port > 0 => Ok(Self::Listening { host, port }),
+                _ => Err(wrong()),
+            },
+            (_, Some(folder)) if !folder.contains(['\0', '\n']) => {
+                let login = user.map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
+                // A login begins at home.
+                let at_home = if folder == "~" { "" } else { folder };
+                let folder = at_home.strip_prefix("~/").unwrap_or(at_home).to_owned();
+                Ok(Self::Started(RemoteFolder { login, host, folder }))
+            }
+            _ => Err(wrong()),
+        }
     }
 }
 
-/// The name under which its key is known.
+/// The name under which its key is known; of a place, as it is given.
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        match self {
+            Self::Listening { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Listening { host, port } => write!(f, "{host}:{port}"),
+            Self::Started(RemoteFolder { login, folder, .. }) => write!(f, "{login}:{folder}"),
         }
     }
 }
@@ -101,9 +147,8 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Listens at an address; without one at all addresses, or if it is `open` on this machine only.
-pub(super) fn listen(at: Option<SocketAddr>, open: bool) -> Result<TcpListener, Error> {
-    let port = DEFAULT_PORT;
+/// Listens at an address; without one at this port of all addresses, or if it is `open` on this machine only.
+pub(super) fn listen(at: Option<SocketAddr>, port: u16, open: bool) -> Result<TcpListener, Error> {
     let failed = |at: SocketAddr| {
         move |error: std::io::Error| {
             let hint = match error.kind() {
@@ -156,9 +201,51 @@ mod tests {
         ] {
             assert_eq!(name(text).as_deref(), Ok(same));
         }
-        for wrong in ["", ":80", "host:", "host:x", "host:0", "host:70000", "a b", "192.0.2", "a/b"]
-        {
+        for wrong in [
+            "",
+            ":80",
+            ":x",
+            "host:0",
+            "host:70000",
+            "a b",
+            "192.0.2",
+            "a/b",
+            "a/b:c",
+            "user@host",
+            "-host:x",
+            "-u@host:x",
+            "@host:x",
+            "user@:x",
+            "-oProxyCommand=x:y",
+            "a b@host:x",
+            "u@-h:x",
+            "host:x\ny",
+            "[host]:x",
+        ] {
             assert!(name(wrong).is_err_and(|text| text.lines().count() == 1), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn folders_of_other_hosts() {
+        for (text, login, host, folder) in [
+            ("host:", "host", "host", ""),
+            ("host:x", "host", "host", "x"),
+            ("host:4780x", "host", "host", "4780x"),
+            ("user@host:/a/b c:d", "user@host", "host", "/a/b c:d"),
+            ("user@host:4780", "user@host", "host", "4780"),
+            ("host:~/x", "host", "host", "x"),
+            ("host:~", "host", "host", ""),
+            ("host:a@b", "host", "host", "a@b"),
+            ("192.0.2.1:x", "192.0.2.1", "192.0.2.1", "x"),
+            ("u@[2001:db8::1]:x:y", "u@2001:db8::1", "2001:db8::1", "x:y"),
+        ] {
+            let [login, host, folder] = [login, host, folder].map(str::to_owned);
+            assert_eq!(
+                text.parse(),
+                Ok(Peer::Started(RemoteFolder { login, host, folder })),
+                "{text}"
+            );
         }
     }
 

@@ -43,6 +43,11 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
     if arguments.keep && config.is_pipe() {
         return Err(Failure::Usage.with("--keep is for a folder: stdout takes one file or pipe"));
     }
+    if config.started && (arguments.keep || arguments.json || config.is_pipe()) {
+        return Err(
+            Failure::Usage.with("--started is for one transfer into a folder, without statistics")
+        );
+    }
     if !arguments.keep && config.at_once.is_some() {
         return Err(
             Failure::Usage.with("--at-once is for a receiver that goes on: give --keep, too")
@@ -56,6 +61,9 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
     let log: Log = Arc::new(move |line| above.say(line));
     let receiver = Receiver::listen(&config, &context, &log, Reach::OwnFolders)
         .map_err(|error| context.placed(error))?;
+    if config.started {
+        account::print_text(&receiver.ready())?;
+    }
     let printing = Mutex::new(());
     let one =
         Receiving { arguments, config: &config, context: &context, bar: &bar, printing: &printing };
@@ -110,6 +118,8 @@ impl Receiving<'_> {
         };
         let arguments = self.arguments;
         match result {
+            // Its sender has all of that.
+            Ok(_) if self.config.started => {}
             Ok(outcome) => match arguments.received(&outcome, &report(&outcome)) {
                 Err(error) if arguments.keep && error.failure() == Some(Failure::Partial) => {
                     arguments.say(Some(&outcome), &error.to_string());

@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct SendArguments {
     /// Files, folders with their contents, - for stdin, or test:SIZE, as test:2G: that many bytes
     /// from memory, which the receiver discards (write ./test:2G for a file of that name); the last two alone.
-    /// Behind them PEER, where `linecard recv` runs: a name or an address, with :PORT if it is not 4780.
+    /// Behind them PEER, where `linecard recv` runs: a name or an address, with :PORT if it is not 4780; or HOST:DIR,
+    /// USER@HOST:DIR, to have it started there by ssh with a key for once.
     // One list: with two, options could not stand between paths and PEER.
     #[arg(value_name = "PATH", required = true)]
     inputs_and_peer: Vec<PathBuf>,

@@ -22,10 +22,20 @@ impl SharedKey {
     ///
     /// The file is there, or cannot be written.
     pub fn create(path: &Path) -> Result<Self, KeyError> {
+        let (key, text) = Self::fresh()?;
+        private::create(path, (text + "\n").as_bytes())?;
+        Ok(key)
+    }
+
+    /// A new one, and its text, which [`parse`](Self::parse) reads.
+    ///
+    /// # Errors
+    ///
+    /// The system has no random numbers.
+    pub fn fresh() -> Result<(Self, String), KeyError> {
         let mut bytes = [0; KEY_BYTES];
         SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Library)?;
-        private::create(path, (code::encode(&bytes, code::BASE16) + "\n").as_bytes())?;
-        Ok(Self::new(&bytes))
+        Ok((Self::new(&bytes), code::encode(&bytes, code::BASE16)))
     }
 
     /// The one in the file at `path`.
@@ -35,16 +45,22 @@ impl SharedKey {
     /// No file, one that others can read, or other than 32 bytes in hexadecimal or base64.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let text = private::read(path)?;
+        let what =
+            "not a shared key, which is 32 random bytes as 64 hexadecimal digits, or in base64";
+        Self::parse(&text).ok_or_else(|| KeyError::content(path, what))
+    }
+
+    /// The key of a text: 32 bytes in hexadecimal or base64. White space around it does not count.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let bytes = if text.len() == 2 * KEY_BYTES {
             code::decode(text, code::BASE16)
         } else {
             code::decode(text, code::BASE64)
         };
-        let what =
-            "not a shared key, which is 32 random bytes as 64 hexadecimal digits, or in base64";
-        let bytes: Option<[u8; KEY_BYTES]> = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes.map(|bytes| Self::new(&bytes)).ok_or_else(|| KeyError::content(path, what))
+        let bytes: [u8; KEY_BYTES] = bytes?.try_into().ok()?;
+        Some(Self::new(&bytes))
     }
 
     /// From its bytes, which have to be random.

@@ -46,6 +46,10 @@ pub struct Config {
     /// accept every sender that reaches the port, whatever its key
     #[schemars(extend("x-flag" = "accept-any", "x-conflicts" = ["authorized", "psk", "insecure-none"]))]
     pub accept_any: bool,
+    /// only for `linecard send`, which starts a receiver by ssh: read a key for once from stdin, listen at any port, print
+    /// it, and end with stdin
+    #[schemars(extend("x-flag" = "started", "x-conflicts" = ["authorized", "accept-any", "psk", "identity", "insecure-none"]))]
+    pub started: bool,
     /// replace existing files that differ from those sent; otherwise they are kept, and not transferred
     #[schemars(extend("x-flag" = "overwrite"))]
     pub overwrite: bool,

@@ -9,7 +9,7 @@ pub use outcome::{Lane, LaneOutcome, ReceiveOutcome, Transfer};
 use super::access::{allowed, file, file_of};
 use super::error::of_receive;
 use super::rejected::Rejected;
-use super::{Failed, Log, cores, peer};
+use super::{DEFAULT_PORT, Failed, Log, cores, peer, started};
 use crate::{Context, Error, Failure, Job};
 use linecard_io::rights::{Use, confine, folder_of};
 use linecard_transfer_net::control::{Access, Trust};
@@ -58,6 +58,7 @@ pub enum Reach {
 pub struct Receiver<'a> {
     context: Context<'a>,
     acceptor: Acceptor,
+    port: u16,
 }
 
 impl<'a> Receiver<'a> {
@@ -74,13 +75,17 @@ impl<'a> Receiver<'a> {
         reach: Reach,
     ) -> Result<Self, Error> {
         linecard_config::check(config)?;
-        let access = config.access.with_trust(context, || config.trust(context))?;
+        let access = match config.started {
+            true => Access::Shared(started::key_from_stdin(context.progress)?),
+            false => config.access.with_trust(context, || config.trust(context))?,
+        };
         let options = config.options(context, access.clone());
         if let Some(folder) = &options.folder {
             Folder::open(folder).map_err(|error| Failure::Storage.with(error))?;
         }
         let at = config.listen.map(|listen| listen.0.0);
-        let listener = peer::listen(at, config.access.insecure_none)?;
+        let port = if config.started { 0 } else { DEFAULT_PORT };
+        let listener = peer::listen(at, port, config.access.insecure_none)?;
         let at = listener.local_addr()?;
         if reach == Reach::OwnFolders {
             let list = config.is_listed().then(|| config.list(context)).transpose()?;
@@ -94,8 +99,16 @@ impl<'a> Receiver<'a> {
         let rejected = Rejected::new(config.authorize(), Arc::clone(log));
         let notice = Box::new(move |peer| rejected.add(peer));
         let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
-        config.announce(context, &access, at)?.iter().for_each(|line| log(line));
-        Ok(Self { context: *context, acceptor })
+        if !config.started {
+            config.announce(context, &access, at)?.iter().for_each(|line| log(line));
+        }
+        Ok(Self { context: *context, acceptor, port: at.port() })
+    }
+
+    /// The line by which a sender that has started this receiver learns where it listens.
+    #[must_use]
+    pub fn ready(&self) -> String {
+        started::ready(self.port)
     }
 
     /// Receives from the next sender. Progress counts bytes.
@@ -149,7 +162,7 @@ impl Config {
 
     /// Senders have to be on a list.
     fn is_listed(&self) -> bool {
-        !self.accept_any && self.access.psk.is_none() && !self.access.insecure_none
+        !self.accept_any && !self.started && self.access.psk.is_none() && !self.access.insecure_none
     }
 
     fn at_once(&self) -> u16 {

@@ -24,8 +24,17 @@ pub struct Config {
     /// the receiver discards (write ./test:2G for a file of that name); the last two alone
     #[default(vec![PathBuf::from("-")])]
     pub inputs: Vec<PathBuf>,
-    /// where `linecard recv` runs: a name or an address, with :PORT if it is not 4780
+    /// where `linecard recv` runs: a name or an address, with :PORT if it is not 4780; or HOST:DIR, USER@HOST:DIR, to
+    /// have it started there by ssh with a key for once
     pub peer: Parsed<Peer>,
+    /// with HOST:DIR, the command that logs in, as "ssh -p 2222"
+    #[default("ssh".to_owned())]
+    #[schemars(extend("x-flag" = "ssh", "x-value" = "COMMAND"))]
+    pub ssh: String,
+    /// with HOST:DIR, the command that receives there, with its options, as "/opt/bin/linecard recv --overwrite"
+    #[default("linecard recv".to_owned())]
+    #[schemars(extend("x-flag" = "receiver", "x-value" = "COMMAND"))]
+    pub receiver: String,
     /// a lane from here to the receiver, repeated for each: an interface or an address of this host, as eth1,
     /// 10.0.0.1:7000, tcp:10.0.0.1; followed by ,rate=200M (bit/s, if it is known and not shared) and ,shared=NAME
     /// (lanes of one name share a bottleneck)

@@ -10,10 +10,11 @@ pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 
 use super::access::{file, file_of};
 use super::error::{of_key, of_send};
-use super::{Failed, Peer, cores};
+use super::started::{Commands, StartedReceiver};
+use super::{Failed, Peer, RemoteFolder, cores};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
-use linecard_transfer_net::control::{ControlError, Policy, Trust};
+use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
 use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Patterns};
 use linecard_transfer_net::keys::{Fingerprint, KnownPeers};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
@@ -84,8 +85,16 @@ pub fn send(
     // Before a name is looked up, which may take long.
     input(&config.inputs).map_err(Error::from)?;
     config.patterns()?;
-    let addresses = config.peer.0.addresses()?;
-    let options = config.options(context)?;
+    let (started, addresses) = match &config.peer.0 {
+        Peer::Listening { host, port } => (None, Peer::addresses(host, *port)?),
+        Peer::Started(place) => {
+            let started = config.start(place, context)?;
+            let addresses = started.addresses.clone();
+            (Some(started), addresses)
+        }
+    };
+    let access = started.as_ref().map(|started| Access::Shared(started.key.clone()));
+    let options = config.options(context, access)?;
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
     let mut result = run.try_all(&options, &addresses);
     if let Err(SendError::Control(ControlError::UnknownPeer { found, .. })) = &result
@@ -95,7 +104,10 @@ pub fn send(
         let mut known = config.known(context)?;
         known.remember(&config.peer.0.to_string(), *found).map_err(of_key)?;
         // The list that `options` has does not name it yet.
-        result = run.try_all(&config.options(context)?, &addresses);
+        result = run.try_all(&config.options(context, None)?, &addresses);
+    }
+    if let (Some(started), Ok(_)) = (started, &result) {
+        started.finish();
     }
     let failed = |error| {
         let error = config.explain(error);
@@ -150,7 +162,20 @@ impl Run<'_> {
 }
 
 impl Config {
-    fn options(&self, context: &Context<'_>) -> Result<SendOptions, Error> {
+    /// Has a receiver started.
+    fn start(&self, place: &RemoteFolder, context: &Context<'_>) -> Result<StartedReceiver, Error> {
+        linecard_config::check(self)?;
+        if self.access != super::Access::default() || self.accept_new || self.strict {
+            let what =
+                "a receiver that is started by ssh gets a key for once: leave out options on keys";
+            return Err(ConfigError::of_parameter("peer", what).into());
+        }
+        let commands = Commands { login: &self.ssh, receiver: &self.receiver };
+        StartedReceiver::start(place, commands, self.delete, context.progress)
+    }
+
+    /// `access` is that to a receiver that was started; without, it is configured.
+    fn options(&self, context: &Context<'_>, access: Option<Access>) -> Result<SendOptions, Error> {
         linecard_config::check(self)?;
         Ok(SendOptions {
             by_contents: self.checksum,
@@ -162,7 +187,10 @@ impl Config {
             // Replaced by each address of the peer.
             peer: SocketAddr::from(([0; 4], 0)),
             name: self.peer.0.to_string(),
-            access: self.access.with_trust(context, || self.trust(context))?,
+            access: match access {
+                Some(access) => access,
+                None => self.access.with_trust(context, || self.trust(context))?,
+            },
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             rate_bits_per_second: self.rate.0.map(Rate::bits_per_second),
             mode: self.mode.into(),

@@ -7,5 +7,6 @@ mod ends;
 mod faults;
 mod resume;
 mod several;
+mod started;
 mod trees;
 mod whole;

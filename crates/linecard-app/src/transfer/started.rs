@@ -1,0 +1,250 @@
+//! A receiver that the sender starts on its host, by a command such as ssh.
+//!
+//! The sender writes a key for once to the command's standard input, and the receiver answers on its standard output with
+//! the port at which it listens, and with the address at which the login arrived. Both meet there as holders of that key.
+//! The receiver ends with its standard input.
+
+use super::peer::{Peer, RemoteFolder};
+use crate::{Error, Failure};
+use linecard::progress::Progress;
+use linecard_transfer_net::keys::SharedKey;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Begins the receiver's line; its number is that of the dialog.
+const READY: &str = "linecard-receiver 1 ";
+/// Longest wait for that line, in which somebody may have to type a password.
+const LOGIN: Duration = Duration::from_secs(300);
+/// Bytes of other lines that a login may print before it.
+const MAX_GREETING: u64 = 1 << 20;
+/// How a shell ends that finds no command of a name.
+const NOT_FOUND: i32 = 127;
+/// How often a wait looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// Time that the receiver has for its end once it has all, or its input has ended.
+const END: Duration = Duration::from_secs(10);
+
+/// The commands by which a receiver is started.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Commands<'a> {
+    /// Logs in at a host, which is added to it with a command for its shell.
+    pub(super) login: &'a str,
+    /// Receives there; options are added to it.
+    pub(super) receiver: &'a str,
+}
+
+/// A receiver that was started. On drop it is ended.
+#[derive(Debug)]
+pub(super) struct StartedReceiver {
+    child: Child,
+    /// `None` once it is to end.
+    input: Option<ChildStdin>,
+    /// Where it listens, in the order in which addresses should be tried; at least one.
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) key: SharedKey,
+}
+
+impl StartedReceiver {
+    /// Starts it, and waits until it listens. `allow_delete` lets this sender remove files.
+    ///
+    /// # Errors
+    ///
+    /// The command cannot be started, or ends; the receiver's own reason is on the standard error.
+    pub(super) fn start(
+        place: &RemoteFolder,
+        commands: Commands<'_>,
+        allow_delete: bool,
+        stop: &Progress,
+    ) -> Result<Self, Error> {
+        let Commands { login, receiver } = commands;
+        let (key, text) = SharedKey::fresh().map_err(|error| Failure::Thread.with(error))?;
+        let delete = if allow_delete { " --allow-delete" } else { "" };
+        let folder = if place.folder.is_empty() { "." } else { &place.folder };
+        let remote = format!("{receiver} --started{delete} -- {}", quoted(folder));
+        let failed = |error: io::Error| {
+            Failure::Unreachable.with(format!("cannot start `{login} {}`: {error}", place.login))
+        };
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("exec {login} \"$@\""), "sh", &place.login, &remote]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let missing = || failed(io::ErrorKind::BrokenPipe.into());
+        let (input, output) = (child.stdin.take(), child.stdout.take().ok_or_else(missing)?);
+        let mut started = Self { child, input, addresses: Vec::new(), key };
+        // If it has ended, its answer is missing, too.
+        let _written =
+            started.input.as_mut().map(|input| input.write_all((text + "\n").as_bytes()));
+        let Some((port, address)) = wait(&listen_to(output), stop)? else {
+            let status = started.end(END);
+            let advice = match status.and_then(|status| status.code()) {
+                Some(NOT_FOUND) => {
+                    "linecard has to be in the PATH of that host, or named by --receiver"
+                }
+                _ => "its own message says why",
+            };
+            let status = status.map_or_else(|| "killed".to_owned(), |status| status.to_string());
+            return Err(Failure::Unreachable.with(format!(
+                "`{login} {}` has ended ({status}) before `{receiver}` listened there: {advice}",
+                place.login
+            )));
+        };
+        let named = Peer::addresses(&place.host, port);
+        let arrived = address.map(|ip| SocketAddr::new(ip, port));
+        started.addresses = match (named, arrived) {
+            (Ok(mut named), arrived) => {
+                named.extend(arrived.filter(|address| !named.contains(address)));
+                named
+            }
+            (Err(_), Some(arrived)) => vec![arrived],
+            (Err(error), None) => return Err(error),
+        };
+        Ok(started)
+    }
+
+    /// Waits until it has ended by itself, as it does once all has arrived.
+    pub(super) fn finish(mut self) {
+        let begun = Instant::now();
+        while begun.elapsed() < END && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Ends its input, and waits for it.
+    fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+        self.input = None;
+        let begun = Instant::now();
+        while begun.elapsed() < patience {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(5)),
+                Ok(status) => return status,
+                Err(_) => break,
+            }
+        }
+        let _killed = self.child.kill();
+        self.child.wait().ok()
+    }
+}
+
+impl Drop for StartedReceiver {
+    fn drop(&mut self) {
+        self.end(END);
+    }
+}
+
+type Ready = (u16, Option<IpAddr>);
+
+/// Reads all that the receiver prints; its port is sent once, or nothing if it ends before.
+fn listen_to(output: ChildStdout) -> Receiver<Ready> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut lines = BufReader::new(output);
+        let mut line = String::new();
+        let mut greeting = lines.by_ref().take(MAX_GREETING);
+        while let Ok(1..) = greeting.read_line(&mut line) {
+            if let Some(ready) = parse(&line) {
+                let _waits = sender.send(ready);
+                break;
+            }
+            line.clear();
+        }
+        drop(sender);
+        // Later output is for nobody, and must not block the other end.
+        let _end = io::copy(&mut lines, &mut io::sink());
+    });
+    receiver
+}
+
+fn wait(ready: &Receiver<Ready>, stop: &Progress) -> Result<Option<Ready>, Error> {
+    let begun = Instant::now();
+    while begun.elapsed() < LOGIN {
+        match ready.recv_timeout(LOOK) {
+            Ok(ready) => return Ok(Some(ready)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) if stop.is_stopped() => {
+                return Err(Failure::Stopped.with("stopped before the receiver listened"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+    let waited = LOGIN.as_secs();
+    Err(Failure::Unreachable.with(format!("the receiver has not answered for {waited} s")))
+}
+
+fn parse(line: &str) -> Option<Ready> {
+    let mut words = line.trim_end().strip_prefix(READY)?.split(' ');
+    let port = words.next()?.parse().ok().filter(|port| *port > 0)?;
+    Some((port, words.next().and_then(|address| address.parse().ok())))
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The receiver's line, with the address at which sshd says that the login arrived.
+pub(super) fn ready(port: u16) -> String {
+    let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
+    // Client's address and port, server's address and port.
+    match connection.split(' ').nth(2).filter(|address| address.parse::<IpAddr>().is_ok()) {
+        Some(address) => format!("{READY}{port} {address}\n"),
+        None => format!("{READY}{port}\n"),
+    }
+}
+
+/// The key from the standard input, whose end then stops this process.
+///
+/// # Errors
+///
+/// No key.
+pub(super) fn key_from_stdin(stop: &Arc<Progress>) -> Result<SharedKey, Error> {
+    let mut line = String::new();
+    let mut stdin = io::stdin().lock();
+    let read = stdin.by_ref().take(1_024).read_line(&mut line);
+    drop(stdin);
+    let key = read.ok().and_then(|_| SharedKey::parse(&line));
+    let key = key.ok_or_else(|| {
+        Failure::Usage
+            .with("--started is for `linecard send`, which writes a key to the standard input")
+    })?;
+    let stop = Arc::clone(stop);
+    thread::spawn(move || {
+        let _end = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        stop.stop();
+    });
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_receiver_is_read_as_written() {
+        assert_eq!(
+            parse("linecard-receiver 1 40123 192.0.2.7\n"),
+            Some((40_123, Some([192, 0, 2, 7].into())))
+        );
+        assert_eq!(parse("linecard-receiver 1 40123\r\n"), Some((40_123, None)));
+        assert_eq!(parse("linecard-receiver 1 40123 fe80::1%eth0"), Some((40_123, None)));
+        for other in [
+            "linecard-receiver 2 40123",
+            "linecard-receiver 1 0",
+            "linecard-receiver 1 x",
+            "Welcome",
+            "",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn folders_stay_one_word() {
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's $(x)"), r"'it'\''s $(x)'");
+    }
+}
