@@ -116,7 +116,7 @@ fn another_process_can_send() {
     assert!(found.contains("--sink-address 192.0.2.1:5004%eth1"), "{found}");
     let outcome = run(
         &folder,
-        &[&["ab", "blocking", "--blocks", "5", "--count", "200"][..], &remote].concat(),
+        &[&["ab", "blocking", "--blocks", "6", "--count", "200"][..], &remote].concat(),
     );
     assert!(matches!(outcome.code, Some(0 | 11)), "{outcome:?}");
     assert!(outcome.stdout.contains("blocking"), "{outcome:?}");
