@@ -44,6 +44,24 @@ impl Own {
         self.0.iter().find(|(_, own)| *own == ip).map(|(name, _)| name.as_str())
     }
 
+    /// One address of each other interface than that of `local`, of its family: those by which the receiver may be reached.
+    /// None beside the loopback interface.
+    pub(crate) fn beside(&self, local: IpAddr) -> Vec<IpAddr> {
+        let mut names: Vec<&str> = self.interface(local).into_iter().collect();
+        let mut found = Vec::new();
+        if local.is_loopback() {
+            return found;
+        }
+        for (name, ip) in &self.0 {
+            let is_alike = ip.is_ipv4() == local.is_ipv4() && !ip.is_loopback();
+            if is_alike && !names.contains(&name.as_str()) {
+                names.push(name);
+                found.push(*ip);
+            }
+        }
+        found
+    }
+
     /// The address that a lane sends from, if it has one of the peer's family.
     pub(crate) fn source(&self, spec: &Spec, peer: IpAddr) -> Option<IpAddr> {
         let same = |ip: &IpAddr| ip.is_ipv4() == peer.is_ipv4();

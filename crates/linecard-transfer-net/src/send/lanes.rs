@@ -33,7 +33,7 @@ impl Lanes {
         for (lane, path) in self.paths.iter().enumerate() {
             match &path.problem {
                 None => self.connections[lane].tried(now),
-                Some(LaneProblem::Refused { .. }) => {
+                Some(LaneProblem::Refused { .. } | LaneProblem::Elsewhere) => {
                     self.connections[lane].give_up();
                     sender.close(lane, now);
                 }

@@ -54,6 +54,8 @@ pub struct SendOptions {
     pub access: Access,
     /// Lanes; one over the way to `peer` if there are none.
     pub lanes: Vec<Spec>,
+    /// If there are none: one from each interface of this host by which the receiver is reached.
+    pub find_lanes: bool,
     /// The rate of lanes that say none, in bit/s.
     pub rate_bits_per_second: Option<u64>,
     /// How chunks are spread over lanes.

@@ -30,7 +30,7 @@ impl Notes {
     pub(super) fn of(paths: &[Path]) -> Self {
         let mut notes = Self { silent: vec![None; paths.len()], ..Self::default() };
         for (lane, path) in paths.iter().enumerate() {
-            if let Some(problem) = &path.problem {
+            if let Some(problem) = path.problem.as_ref().filter(|_| !path.is_elsewhere()) {
                 notes.add(lane, path, &format!("{problem}; nothing goes over it"));
             }
             if let Some(detour) = &path.detour {

@@ -46,11 +46,11 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let deadline = Instant::now() + options.patience;
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
     let (local, peer) = control.addresses()?;
-    let specs = specs(options, local.ip());
+    let own = Own::now();
+    let specs = specs(options, local.ip(), &own);
     if specs.len() > MAX_LANES {
         return Err(SendError::Lanes(specs.len()));
     }
-    let own = Own::now();
     let payload_bytes = match options.payload_bytes {
         Some(bytes) => bytes,
         None => payload(&specs, peer, &own),
@@ -80,6 +80,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         .zip(&welcome.lanes)
         .map(|((spec, source), named)| Path::open(spec, source, (receiver, *named), &own))
         .collect();
+    let paths = if options.find_lanes { leading_paths(paths) } else { paths };
     if paths.iter().all(|path| path.problem.is_some()) {
         let problems = paths.into_iter().filter_map(|path| path.problem);
         return Err(SendError::NoLane(problems.collect()));
@@ -122,16 +123,28 @@ fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
     u32::try_from(fit.max(2 * lanes as u64)).unwrap_or(u32::MAX)
 }
 
-/// The lanes that the user wants, with the rate that holds where none is said.
-fn specs(options: &SendOptions, local: IpAddr) -> Vec<Spec> {
+/// The lanes that the user wants, with the rate that holds where none is said. The first of those that are found is that
+/// of the control connection.
+fn specs(options: &SendOptions, local: IpAddr, own: &Own) -> Vec<Spec> {
     let mut specs = options.lanes.clone();
     if specs.is_empty() {
         specs.push(Spec::new(LaneKind::Udp, local));
+        let others = if options.find_lanes { own.beside(local) } else { Vec::new() };
+        specs.extend(others.into_iter().map(|ip| Spec::new(LaneKind::Udp, ip)));
+        specs.truncate(MAX_LANES);
     }
     for spec in &mut specs {
         spec.rate_bits_per_second = spec.rate_bits_per_second.or(options.rate_bits_per_second);
     }
     specs
+}
+
+/// Found lanes: the first is used in any case, and others if they lead to the receiver by an interface of their own.
+fn leading_paths(mut paths: Vec<Path>) -> Vec<Path> {
+    for path in paths.iter_mut().skip(1) {
+        path.leave_out_if_elsewhere();
+    }
+    paths
 }
 
 fn offer(spec: &Spec) -> LaneOffer {

@@ -31,6 +31,9 @@ pub enum LaneProblem {
         /// The rule that excludes it.
         reason: &'static str,
     },
+    /// It was found, and does not lead to the receiver by an interface of its own. It is not tried again, nor shown.
+    #[error("it does not lead to the receiver")]
+    Elsewhere,
     /// It does not open. It is tried again.
     #[error("{source} at {peer}")]
     Closed {
@@ -72,6 +75,17 @@ impl Path {
             )
         });
         path
+    }
+
+    /// Takes a path that was found out of use, unless it leads to the receiver by an interface of its own.
+    pub(super) fn leave_out_if_elsewhere(&mut self) {
+        if self.problem.is_some() || self.detour.take().is_some() {
+            self.problem = Some(LaneProblem::Elsewhere);
+        }
+    }
+
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.problem, Some(LaneProblem::Elsewhere))
     }
 
     /// The lane; afterwards its sealed socket has it.

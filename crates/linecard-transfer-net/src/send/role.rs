@@ -312,6 +312,9 @@ impl Sending<'_> {
     fn report(&mut self, endpoint: &Endpoint, now: Instant) {
         let lanes = endpoint.sockets.iter().enumerate().filter_map(|(lane, socket)| {
             let sending = self.sender.lane(lane)?;
+            if self.lanes.paths[lane].is_elsewhere() {
+                return None;
+            }
             Some(LaneView {
                 name: socket.lane().describe(),
                 state: sending.state(),

@@ -135,6 +135,28 @@ fn each_lane_uses_its_own_link() {
     }
 }
 
+/// Promise (Transfer): Found lanes are one on each link to the receiver; interfaces that do not lead there are left out.
+#[test]
+fn lanes_are_found_where_a_link_leads_to_the_receiver() {
+    let Some(links) = Links::new("lanes_are_found", 4) else { return };
+    // A link where the receiver is, but has no address; and one without a cable.
+    links.set(1, "address del 10.9.3.2/24 dev link3");
+    links.set(1, "link set link4 down");
+    links.set(0, "address add 10.9.1.9/24 dev link1");
+    let before = links.sent_bytes();
+    let mut ends = links.ends(6 << 20, &[]);
+    ends.0.find_lanes = true;
+    let ended = links.run(&ends, |_| {});
+    let (sent, _) = links.whole(ended);
+    let sent_bytes = links.sent_bytes();
+    let sent_on = |link: usize| sent_bytes[link] - before[link];
+    assert!(sent_on(0) > 1 << 20 && sent_on(1) > 1 << 20, "{before:?} then {sent_bytes:?}");
+    assert!(sent_on(2) < 1 << 16 && sent_on(3) < 1 << 16, "{before:?} then {sent_bytes:?}");
+    let names: Vec<&str> = sent.lanes.iter().map(|lane| lane.name.as_str()).collect();
+    assert!(names.len() == 2 && names[1].contains("10.9.2.1"), "{names:?}");
+    assert!(sent.notes.is_empty(), "{:?}", sent.notes);
+}
+
 /// Promise (Transfer): A lane without a route is named with the reason, and the others carry the transfer.
 #[test]
 fn a_lane_without_a_route_is_said_and_the_other_carries_on() {

@@ -40,6 +40,9 @@ pub struct Config {
     /// (lanes of one name share a bottleneck)
     #[schemars(extend("x-flag" = "lane", "x-default" = "one, over UDP"))]
     pub lanes: Vec<Parsed<Spec>>,
+    /// a lane over UDP from each interface of this host by which the receiver is reached
+    #[schemars(extend("x-flag" = "find-lanes", "x-conflicts" = ["lane"]))]
+    pub find_lanes: bool,
     /// how chunks are spread over lanes: whole (stable), in parts over all (low-latency), or chosen by the amount of
     /// data (auto)
     #[default(Spreading::Auto)]
