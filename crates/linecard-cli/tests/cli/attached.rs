@@ -396,6 +396,7 @@ fn what_was_moved_comes_back_as_it_was() {
         ip address add 10.9.0.2/24 dev lcwa; ip address add 10.9.0.3/24 dev lcwa label lcwa:1
         ip address add 10.8.0.2/24 brd 10.8.0.7 metric 500 dev lcwa
         ip address add 10.7.0.1 peer 10.7.0.2/32 scope link dev lcwa
+        ip route del 10.8.0.0/24 dev lcwa; ip route add local 192.0.2.200 dev lcwa
         ip address add 2001:db8::5/64 dev lcwa nodad preferred_lft 0
         ip route add default via 10.9.0.1 dev lcwa
         ip route add 10.61.0.0/16 via 10.9.0.1 dev lcwa table 100
@@ -413,7 +414,7 @@ fn what_was_moved_comes_back_as_it_was() {
         ip neighbour add 10.9.0.79 lladdr 02:00:00:00:00:03 nud noarp protocol static dev lcwa; ip neighbour add proxy 10.9.0.80 protocol zebra dev lcwa
         until test -z \"$(ip -6 address show dev lcwa tentative)\"; do sleep 0.05; done
         all() { ip -o address show scope global dev $1 | cut -d' ' -f6-; ip -o address show scope link dev $1 | grep 10.7
-            for family in -4 -6; do ip -d $family route show table all dev $1; done | grep -v 'local\\|fe80::/'
+            for family in -4 -6; do ip -d $family route show table all dev $1; done | grep -v 'table local proto kernel\\|fe80::/'
             ip -o address show dev $1 | grep -o 'fe80::1234.*'; ip neighbour show dev $1 nud permanent; ip neighbour show dev $1 nud noarp | grep -v ff02
             ip neighbour show proxy dev $1; }
         steady() { sed -E 's/(expires|valid_lft|preferred_lft) [0-9]+sec/\\1 some/g'; }
@@ -507,13 +508,19 @@ fn what_cannot_be_moved_is_as_it_was() {
             ip neighbour show dev lcwa nud permanent; }
         until test -z \"$(ip -6 address show up tentative)\"; do sleep 0.05; done
         all >before; \"$0\" attach packet:lcwa tap:lctb --take-addresses 2>&1 >out; echo code $?
-        all >after; diff before after && echo equal";
+        all >after; diff before after && echo equal
+        ip link set lctb mtu 1500; ip address add 2001:db8:7::7/64 dev lcwa nodad
+        ip -6 route add 2001:db8:99::/48 via 2001:db8:7::1 dev lcwa; ip address del 2001:db8:7::7/64 dev lcwa
+        all >before; \"$0\" attach packet:lcwa tap:lctb --take-addresses 2>&1 >out; echo code $?
+        all >after; grep -v lctb before >b; grep -v lctb after >a; diff b a && echo equal; ls $LINECARD_JOURNALS 2>&1 | grep -c 'No such'";
+    let script = &format!("export LINECARD_JOURNALS=$PWD/j\n{script}");
     let Some(text) = in_namespace(&folder, "what cannot be moved", script) else { return };
     assert!(
         text.contains("linecard: addresses were not moved: address 2001:db8::7/64: "),
         "{text}"
     );
-    assert!(text.ends_with("code 6\nequal\n"), "{text}");
+    let orphan = "code 6\nequal\nlinecard: addresses were not moved: route 2001:db8:99::/48 via 2001:db8:7::1";
+    assert!(text.contains(orphan) && text.ends_with("code 6\nequal\n1\n"), "{text}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ step() {
 }
 
 give_back() {
+    printf x 2>/dev/null >"$message" || refuse "cannot write $message: it needs a folder with space that can be written"
     look
     refused=
     while [ "$near" ] && [ $# -gt 2 ]; do

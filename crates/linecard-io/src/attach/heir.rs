@@ -206,6 +206,7 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, Vec<String>), MoveErro
     let mut said = Script::run_earlier(near, near_index)?;
     let plan = Plan::of(near)?;
     let list: Vec<&str> = plan.addresses().collect();
+    plan.routes_back().try_for_each(|step| iproute::take(&step))?;
     let steps = [plan.cleared(far), plan.added(near)].concat();
     let moved = wait_to(Script::write(near, near_index, &steps)?, near)?;
     let take_over = [plan.left(near), plan.taken((far, far_index))].concat();
@@ -221,9 +222,12 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, Vec<String>), MoveErro
     said.push(match list.as_slice() {
         [] => format!("{near} has no address to move to {far}"),
         list => format!(
-            "{} and {} routes moved from {near} to {far}, until the end (recorded in {}){rules}",
+            "{} and {} moved from {near} to {far}, until the end (recorded in {}){rules}",
             list.join(", "),
-            plan.routes(),
+            match plan.routes() {
+                1 => "1 route".to_owned(),
+                routes => format!("{routes} routes"),
+            },
             moved.script
         ),
     });

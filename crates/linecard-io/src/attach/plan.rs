@@ -81,6 +81,8 @@ struct Address {
     name: String,
     /// Its network is routed by somebody else, as a network manager.
     is_without_route: bool,
+    /// Somebody has removed the route to its network that the kernel set with it.
+    is_without_prefix: bool,
 }
 
 /// A route.
@@ -121,13 +123,20 @@ impl Plan {
             check_shared(&ip(&[family, "route", "show", "table", "all"])?, interface)?;
         }
         let routes = saved(Object::Route, &["table", "all", "dev", interface])?;
+        for address in &mut addresses {
+            let has_prefix = |(_, line): &(Message, String)| address.is_prefixed_by(line);
+            address.is_without_prefix = !address.is_without_route && !routes.iter().any(has_prefix);
+        }
         let mut routes: Vec<Route> = routes
             .into_iter()
             .filter(|(_, line)| is_own(line, sets_prefixes))
             .map(|(message, line)| Route { message, text: without_states(&line) })
             .collect();
-        // A router has to be reachable before there is a way through it.
-        routes.sort_by_key(|route| route.text.contains(" via "));
+        // An address that is the host's by a route has to be so before others use it, and a router has to be reachable.
+        routes.sort_by_key(|route| match route.text.starts_with("local ") {
+            true => 0,
+            false => 1 + u8::from(route.text.contains(" via ")),
+        });
         let mut neighbours = Vec::new();
         for (state, add) in [("permanent", " nud permanent"), ("noarp", " nud noarp")] {
             let text = ip(&["neighbour", "show", "dev", interface, "nud", state])?;
@@ -190,14 +199,28 @@ impl Plan {
     pub(super) fn taken(&self, device: Device<'_>) -> Vec<Step> {
         let addresses = self.addresses.iter().map(|address| address.at(device.1));
         let routes = self.routes.iter().map(|route| route.at(device.1));
-        addresses.chain(routes).chain(self.neighbours(device.0)).collect()
+        let with_prefixes = addresses.chain(self.without_prefixes(device.0));
+        with_prefixes.chain(routes).chain(self.neighbours(device.0)).collect()
     }
 
     /// Steps that add all of it to the interface that it is of.
     pub(super) fn added(&self, interface: &str) -> Vec<Step> {
         let addresses = self.addresses.iter().flat_map(Address::back);
-        let routes = self.routes.iter().map(Route::back);
-        addresses.chain(routes).chain(self.neighbours(interface)).collect()
+        let with_prefixes = addresses.chain(self.without_prefixes(interface));
+        with_prefixes.chain(self.routes_back()).chain(self.neighbours(interface)).collect()
+    }
+
+    /// Steps that add its routes, and that change nothing where they are. The kernel keeps routes that it would not accept
+    /// again, such as one through a router whose network is gone.
+    pub(super) fn routes_back(&self) -> impl Iterator<Item = Step> {
+        self.routes.iter().map(Route::back)
+    }
+
+    /// Steps that remove routes which the kernel sets with addresses, where somebody had removed them.
+    fn without_prefixes(&self, device: &str) -> impl Iterator<Item = Step> {
+        let without = self.addresses.iter().filter(|address| address.is_without_prefix);
+        let removed = |prefix| format!("route del {prefix} proto kernel");
+        without.filter_map(Address::prefix).map(move |prefix| Step::tried(removed(prefix), device))
     }
 
     fn neighbours(&self, device: &str) -> impl Iterator<Item = Step> {
@@ -217,7 +240,30 @@ impl Address {
             name = format!("{name} peer {}", words.nth(1)?);
         }
         let is_without_route = words.any(|word| word == "noprefixroute");
-        Some(Self { message, name, is_without_route })
+        Some(Self { message, name, is_without_route, is_without_prefix: false })
+    }
+
+    /// The network that the kernel routes with it, as `ip` names it.
+    fn prefix(&self) -> Option<String> {
+        let (ip, length) = self.name.rsplit(' ').next()?.split_once('/')?;
+        let (ip, length): (IpAddr, u32) = (ip.parse().ok()?, length.parse().ok()?);
+        let (network, most): (IpAddr, u32) = match ip {
+            IpAddr::V4(ip) => {
+                let mask = u32::MAX.checked_shl(32_u32.saturating_sub(length)).unwrap_or(0);
+                ((u32::from(ip) & mask).to_be_bytes().into(), 32)
+            }
+            IpAddr::V6(ip) => {
+                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(length)).unwrap_or(0);
+                ((u128::from(ip) & mask).to_be_bytes().into(), 128)
+            }
+        };
+        Some(if length == most { network.to_string() } else { format!("{network}/{length}") })
+    }
+
+    /// Whether a line of `ip route` is that route.
+    fn is_prefixed_by(&self, line: &str) -> bool {
+        let is_kernels = line.contains(" proto kernel ") && !line.contains(" table local ");
+        is_kernels && self.prefix().is_some_and(|prefix| line.split(' ').next() == Some(&prefix))
     }
 
     fn is_ipv6(&self) -> bool {
@@ -386,9 +432,11 @@ fn check_shared(text: &str, interface: &str) -> Result<(), MoveError> {
 /// sets them as the kernel would (`sets_prefixes`); where the kernel has set one, too, that makes no difference.
 fn is_own(line: &str, sets_prefixes: bool) -> bool {
     let line = format!("{line} ");
-    let is_of_kernel = line.contains(" proto kernel ");
+    let is_of_kernel = [" proto kernel ", " proto none ", " proto unspec "];
+    let is_of_kernel = is_of_kernel.iter().any(|words| line.contains(words));
     let is_of_link = line.starts_with("fe80::") || line.starts_with("multicast ");
-    !line.contains(" table local ") && (!is_of_kernel || (sets_prefixes && !is_of_link))
+    let is_of_table = line.contains(" table local ");
+    !is_of_kernel || (sets_prefixes && !is_of_link && !is_of_table)
 }
 
 /// A route as errors name it: without its interface, states, its end, and the lock that `ip` prints in front of a value.
@@ -450,6 +498,7 @@ mod tests {
             "192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.7 ",
             "10.0.0.0/8 via 192.0.2.2 dev eth0 table 100 rto_min lock 50ms ",
             "local 192.0.2.7 dev eth0 table local proto kernel scope host src 192.0.2.7 ",
+            "local 192.0.2.200 dev eth0 table local scope host ",
             "multicast ff00::/8 dev eth0 table local proto kernel metric 256 ",
             "default via fe80::1 dev eth0 proto ra metric 1024 expires 1799sec pref medium",
         ];
@@ -463,11 +512,12 @@ mod tests {
             [
                 "default via 192.0.2.1 proto dhcp metric 100",
                 "10.0.0.0/8 via 192.0.2.2 table 100 rto_min 50ms",
+                "local 192.0.2.200 table local scope host",
                 "default via fe80::1 proto ra metric 1024 pref medium"
             ]
         );
         // A network manager sets these itself.
-        assert_eq!(lines.iter().filter(|line| is_own(line, true)).count(), 4);
+        assert_eq!(lines.iter().filter(|line| is_own(line, true)).count(), 5);
         let neighbours = [
             (
                 "192.0.2.9 lladdr 02:00:00:00:00:01 router PERMANENT ",
@@ -598,6 +648,20 @@ mod tests {
         let other = "if2:\\    inet 192.0.2.8/24 scope global secondary eth0\\  x";
         let without = [manager, other].map(|line| read(line, 0).is_without_route);
         assert_eq!(without, [true, false]);
+    }
+
+    #[test]
+    fn the_route_of_a_network_is_known() {
+        let v4 = read("if2:\\    inet 192.0.2.7/25 scope global eth0\\  x", 0);
+        let v6 = read("if2:\\    inet6 2001:db8::7/64 scope global\\  x", 0);
+        let peer = read("if2:\\    inet 10.7.0.1 peer 10.7.0.2/32 scope link eth0\\  x", 0);
+        let all = read("if2:\\    inet 10.7.0.1/0 scope link eth0\\  x", 0);
+        let prefixes = [&v4, &v6, &peer, &all].map(|address| address.prefix().expect("a network"));
+        assert_eq!(prefixes, ["192.0.2.0/25", "2001:db8::/64", "10.7.0.2", "0.0.0.0/0"]);
+        assert!(v4.is_prefixed_by("192.0.2.0/25 dev eth0 proto kernel scope link src 192.0.2.9 "));
+        assert!(!v4.is_prefixed_by("192.0.2.0/25 dev eth0 scope link metric 50 "));
+        assert!(v6.is_prefixed_by("2001:db8::/64 dev eth0 proto kernel metric 256 pref medium"));
+        assert!(!v6.is_prefixed_by("2001:db8::/48 dev eth0 proto kernel metric 256"));
     }
 
     #[test]

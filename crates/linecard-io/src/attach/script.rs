@@ -213,6 +213,7 @@ fn text(path: &str, identity: &Identity, arguments: &[String]) -> String {
     format!(
         r#"#!/bin/sh
 # What {name} is to have again, of `linecard attach` (process {process}).
+{{
 set -- {path} {path}.part{index}{steps}
 {FUNCTIONS}
 [ "$(cat /proc/sys/kernel/random/boot_id) $(readlink /proc/self/ns/net)" = '{boot} {namespace}' ] ||
@@ -225,7 +226,8 @@ case $link in
 '' | *'{link}'*) ;;
 *) refuse "interface $index is $near, and has another address than {name} ({link}): remove $file if it is not the same" ;;
 esac
-{START}"#
+{START}}}
+"#
     )
 }
 
