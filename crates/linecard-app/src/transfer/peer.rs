@@ -100,11 +100,25 @@ impl FromStr for Peer {
                 Ok(port) if port > 0 => Ok(Self::Listening { host, port }),
                 _ => Err(wrong()),
             },
-            (_, Some(folder)) if !folder.contains(['\0', '\n']) => {
+            (Some(_), Some(port)) if is_port(port) => Err(format!(
+                "\"{text}\": a port is for `linecard recv` that runs, without a user; write {}./{port} for a folder of \
+                 that name",
+                text.trim_end_matches(port)
+            )),
+            (_, Some(folder)) => {
                 let login = user.map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
                 // A login begins at home.
                 let at_home = if folder == "~" { "" } else { folder };
                 let folder = at_home.strip_prefix("~/").unwrap_or(at_home).to_owned();
+                if folder.contains(['\0', '\n'])
+                    || folder.starts_with(['~'])
+                    || folder.starts_with("//")
+                {
+                    return Err(format!(
+                        "\"{}\": the folder is to be a path without `~USER`, `//` before it, or line ends",
+                        text.escape_debug()
+                    ));
+                }
                 Ok(Self::Started(RemoteFolder { login, host, folder }))
             }
             _ => Err(wrong()),
@@ -233,7 +247,7 @@ mod tests {
             ("host:x", "host", "host", "x"),
             ("host:4780x", "host", "host", "4780x"),
             ("user@host:/a/b c:d", "user@host", "host", "/a/b c:d"),
-            ("user@host:4780", "user@host", "host", "4780"),
+            ("user@host:./4780", "user@host", "host", "./4780"),
             ("host:~/x", "host", "host", "x"),
             ("host:~", "host", "host", ""),
             ("host:a@b", "host", "host", "a@b"),

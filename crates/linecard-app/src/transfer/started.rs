@@ -1,6 +1,6 @@
 //! A receiver that the sender starts on its host, by a command such as ssh.
 //!
-//! The sender writes a key for once to the command's standard input, and the receiver answers on its standard output with
+//! The sender writes a key for once and the folder to the command's standard input, and the receiver answers on its standard output with
 //! the port at which it listens, and with the address at which the login arrived. Both meet there as holders of that key.
 //! The receiver ends with its standard input.
 
@@ -10,6 +10,7 @@ use linecard::progress::Progress;
 use linecard_transfer_net::keys::SharedKey;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 const READY: &str = "linecard-receiver 1 ";
 /// Longest wait for that line, in which somebody may have to type a password.
 const LOGIN: Duration = Duration::from_secs(300);
+/// Bytes of a line that the receiver reads: a path and its end.
+const MAX_LINE: u64 = 8_192;
 /// Bytes of other lines that a login may print before it.
 const MAX_GREETING: u64 = 1 << 20;
 /// How a shell ends that finds no command of a name.
@@ -64,8 +67,9 @@ impl StartedReceiver {
         let Commands { login, receiver } = commands;
         let (key, text) = SharedKey::fresh().map_err(|error| Failure::Thread.with(error))?;
         let delete = if allow_delete { " --allow-delete" } else { "" };
-        let folder = if place.folder.is_empty() { "." } else { &place.folder };
-        let remote = format!("{receiver} --started{delete} -- {}", quoted(folder));
+        // The folder goes the way of the key: shells do not agree on how words are quoted.
+        let remote = format!("{receiver} --started{delete} .");
+        let text = format!("{text}\n{}\n", place.folder);
         let failed = |error: io::Error| {
             Failure::Unreachable.with(format!("cannot start `{login} {}`: {error}", place.login))
         };
@@ -77,14 +81,15 @@ impl StartedReceiver {
         let (input, output) = (child.stdin.take(), child.stdout.take().ok_or_else(missing)?);
         let mut started = Self { child, input, addresses: Vec::new(), key };
         // If it has ended, its answer is missing, too.
-        let _written =
-            started.input.as_mut().map(|input| input.write_all((text + "\n").as_bytes()));
+        let _written = started.input.as_mut().map(|input| input.write_all(text.as_bytes()));
         let Some((port, address)) = wait(&listen_to(output), stop)? else {
             let status = started.end(END);
             let advice = match status.and_then(|status| status.code()) {
                 Some(NOT_FOUND) => {
-                    "linecard has to be in the PATH of that host, or named by --receiver"
+                    "one of these is not in the PATH, which a login without a terminal may have another of: name it by \
+                     --ssh or --receiver"
                 }
+                Some(0) => "that is not `linecard recv`",
                 _ => "its own message says why",
             };
             let status = status.map_or_else(|| "killed".to_owned(), |status| status.to_string());
@@ -176,14 +181,11 @@ fn wait(ready: &Receiver<Ready>, stop: &Progress) -> Result<Option<Ready>, Error
 }
 
 fn parse(line: &str) -> Option<Ready> {
-    let mut words = line.trim_end().strip_prefix(READY)?.split(' ');
+    // A login may have printed something without an end of line.
+    let at = line.find(READY)? + READY.len();
+    let mut words = line[at..].trim_end().split(' ');
     let port = words.next()?.parse().ok().filter(|port| *port > 0)?;
     Some((port, words.next().and_then(|address| address.parse().ok())))
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// The receiver's line, with the address at which sshd says that the login arrived.
@@ -196,27 +198,40 @@ pub(super) fn ready(port: u16) -> String {
     }
 }
 
-/// The key from the standard input, whose end then stops this process.
+/// The first lines of a sender that starts a receiver.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) key: SharedKey,
+    /// Seen from where the login begins.
+    pub(super) folder: PathBuf,
+}
+
+/// Reads it from the standard input, whose end then stops this process.
 ///
 /// # Errors
 ///
-/// No key.
-pub(super) fn key_from_stdin(stop: &Arc<Progress>) -> Result<SharedKey, Error> {
-    let mut line = String::new();
+/// Another text.
+pub(super) fn read_wanted(stop: &Arc<Progress>) -> Result<Wanted, Error> {
     let mut stdin = io::stdin().lock();
-    let read = stdin.by_ref().take(1_024).read_line(&mut line);
+    let mut line = || {
+        let mut line = String::new();
+        stdin.by_ref().take(MAX_LINE).read_line(&mut line).ok()?;
+        line.strip_suffix('\n').map(str::to_owned)
+    };
+    let (key, folder) = (line().and_then(|line| SharedKey::parse(&line)), line());
     drop(stdin);
-    let key = read.ok().and_then(|_| SharedKey::parse(&line));
-    let key = key.ok_or_else(|| {
-        Failure::Usage
-            .with("--started is for `linecard send`, which writes a key to the standard input")
-    })?;
+    let (Some(key), Some(folder)) = (key, folder) else {
+        return Err(Failure::Usage.with(
+            "--started is for `linecard send`, which writes a key and a folder to the standard input",
+        ));
+    };
     let stop = Arc::clone(stop);
     thread::spawn(move || {
         let _end = io::copy(&mut io::stdin().lock(), &mut io::sink());
         stop.stop();
     });
-    Ok(key)
+    // A folder, whatever its name: `-` would be the standard output.
+    Ok(Wanted { key, folder: Path::new(".").join(folder) })
 }
 
 #[cfg(test)]
@@ -240,11 +255,5 @@ mod tests {
         ] {
             assert_eq!(parse(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn folders_stay_one_word() {
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's $(x)"), r"'it'\''s $(x)'");
     }
 }

@@ -9,7 +9,8 @@ pub use outcome::{Lane, LaneOutcome, ReceiveOutcome, Transfer};
 use super::access::{allowed, file, file_of};
 use super::error::of_receive;
 use super::rejected::Rejected;
-use super::{DEFAULT_PORT, Failed, Log, cores, peer, started};
+use super::started::{self, Wanted};
+use super::{DEFAULT_PORT, Failed, Log, cores, peer};
 use crate::{Context, Error, Failure, Job};
 use linecard_io::rights::{Use, confine, folder_of};
 use linecard_transfer_net::control::{Access, Trust};
@@ -75,9 +76,12 @@ impl<'a> Receiver<'a> {
         reach: Reach,
     ) -> Result<Self, Error> {
         linecard_config::check(config)?;
-        let access = match config.started {
-            true => Access::Shared(started::key_from_stdin(context.progress)?),
-            false => config.access.with_trust(context, || config.trust(context))?,
+        let wanted = config.started.then(|| started::read_wanted(context.progress)).transpose()?;
+        let (config, access) = match wanted {
+            Some(Wanted { key, folder }) => {
+                (&Config { folder, ..config.clone() }, Access::Shared(key))
+            }
+            None => (config, config.access.with_trust(context, || config.trust(context))?),
         };
         let options = config.options(context, access.clone());
         if let Some(folder) = &options.folder {

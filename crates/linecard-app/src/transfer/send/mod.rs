@@ -170,6 +170,21 @@ impl Config {
                 "a receiver that is started by ssh gets a key for once: leave out options on keys";
             return Err(ConfigError::of_parameter("peer", what).into());
         }
+        for (name, command) in [("ssh", &self.ssh), ("receiver", &self.receiver)] {
+            if command.trim().is_empty() {
+                return Err(ConfigError::of_parameter(name, "a command is needed").into());
+            }
+        }
+        // Before somebody types a password.
+        let wrong_lane = self.lanes.iter().find_map(|lane| lane.0.check().err());
+        wrong_lane.map_or(Ok(()), |error| Err(Failure::Attach.with(error)))?;
+        if let Input::Paths(paths) = input(&self.inputs)? {
+            for path in paths.iter().filter(|path| path.as_os_str() != "-") {
+                std::fs::symlink_metadata(path).map_err(|error| {
+                    Failure::Storage.with(format!("cannot send {}: {error}", path.display()))
+                })?;
+            }
+        }
         let commands = Commands { login: &self.ssh, receiver: &self.receiver };
         StartedReceiver::start(place, commands, self.delete, context.progress)
     }

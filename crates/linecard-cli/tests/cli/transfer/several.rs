@@ -69,7 +69,7 @@ fn options_stand_anywhere() {
     ends.folder.refuses(
         2,
         &["send", "a", "--rate", "5M", "x:0"],
-        &["PEER: ", "\"x:y\" is not a host"],
+        &["PEER: ", "\"x:0\" is not a host"],
     );
 }
 

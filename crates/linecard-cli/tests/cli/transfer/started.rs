@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 /// It greets, as some hosts do, and gives the command to a shell.
 const LOGIN: &str = "#!/bin/sh\n\
-    echo \"$1\" >>logins; shift; echo Welcome; printf '%s' no line\n\
-    echo; echo $$ >pid; export SSH_CONNECTION='192.0.2.1 4000 127.0.0.1 22'; exec sh -c \"$*\"\n";
+    echo \"$1\" >>logins; shift; echo Welcome; printf '%s' 'no end of line'\n\
+    echo $$ >pid; export SSH_CONNECTION='192.0.2.1 4000 127.0.0.1 22'; exec sh -c \"$*\"\n";
 
 impl Ends {
     fn with_login(bytes: usize) -> Self {
@@ -44,7 +44,7 @@ fn a_receiver_is_started_by_a_login() {
     assert!(!ends.folder.path("sender/linecard").exists(), "no keys");
 
     // A name that a shell would take apart; a host of which only the login knows where it is; lanes.
-    let odd = "it's $(a) folder";
+    let odd = r"it's $(a) \ \\ folder";
     let place = format!("no-such-host.invalid:{odd}");
     let lanes = ["--lane", "127.0.0.1", "--lane", "tcp:127.0.0.1"];
     let sent = outcome(ends.send_to("from.bin", &place, &lanes));
@@ -76,7 +76,27 @@ fn a_receiver_that_does_not_start_is_said() {
             "`./login host` has ended (exit status: 127) before `no-such-linecard recv` listened there",
         ],
     );
-    says(&missing.stderr, &["named by --receiver"]);
+    says(&missing.stderr, &["name it by --ssh or --receiver"]);
+    for (wrong, what) in
+        [("none", "cannot send none: No such file"), ("from.bin", "no interface `nosuch0`")]
+    {
+        let logins = ends.folder.read("logins");
+        let all = [
+            "send",
+            wrong,
+            "host:new",
+            "--ssh",
+            "./login",
+            "--lane",
+            "127.0.0.1",
+            "--lane",
+            "nosuch0",
+        ];
+        let lanes = if wrong == "none" { 7 } else { all.len() };
+        let sent = outcome(ends.command("sender", &all[..lanes]));
+        says(&sent.stderr, &[what]);
+        assert!(ends.folder.read("logins") == logins, "nobody had to log in");
+    }
     let refused = send(&["host:to", "--ssh", "false"]);
     says(&refused.stderr, &["`false host` has ended (exit status: 1)"]);
     let keys = send(&["host:to", "--ssh", "./login", "--psk", "psk"]);
@@ -93,7 +113,7 @@ fn a_receiver_that_does_not_start_is_said() {
     ends.folder.write("file", b"");
     let own = outcome(ends.send_to("from.bin", "host:file", &[]));
     assert_eq!(own.code, Some(14), "{own:?}");
-    assert!(own.stderr.starts_with("linecard: \"file\" is a file"), "{own:?}");
+    assert!(own.stderr.starts_with("linecard: \"./file\" is a file"), "{own:?}");
     says(&own.stderr, &["its own message says why"]);
     assert!(!ends.folder.path("to").exists());
 }
