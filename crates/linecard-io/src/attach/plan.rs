@@ -21,6 +21,8 @@ const RTA_CACHEINFO: u16 = 12;
 const RTA_EXPIRES: u16 = 23;
 /// The flags of a route that somebody sets: `RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`. Others are states.
 const SET_FLAGS: u32 = 0x02 | 0x04;
+/// Metric of the routes of IPv6 that the kernel sets with addresses that name none.
+const IPV6_METRIC: u32 = 256;
 /// `AF_INET6`.
 const IPV6: u8 = 10;
 /// Units of a second in which the kernel counts how long a route is there (`USER_HZ`).
@@ -71,6 +73,8 @@ pub(super) struct Plan {
     routes: Vec<Route>,
     /// Without the interface, as `192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent`.
     neighbours: Vec<String>,
+    /// Routes that the kernel sets with the addresses, where somebody has removed or changed them.
+    removed: Vec<String>,
 }
 
 /// An address.
@@ -81,8 +85,17 @@ struct Address {
     name: String,
     /// Its network is routed by somebody else, as a network manager.
     is_without_route: bool,
-    /// Somebody has removed the route to its network that the kernel set with it.
-    is_without_prefix: bool,
+    /// Of the route to its network.
+    metric: u32,
+}
+
+/// The route that the kernel sets with an address.
+#[derive(Debug, PartialEq, Eq)]
+struct Generated {
+    /// By which it is removed. Of IPv4, all addresses of a network have one route.
+    key: String,
+    /// As [`Route::text`].
+    text: String,
 }
 
 /// A route.
@@ -115,7 +128,6 @@ impl Plan {
             })
             .filter_map(|(message, line)| Address::read(message, &line))
             .collect();
-        let sets_prefixes = addresses.iter().any(|address| address.is_without_route);
         // The kernel lists addresses of IPv6 the newest first, and sends from that.
         let first_ipv6 = addresses.iter().position(Address::is_ipv6).unwrap_or(addresses.len());
         addresses[first_ipv6..].reverse();
@@ -123,15 +135,23 @@ impl Plan {
             check_shared(&ip(&[family, "route", "show", "table", "all"])?, interface)?;
         }
         let routes = saved(Object::Route, &["table", "all", "dev", interface])?;
-        for address in &mut addresses {
-            let has_prefix = |(_, line): &(Message, String)| address.is_prefixed_by(line);
-            address.is_without_prefix = !address.is_without_route && !routes.iter().any(has_prefix);
-        }
-        let mut routes: Vec<Route> = routes
+        let routes: Vec<Route> = routes
             .into_iter()
-            .filter(|(_, line)| is_own(line, sets_prefixes))
+            .filter(|(_, line)| is_movable(line))
             .map(|(message, line)| Route { message, text: without_states(&line) })
             .collect();
+        let generated: Vec<Generated> = addresses.iter().filter_map(Address::generated).collect();
+        let is_generated = |route: &&Route| generated.iter().any(|other| other.text == route.text);
+        let there: Vec<&Route> = routes.iter().filter(is_generated).collect();
+        let is_there = |one: &Generated| {
+            let made = generated.iter().filter(|other| other.key == one.key);
+            made.into_iter().any(|other| there.iter().any(|route| route.text == other.text))
+        };
+        let mut removed: Vec<String> =
+            generated.iter().filter(|one| !is_there(one)).map(|one| one.key.clone()).collect();
+        removed.dedup();
+        let mut routes: Vec<Route> =
+            routes.iter().filter(|route| !is_generated(route)).cloned().collect();
         // An address that is the host's by a route has to be so before others use it, and a router has to be reachable.
         routes.sort_by_key(|route| match route.text.starts_with("local ") {
             true => 0,
@@ -148,7 +168,7 @@ impl Plan {
         }
         let text = ip(&["neighbour", "show", "proxy", "dev", interface])?;
         neighbours.extend(text.lines().filter_map(proxy));
-        Ok(Self { addresses, routes, neighbours })
+        Ok(Self { addresses, routes, neighbours, removed })
     }
 
     /// Its addresses, as `192.0.2.7/24`.
@@ -199,15 +219,15 @@ impl Plan {
     pub(super) fn taken(&self, device: Device<'_>) -> Vec<Step> {
         let addresses = self.addresses.iter().map(|address| address.at(device.1));
         let routes = self.routes.iter().map(|route| route.at(device.1));
-        let with_prefixes = addresses.chain(self.without_prefixes(device.0));
-        with_prefixes.chain(routes).chain(self.neighbours(device.0)).collect()
+        let with_networks = addresses.chain(self.without_removed(device.0));
+        with_networks.chain(routes).chain(self.neighbours(device.0)).collect()
     }
 
     /// Steps that add all of it to the interface that it is of.
     pub(super) fn added(&self, interface: &str) -> Vec<Step> {
         let addresses = self.addresses.iter().flat_map(Address::back);
-        let with_prefixes = addresses.chain(self.without_prefixes(interface));
-        with_prefixes.chain(self.routes_back()).chain(self.neighbours(interface)).collect()
+        let with_networks = addresses.chain(self.without_removed(interface));
+        with_networks.chain(self.routes_back()).chain(self.neighbours(interface)).collect()
     }
 
     /// Steps that add its routes, and that change nothing where they are. The kernel keeps routes that it would not accept
@@ -216,11 +236,9 @@ impl Plan {
         self.routes.iter().map(Route::back)
     }
 
-    /// Steps that remove routes which the kernel sets with addresses, where somebody had removed them.
-    fn without_prefixes(&self, device: &str) -> impl Iterator<Item = Step> {
-        let without = self.addresses.iter().filter(|address| address.is_without_prefix);
-        let removed = |prefix| format!("route del {prefix} proto kernel");
-        without.filter_map(Address::prefix).map(move |prefix| Step::tried(removed(prefix), device))
+    /// Steps that remove routes which the kernel sets with addresses, where somebody had removed or changed them.
+    fn without_removed(&self, device: &str) -> impl Iterator<Item = Step> {
+        self.removed.iter().map(move |key| Step::tried(format!("route del {key}"), device))
     }
 
     fn neighbours(&self, device: &str) -> impl Iterator<Item = Step> {
@@ -239,12 +257,35 @@ impl Address {
         if words.clone().next() == Some("peer") {
             name = format!("{name} peer {}", words.nth(1)?);
         }
-        let is_without_route = words.any(|word| word == "noprefixroute");
-        Some(Self { message, name, is_without_route, is_without_prefix: false })
+        let words: Vec<&str> = words.collect();
+        let is_without_route = words.contains(&"noprefixroute");
+        let metric = words.iter().position(|word| *word == "metric");
+        let metric = metric.and_then(|at| words.get(at + 1)?.parse().ok()).unwrap_or(0);
+        Some(Self { message, name, is_without_route, metric })
     }
 
-    /// The network that the kernel routes with it, as `ip` names it.
-    fn prefix(&self) -> Option<String> {
+    /// The route that the kernel sets with it, in the form in which `ip` shows it.
+    fn generated(&self) -> Option<Generated> {
+        if self.is_without_route {
+            return None;
+        }
+        let (own, network) = (self.name.split(['/', ' ']).next()?, self.network()?);
+        let metric = if self.is_ipv6() && self.metric == 0 { IPV6_METRIC } else { self.metric };
+        let metric = if metric == 0 { String::new() } else { format!(" metric {metric}") };
+        Some(match self.is_ipv6() {
+            true => {
+                let key = format!("{network} proto kernel{metric}");
+                Generated { text: format!("{key} pref medium"), key }
+            }
+            false => {
+                let key = format!("{network} proto kernel");
+                Generated { text: format!("{key} scope link src {own}{metric}"), key }
+            }
+        })
+    }
+
+    /// Its network, as `ip` names it.
+    fn network(&self) -> Option<String> {
         let (ip, length) = self.name.rsplit(' ').next()?.split_once('/')?;
         let (ip, length): (IpAddr, u32) = (ip.parse().ok()?, length.parse().ok()?);
         let (network, most): (IpAddr, u32) = match ip {
@@ -258,12 +299,6 @@ impl Address {
             }
         };
         Some(if length == most { network.to_string() } else { format!("{network}/{length}") })
-    }
-
-    /// Whether a line of `ip route` is that route.
-    fn is_prefixed_by(&self, line: &str) -> bool {
-        let is_kernels = line.contains(" proto kernel ") && !line.contains(" table local ");
-        is_kernels && self.prefix().is_some_and(|prefix| line.split(' ').next() == Some(&prefix))
     }
 
     fn is_ipv6(&self) -> bool {
@@ -428,15 +463,14 @@ fn check_shared(text: &str, interface: &str) -> Result<(), MoveError> {
     Ok(())
 }
 
-/// Whether somebody has set a route: those of the addresses come and go with them. A network manager that has its own
-/// sets them as the kernel would (`sets_prefixes`); where the kernel has set one, too, that makes no difference.
-fn is_own(line: &str, sets_prefixes: bool) -> bool {
+/// Whether a route can be of somebody: those of the table `local` that the kernel sets, and those of the link, come and go
+/// with the addresses.
+fn is_movable(line: &str) -> bool {
     let line = format!("{line} ");
-    let is_of_kernel = [" proto kernel ", " proto none ", " proto unspec "];
-    let is_of_kernel = is_of_kernel.iter().any(|words| line.contains(words));
+    let kernels = [" proto kernel ", " proto none ", " proto unspec "];
+    let is_of_kernel = kernels.iter().any(|words| line.contains(words));
     let is_of_link = line.starts_with("fe80::") || line.starts_with("multicast ");
-    let is_of_table = line.contains(" table local ");
-    !is_of_kernel || (sets_prefixes && !is_of_link && !is_of_table)
+    !is_of_kernel || !(is_of_link || line.contains(" table local "))
 }
 
 /// A route as errors name it: without its interface, states, its end, and the lock that `ip` prints in front of a value.
@@ -502,22 +536,18 @@ mod tests {
             "multicast ff00::/8 dev eth0 table local proto kernel metric 256 ",
             "default via fe80::1 dev eth0 proto ra metric 1024 expires 1799sec pref medium",
         ];
-        let own: Vec<String> = lines
-            .iter()
-            .filter(|line| is_own(line, false))
-            .map(|line| without_states(line))
-            .collect();
+        let own: Vec<String> =
+            lines.iter().filter(|line| is_movable(line)).map(|line| without_states(line)).collect();
         assert_eq!(
             own,
             [
                 "default via 192.0.2.1 proto dhcp metric 100",
+                "192.0.2.0/24 proto kernel scope link src 192.0.2.7",
                 "10.0.0.0/8 via 192.0.2.2 table 100 rto_min 50ms",
                 "local 192.0.2.200 table local scope host",
                 "default via fe80::1 proto ra metric 1024 pref medium"
             ]
         );
-        // A network manager sets these itself.
-        assert_eq!(lines.iter().filter(|line| is_own(line, true)).count(), 5);
         let neighbours = [
             (
                 "192.0.2.9 lladdr 02:00:00:00:00:01 router PERMANENT ",
@@ -554,6 +584,7 @@ mod tests {
                 "192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent".into(),
                 "proxy 192.0.2.3".into(),
             ],
+            removed: vec!["192.0.2.0/24 proto kernel".into()],
         };
         let taken = plan.taken(("lc0", 9));
         assert_eq!(
@@ -651,17 +682,44 @@ mod tests {
     }
 
     #[test]
-    fn the_route_of_a_network_is_known() {
-        let v4 = read("if2:\\    inet 192.0.2.7/25 scope global eth0\\  x", 0);
-        let v6 = read("if2:\\    inet6 2001:db8::7/64 scope global\\  x", 0);
-        let peer = read("if2:\\    inet 10.7.0.1 peer 10.7.0.2/32 scope link eth0\\  x", 0);
-        let all = read("if2:\\    inet 10.7.0.1/0 scope link eth0\\  x", 0);
-        let prefixes = [&v4, &v6, &peer, &all].map(|address| address.prefix().expect("a network"));
-        assert_eq!(prefixes, ["192.0.2.0/25", "2001:db8::/64", "10.7.0.2", "0.0.0.0/0"]);
-        assert!(v4.is_prefixed_by("192.0.2.0/25 dev eth0 proto kernel scope link src 192.0.2.9 "));
-        assert!(!v4.is_prefixed_by("192.0.2.0/25 dev eth0 scope link metric 50 "));
-        assert!(v6.is_prefixed_by("2001:db8::/64 dev eth0 proto kernel metric 256 pref medium"));
-        assert!(!v6.is_prefixed_by("2001:db8::/48 dev eth0 proto kernel metric 256"));
+    fn routes_that_the_kernel_sets_are_known() {
+        let generated = |line: &str| {
+            let Generated { key, text } = read(line, 0).generated()?;
+            Some([key, text])
+        };
+        for (line, key, rest) in [
+            (
+                "if2:\\    inet 192.0.2.7/25 brd 192.0.2.127 scope global eth0\\  x",
+                "192.0.2.0/25 proto kernel",
+                " scope link src 192.0.2.7",
+            ),
+            (
+                "if2:\\    inet 10.7.0.1 peer 10.7.0.2/32 metric 5 scope link eth0\\  x",
+                "10.7.0.2 proto kernel",
+                " scope link src 10.7.0.1 metric 5",
+            ),
+            (
+                "if2:\\    inet 10.7.0.1/0 scope link eth0\\  x",
+                "0.0.0.0/0 proto kernel",
+                " scope link src 10.7.0.1",
+            ),
+            (
+                "if2:\\    inet6 2001:db8::7/64 scope global\\  x",
+                "2001:db8::/64 proto kernel metric 256",
+                " pref medium",
+            ),
+            (
+                "if2:\\    inet6 2001:db8::7/64 metric 55 scope global\\  x",
+                "2001:db8::/64 proto kernel metric 55",
+                " pref medium",
+            ),
+        ] {
+            assert_eq!(generated(line), Some([key.to_owned(), format!("{key}{rest}")]), "{line}");
+        }
+        assert_eq!(
+            generated("if2:\\    inet 192.0.2.7/24 scope global noprefixroute eth0\\  x"),
+            None
+        );
     }
 
     #[test]
