@@ -282,12 +282,29 @@ impl Deletion {
         if count as u64 > max {
             return Some(format!("{count} files and folders are more than --max-delete {max}"));
         }
-        let is_empty = |name: &[u8]| self.root(name).is_some_and(|root| root.is_empty);
-        let mut extra = self.extra.iter().filter(|_| self.max.is_none());
-        let (emptied, _) = extra.find(|(name, _)| is_empty(name))?;
-        let first = emptied.split(|byte| *byte == b'/').next().unwrap_or_default();
-        let name = String::from_utf8_lossy(first);
+        let emptied = self.max.is_none().then(|| self.emptied()).flatten()?;
+        let name = String::from_utf8_lossy(&emptied);
         Some(format!("{name:?} is empty here: give --max-delete as well to empty it there"))
+    }
+
+    /// A folder with nothing in it here from which something would be removed: perhaps a disk that is not mounted.
+    fn emptied(&self) -> Option<Vec<u8>> {
+        let mut looked_at = BTreeSet::new();
+        for (name, _) in &self.extra {
+            let slashes = name.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
+            let mut folders = slashes.map(|(slash, _)| &name[..slash]);
+            let Some(folder) = folders.find(|folder| self.place(folder).is_some()) else {
+                continue;
+            };
+            let Some(root) = self.root(folder).filter(|_| looked_at.insert(folder)) else {
+                continue;
+            };
+            let path = root.base.join(OsStr::from_bytes(folder));
+            if root.is_empty || fs::read_dir(path).is_ok_and(|mut there| there.next().is_none()) {
+                return Some(folder.to_vec());
+            }
+        }
+        None
     }
 
     fn give_up(&mut self, stored: &mut Stored, why: &str) {

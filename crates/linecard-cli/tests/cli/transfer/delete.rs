@@ -160,7 +160,7 @@ fn a_folder_that_cannot_be_changed_is_said_in_one_line() {
     ends.folder.write("key", &ends.folder.read("psk"));
     let owned = ["key", "to", "to/tree", "to/tree/locked", "to/tree/locked/y", "to/tree/more"];
     let receiver = ends.listen_as_nobody(&["to", "--psk", "key", "--allow-delete"], &owned);
-    let sent = ends.send("tree", &receiver, &["--delete"]);
+    let sent = ends.send("tree", &receiver, &["--delete", "--max-delete", "10"]);
     let got = receiver.end();
     assert_eq!((sent.code, got.code), (Some(17), Some(17)), "{sent:?} {got:?}");
     for outcome in [&sent, &got] {
@@ -226,6 +226,18 @@ fn of_several_folders_none_is_emptied_by_mistake() {
     let codes = (asked.code, sent.code, receiver.end().code);
     assert_eq!((codes, left()), ((Some(17), Some(17), Some(0)), 3), "{sent:?}");
     assert!(sent.stderr.contains("\"two\" is empty here: give --max-delete"), "{sent:?}");
+
+    // Nor one within them: the mirror of a disk would go with exit code 0.
+    fs::create_dir_all(path("two/disk")).unwrap();
+    fs::create_dir_all(path("to/two/disk/deep")).unwrap();
+    ends.folder.write("to/two/disk/deep/y", b"y");
+    let receiver = ends.receiver(&["--allow-delete"]);
+    let sent = send(&receiver, &[]);
+    assert_eq!((sent.code, receiver.end().code, left()), (Some(17), Some(0), 3), "{sent:?}");
+    assert!(sent.stderr.contains("\"two/disk\" is empty here: give --max-delete"), "{sent:?}");
+    assert!(path("to/two/disk/deep/y").exists());
+    fs::remove_dir(path("two/disk")).unwrap();
+    fs::remove_dir_all(path("to/two/disk")).unwrap();
 
     let receiver = ends.receiver(&["--allow-delete", "--keep"]);
     let sent = send(&receiver, &["--max-delete", "3"]);
