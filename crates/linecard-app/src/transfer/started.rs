@@ -25,6 +25,8 @@ const LOGIN: Duration = Duration::from_secs(300);
 const MAX_LINE: u64 = 8_192;
 /// Bytes of other lines that a login may print before it.
 const MAX_GREETING: u64 = 1 << 20;
+/// The option of the receiver that lets its sender remove files.
+const ALLOW_DELETE: &str = "--allow-delete";
 /// How a shell ends that finds no command of a name.
 const NOT_FOUND: i32 = 127;
 /// How often a wait looks whether it is to stop.
@@ -53,7 +55,8 @@ pub(super) struct StartedReceiver {
 }
 
 impl StartedReceiver {
-    /// Starts it, and waits until it listens. `allow_delete` lets this sender remove files.
+    /// Starts it, and waits until it listens. `allow_delete` lets this sender remove files; `stop` ends the
+    /// login.
     ///
     /// # Errors
     ///
@@ -66,9 +69,10 @@ impl StartedReceiver {
     ) -> Result<Self, Error> {
         let Commands { login, receiver } = commands;
         let (key, text) = SharedKey::fresh().map_err(|error| Failure::Thread.with(error))?;
-        let delete = if allow_delete { " --allow-delete" } else { "" };
+        let is_given = receiver.split_whitespace().any(|word| word == ALLOW_DELETE);
+        let delete = if allow_delete && !is_given { ALLOW_DELETE } else { "" };
         // The folder goes the way of the key: shells do not agree on how words are quoted.
-        let remote = format!("{receiver} --started{delete} .");
+        let remote = format!("{receiver} --started {delete} .");
         let text = format!("{text}\n{}\n", place.folder);
         let failed = |error: io::Error| {
             Failure::Unreachable.with(format!("cannot start `{login} {}`: {error}", place.login))
@@ -82,7 +86,11 @@ impl StartedReceiver {
         let mut started = Self { child, input, addresses: Vec::new(), key };
         // If it has ended, its answer is missing, too.
         let _written = started.input.as_mut().map(|input| input.write_all(text.as_bytes()));
-        let Some((port, address)) = wait(&listen_to(output), stop)? else {
+        let ready = wait(&listen_to(output), stop).inspect_err(|_| {
+            // A login does not look at its input.
+            let _killed = started.child.kill();
+        });
+        let Some((port, address)) = ready? else {
             let status = started.end(END);
             let advice = match status.and_then(|status| status.code()) {
                 Some(NOT_FOUND) => {

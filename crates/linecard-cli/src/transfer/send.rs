@@ -99,6 +99,8 @@ impl SendArguments {
 struct Shown {
     bar: Bar,
     begun: Arc<AtomicBool>,
+    /// A command logs in at the receiver's host, which is to be ended first.
+    login: Arc<AtomicBool>,
     /// The data is read from stdin.
     is_data: bool,
 }
@@ -107,23 +109,28 @@ impl Shown {
     /// Until it has begun, there is nothing to be put in order when the user ends it.
     fn new(stop: Arc<Progress>, is_data: bool) -> Self {
         let begun = Arc::new(AtomicBool::new(false));
-        let has_begun = Arc::clone(&begun);
+        let login = Arc::new(AtomicBool::new(false));
+        let (has_begun, is_logging_in) = (Arc::clone(&begun), Arc::clone(&login));
         std::thread::spawn(move || {
             while !has_begun.load(Ordering::Relaxed) {
-                if stop.is_stopped() {
+                if stop.is_stopped() && !is_logging_in.load(Ordering::Relaxed) {
                     say("stopped before anything was sent");
                     std::process::exit(Failure::Stopped.code().into());
                 }
                 std::thread::sleep(LOOK);
             }
         });
-        Self { bar: Bar::new(), begun, is_data }
+        Self { bar: Bar::new(), begun, login, is_data }
     }
 }
 
 impl Observer for Shown {
     fn line(&mut self, text: &str) {
         self.bar.say(text);
+    }
+
+    fn login(&mut self, is_running: bool) {
+        self.login.store(is_running, Ordering::Relaxed);
     }
 
     fn progress(&mut self, progress: &SendProgress) {

@@ -33,6 +33,11 @@ pub trait Observer {
         let _ = text;
     }
 
+    /// A command logs in at the receiver's host from now on, or does so no longer. It is ended if the transfer is stopped.
+    fn login(&mut self, is_running: bool) {
+        let _ = is_running;
+    }
+
     /// Called some times a second, and once more at the end.
     fn progress(&mut self, progress: &SendProgress) {
         let _ = progress;
@@ -88,7 +93,7 @@ pub fn send(
     let (started, addresses) = match &config.peer.0 {
         Peer::Listening { host, port } => (None, Peer::addresses(host, *port)?),
         Peer::Started(place) => {
-            let started = config.start(place, context)?;
+            let started = config.start(place, context, observer)?;
             let addresses = started.addresses.clone();
             (Some(started), addresses)
         }
@@ -163,7 +168,12 @@ impl Run<'_> {
 
 impl Config {
     /// Has a receiver started.
-    fn start(&self, place: &RemoteFolder, context: &Context<'_>) -> Result<StartedReceiver, Error> {
+    fn start(
+        &self,
+        place: &RemoteFolder,
+        context: &Context<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<StartedReceiver, Error> {
         linecard_config::check(self)?;
         if self.access != super::Access::default() || self.accept_new || self.strict {
             let what =
@@ -186,7 +196,10 @@ impl Config {
             }
         }
         let commands = Commands { login: &self.ssh, receiver: &self.receiver };
-        StartedReceiver::start(place, commands, self.delete, context.progress)
+        observer.login(true);
+        let started = StartedReceiver::start(place, commands, self.delete, context.progress);
+        observer.login(false);
+        started
     }
 
     /// `access` is that to a receiver that was started; without, it is configured.

@@ -118,6 +118,25 @@ fn a_receiver_that_does_not_start_is_said() {
     assert!(!ends.folder.path("to").exists());
 }
 
+#[test]
+fn a_login_ends_with_its_sender() {
+    let ends = Ends::with_file(1_000);
+    ends.folder.write("silent", b"#!/bin/sh\necho $$ >pid.part; mv pid.part pid; exec sleep 600\n");
+    fs::set_permissions(ends.folder.path("silent"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut sender = ends.command("sender", &["send", "from.bin", "host:to", "--ssh", "./silent"]);
+    let sender = sender.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !ends.folder.path("pid").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no login");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let login: u32 = String::from_utf8(ends.folder.read("pid")).unwrap().trim().parse().unwrap();
+    signal("TERM", sender.id());
+    let sent = CommandOutput::from(sender.wait_with_output().unwrap());
+    assert_eq!(sent.code, Some(130), "{sent:?}");
+    assert!(fs::read_link(format!("/proc/{login}/exe")).is_err(), "it goes on logging in");
+}
+
 /// Whatever ends the sender ends the receiver, and what has arrived is kept.
 #[test]
 fn a_receiver_ends_with_its_sender() {
