@@ -1,8 +1,8 @@
 //! A receiver that the sender starts on its host, by a command such as ssh.
 //!
-//! The sender writes a key for once and the folder to the command's standard input, and the receiver answers on its standard output with
-//! the port at which it listens, and with the address at which the login arrived. Both meet there as holders of that key.
-//! The receiver ends with its standard input.
+//! The sender writes a key for once and the folder to the command's standard input, and the receiver answers on its
+//! standard output with the port at which it listens, and with the address at which the login arrived. Both meet there as
+//! holders of that key. The receiver ends with its standard input.
 
 use super::peer::{Peer, RemoteFolder};
 use crate::{Error, Failure};
@@ -91,7 +91,7 @@ impl StartedReceiver {
             let _killed = started.child.kill();
         });
         let Some((port, address)) = ready? else {
-            let status = started.end(END);
+            let status = started.end();
             let advice = match status.and_then(|status| status.code()) {
                 Some(NOT_FOUND) => {
                     "one of these is not in the PATH, which a login without a terminal may have another of: name it by \
@@ -128,10 +128,10 @@ impl StartedReceiver {
     }
 
     /// Ends its input, and waits for it.
-    fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+    fn end(&mut self) -> Option<ExitStatus> {
         self.input = None;
         let begun = Instant::now();
-        while begun.elapsed() < patience {
+        while begun.elapsed() < END {
             match self.child.try_wait() {
                 Ok(None) => thread::sleep(Duration::from_millis(5)),
                 Ok(status) => return status,
@@ -145,7 +145,7 @@ impl StartedReceiver {
 
 impl Drop for StartedReceiver {
     fn drop(&mut self) {
-        self.end(END);
+        self.end();
     }
 }
 
