@@ -259,7 +259,7 @@ fn toggles_take_effect_on_packets_of_a_lab() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::at(folder.path().join("journals"));
     let toggles = ["aa", "rps", "threaded-napi"].map(|name| named(name).unwrap());
-    let design = Design { blocks: 6, ..Design::of(vec!["time of a packet, µs".to_owned()]) };
+    let design = Design { blocks: 7, ..Design::of(vec!["time of a packet, µs".to_owned()]) };
     let finished = std::thread::scope(|scope| {
         let all = scope.spawn(|| {
             // Not on the sink's core, so that packets have to be handed over.
