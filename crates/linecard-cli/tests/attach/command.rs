@@ -183,6 +183,12 @@ impl Drop for Running {
 }
 
 impl Ended {
+    /// The same without lines that contain `part`.
+    pub(crate) fn without(mut self, part: &str) -> Self {
+        self.lines.retain(|line| !line.contains(part));
+        self
+    }
+
     /// Checks its exit code, and that it said one line with all these parts.
     pub(crate) fn is(&self, code: i32, parts: &[&str]) {
         let [line] = &self.lines[..] else { panic!("not one line: {self:?}") };
