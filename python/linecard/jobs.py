@@ -249,6 +249,8 @@ def transfer(
     seed: int = 1,
     rate: Amount = "10G",
     delay: str = "5us",
+    congestion: Literal["known", "bbr", "cubic"] = "known",
+    queue: str = "50ms",
     framing: Amount = 38,
     chunks: int = 32,
     max_inflight: int = 64,
@@ -271,6 +273,12 @@ def transfer(
         seed: seed of everything that is random, 0 to 18446744073709551615
         rate: bits per second of each lane, framing included, 1M to 1T
         delay: delay of a lane, one way, 0ns to 100ms
+        congestion: how a lane comes to its rate: it is known and reserved (known), or found by delivery rate
+            and round-trip time (bbr) or by losses (cubic): "known" (it is known and reserved, and the lane says
+            when it has room), "bbr" (by delivery rate and round-trip time, as a transfer without `rate=` does),
+            "cubic" (by losses, as most TCP connections do)
+        queue: queue of a lane of unknown rate, as the time that it takes to empty; packets beyond it are
+            dropped, 0ns to 10s
         framing: bytes on the line beside data, header and seal: 38 for bare Ethernet, 66 for UDP over IPv4, 0
             to 1000
         chunks: chunks to send, 1 to 100000
@@ -297,6 +305,8 @@ def transfer(
             "seed": seed,
             "rate": rate,
             "delay": delay,
+            "congestion": congestion,
+            "queue": queue,
             "framing": framing,
             "chunks": chunks,
             "max_inflight": max_inflight,

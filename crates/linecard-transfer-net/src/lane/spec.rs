@@ -1,6 +1,7 @@
 //! Lanes as the user names them.
 
 use linecard_transfer::control::LaneKind;
+use linecard_transfer::lane::Congestion;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -22,7 +23,7 @@ pub enum LocalEnd {
 }
 
 /// One lane as the user wrote it: `[udp:|tcp:]ADDR[:PORT]` or `[udp:|tcp:][if:]NAME[:PORT]`, then
-/// `,rate=200M` (bit/s) and `,shared=GROUP` as wanted. IPv6 with a port is `[ADDR]:PORT`.
+/// `,rate=200M` (bit/s), `,congestion=cubic` and `,shared=GROUP` as wanted. IPv6 with a port is `[ADDR]:PORT`.
 ///
 /// ```
 /// use linecard_transfer::control::LaneKind;
@@ -44,6 +45,8 @@ pub struct Spec {
     pub port: Option<u16>,
     /// Its rate in bit/s, if it is known and not shared.
     pub rate_bits_per_second: Option<u64>,
+    /// How a lane over UDP without a rate finds it.
+    pub congestion: Congestion,
     /// Lanes of the same group share a bottleneck.
     pub shared: Option<String>,
 }
@@ -65,7 +68,7 @@ pub enum SpecProblem {
     #[error("`{0}` is given twice")]
     Twice(String),
     /// Not a key with a value.
-    #[error("`{0}` is neither rate=BITS (as 200M) nor shared=GROUP")]
+    #[error("`{0}` is neither rate=BITS (as 200M) nor congestion=bbr|cubic nor shared=GROUP")]
     Key(String),
     /// Not an address, and not a name either.
     #[error("`{0}` is not an address; write 10.0.0.1, 10.0.0.1:7000, [fd00::1]:7000")]
@@ -88,6 +91,9 @@ pub enum SpecProblem {
     /// Not a rate.
     #[error("rate `{0}` is not a number of bit/s, as 200M or 1.5G")]
     Rate(String),
+    /// Not a congestion control.
+    #[error("congestion `{0}` is neither bbr nor cubic")]
+    Congestion(String),
     /// Not a group.
     #[error("group `{0}` is not 1 to {MAX_GROUP_BYTES} letters, digits, `-` or `_`")]
     Group(String),
@@ -102,6 +108,7 @@ impl Spec {
             local: LocalEnd::Address(address),
             port: None,
             rate_bits_per_second: None,
+            congestion: Congestion::Bbr,
             shared: None,
         }
     }
@@ -121,6 +128,9 @@ impl fmt::Display for Spec {
         write!(f, "{}:{}", self.kind, self.local)?;
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
         self.rate_bits_per_second.map_or(Ok(()), |rate| write!(f, ",rate={rate}"))?;
+        if self.congestion == Congestion::Cubic {
+            write!(f, ",congestion=cubic")?;
+        }
         self.shared.as_ref().map_or(Ok(()), |group| write!(f, ",shared={group}"))
     }
 }
@@ -144,18 +154,34 @@ fn parse(given: &str) -> Result<Spec, SpecProblem> {
         _ => (LaneKind::Udp, end),
     };
     let (local, port) = local(end)?;
-    let mut spec = Spec { kind, local, port, rate_bits_per_second: None, shared: None };
+    let congestion = Congestion::Bbr;
+    let mut spec = Spec { kind, local, port, rate_bits_per_second: None, congestion, shared: None };
+    let mut chosen = None;
     for part in parts {
         match part.split_once('=') {
             Some(("rate", value)) if spec.rate_bits_per_second.is_none() => {
                 spec.rate_bits_per_second = Some(rate(value)?);
             }
             Some(("shared", value)) if spec.shared.is_none() => spec.shared = Some(group(value)?),
-            Some(("rate" | "shared", _)) => return Err(SpecProblem::Twice(part.to_owned())),
+            Some(("congestion", value)) if chosen.is_none() => {
+                chosen = Some(congestion_of(value)?);
+            }
+            Some(("rate" | "congestion" | "shared", _)) => {
+                return Err(SpecProblem::Twice(part.to_owned()));
+            }
             _ => return Err(SpecProblem::Key(part.to_owned())),
         }
     }
+    spec.congestion = chosen.unwrap_or_default();
     Ok(spec)
+}
+
+fn congestion_of(text: &str) -> Result<Congestion, SpecProblem> {
+    match text {
+        "bbr" => Ok(Congestion::Bbr),
+        "cubic" => Ok(Congestion::Cubic),
+        _ => Err(SpecProblem::Congestion(text.to_owned())),
+    }
 }
 
 fn local(text: &str) -> Result<(LocalEnd, Option<u16>), SpecProblem> {
@@ -259,6 +285,9 @@ mod tests {
             (Some(1_500_000_000), Some("a-b_1"))
         );
         assert_eq!(spec.to_string().parse(), Ok(spec));
+        let spec: Spec = "eth1,congestion=cubic".parse().unwrap();
+        assert_eq!(spec.congestion, Congestion::Cubic);
+        assert_eq!(spec.to_string().parse(), Ok(spec));
     }
 
     #[test]
@@ -279,6 +308,8 @@ mod tests {
             ("eth0,rate=0", "is not 1k"),
             ("eth0,rate=1M,rate=2M", "twice"),
             ("eth0,speed=1", "neither rate"),
+            ("eth0,congestion=reno", "neither bbr nor cubic"),
+            ("eth0,congestion=bbr,congestion=bbr", "twice"),
             ("eth0,shared=", "is not 1 to 32"),
             ("eth0,", "neither rate"),
         ] {

@@ -204,6 +204,7 @@ fn lane_settings(paths: &[Path], payload_bytes: u32) -> Vec<LaneSettings> {
             let v6 = matches!(spec.local, LocalEnd::Address(IpAddr::V6(_)));
             LaneSettings {
                 rate_bits_per_second: spec.rate_bits_per_second.unwrap_or(0),
+                congestion: spec.congestion,
                 framing_bytes: if v6 { FRAMING_V6 } else { FRAMING_V4 },
                 datagram_bytes: payload_bytes + OVERHEAD_BYTES as u32,
                 stream: spec.kind == LaneKind::Tcp,

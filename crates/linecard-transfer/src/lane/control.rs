@@ -1,6 +1,7 @@
 //! Congestion window and pacing rate of a lane.
 
-use super::{Cubic, FlightUpdate, LaneSettings, Rtt};
+use super::{Bbr, Cubic, FlightUpdate, LaneSettings, Rtt};
+use alloc::boxed::Box;
 use linecard::time::Instant;
 
 /// A lane of fixed rate that loses more than one packet in this many competes with other traffic.
@@ -19,8 +20,20 @@ pub enum Control {
     Stream,
     /// A rate that the caller has reserved, with a circuit breaker (RFC 8084).
     Fixed(Breaker),
-    /// Congestion control.
+    /// The rate and round-trip time that the path shows.
+    Bbr(Box<Bbr>),
+    /// A window that losses halve, as that of most TCP connections.
     Cubic(Cubic),
+}
+
+/// How a lane of unknown rate finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Congestion {
+    /// By delivery rate and round-trip time: single losses cost what was lost.
+    #[default]
+    Bbr,
+    /// As TCP does by default (RFC 9438): each loss takes three tenths of the window.
+    Cubic,
 }
 
 /// Detects that a lane of fixed rate loses packets.
@@ -40,8 +53,10 @@ impl Control {
             Self::Stream
         } else if settings.rate_bits_per_second > 0 {
             Self::Fixed(Breaker::default())
-        } else {
+        } else if settings.congestion == Congestion::Cubic || settings.shared != 0 {
             Self::Cubic(Cubic::new(settings.datagram_bytes))
+        } else {
+            Self::Bbr(Box::new(Bbr::new(settings)))
         }
     }
 
@@ -57,6 +72,7 @@ impl Control {
                 let least = 4 * u64::from(settings.datagram_bytes);
                 u64::try_from(bytes).unwrap_or(u64::MAX).max(least)
             }
+            Self::Bbr(bbr) => bbr.window(),
             Self::Cubic(cubic) => cubic.window(),
         }
     }
@@ -66,6 +82,12 @@ impl Control {
     pub fn rate_bits_per_second(&self, settings: &LaneSettings, rtt: &Rtt) -> u64 {
         match self {
             Self::Stream | Self::Fixed(_) => settings.rate_bits_per_second,
+            Self::Bbr(bbr) => {
+                let datagram = f64::from(settings.datagram_bytes.max(1));
+                let framed = 1.0 + f64::from(settings.framing_bytes) / datagram;
+                // Not 0, which is no pacing.
+                (bbr.rate(rtt.smoothed_ns()) * framed * 8.0).max(1.0) as u64
+            }
             Self::Cubic(cubic) => {
                 // 5/4 of the window in a round-trip time (RFC 9002, 7.7), twice while it doubles.
                 let quarters = if cubic.in_slow_start() { 8 } else { 5 };
@@ -81,6 +103,7 @@ impl Control {
     pub fn update(&mut self, settings: &LaneSettings, seen: &Observed<'_>, now: Instant) -> bool {
         match self {
             Self::Stream => {}
+            Self::Bbr(bbr) => bbr.update(seen, now),
             Self::Cubic(cubic) => {
                 cubic.update(seen.outcome, seen.rtt.smoothed_ns(), seen.limited, now);
             }
@@ -109,6 +132,8 @@ pub struct Observed<'a> {
     pub outcome: &'a FlightUpdate,
     /// The lane's round-trip time.
     pub rtt: &'a Rtt,
+    /// Bytes in flight.
+    pub in_flight: u64,
     /// Whether the window limited the sender.
     pub limited: bool,
 }
@@ -143,7 +168,8 @@ mod tests {
             lost: vec![piece; lost],
             ..FlightUpdate::default()
         };
-        let seen = Observed { outcome: &outcome, rtt: &Rtt::default(), limited: true };
+        let seen =
+            Observed { outcome: &outcome, rtt: &Rtt::default(), in_flight: 0, limited: true };
         control.update(settings, &seen, Instant::from_ns(second * 1_000_000_000))
     }
 

@@ -2,16 +2,20 @@
 //!
 //! Loss is detected only by the lane's own order (RFC 9002, section 6.1): a packet is lost if one
 //! sent three packets later, or 9/8 of a round-trip time later, has arrived. Other lanes are not
-//! considered.
+//! considered. Where packets arrive that had been declared lost, the path reorders, and so many more
+//! packets are waited for (RFC 8985, section 6.2).
 
 use super::Rtt;
+use super::delivery::{Delivery, DeliveryAtSend, RateSample};
 use crate::wire::{Ack, Range};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use linecard::time::Instant;
 
-/// A packet counts as lost if this many later ones have arrived (kPacketThreshold).
+/// A packet counts as lost if this many later ones have arrived (kPacketThreshold) …
 pub const PACKET_THRESHOLD: u64 = 3;
+/// … or up to this many, where the path reorders packets.
+const MAX_THRESHOLD: u64 = 1_024;
 /// The most packets in flight on a lane: 100 Gbit/s of 1,408 bytes over 14 ms.
 pub const MAX_FLIGHT: usize = 1 << 17;
 /// Lost packets remembered, in case they arrive later.
@@ -31,6 +35,7 @@ struct Sent {
     at: Instant,
     bytes: u32,
     piece: Option<Piece>,
+    at_send: DeliveryAtSend,
 }
 
 /// The effect of an acknowledgment or a timer.
@@ -44,6 +49,10 @@ pub struct FlightUpdate {
     pub late: Vec<Piece>,
     /// Bytes that have arrived.
     pub arrived_bytes: u64,
+    /// Bytes that count as lost.
+    pub lost_bytes: u64,
+    /// The delivery rate that this shows.
+    pub rate: Option<RateSample>,
     /// When the newest of the lost packets was sent: losses of earlier packets belong to the same
     /// event.
     pub lost_sent: Option<Instant>,
@@ -58,13 +67,15 @@ impl FlightUpdate {
         self.lost.clear();
         self.late.clear();
         self.arrived_bytes = 0;
+        self.lost_bytes = 0;
+        self.rate = None;
         self.lost_sent = None;
         self.sample_ns = None;
     }
 }
 
 /// The packets in flight on a lane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Flight {
     /// Number of the first entry of `sent`.
     base: u64,
@@ -74,6 +85,24 @@ pub struct Flight {
     packets: usize,
     largest: Option<u64>,
     remembered: BTreeMap<u64, Piece>,
+    delivery: Delivery,
+    /// A packet counts as lost if this many later ones have arrived.
+    threshold: u64,
+}
+
+impl Default for Flight {
+    fn default() -> Self {
+        Self {
+            base: 0,
+            sent: VecDeque::new(),
+            bytes: 0,
+            packets: 0,
+            largest: None,
+            remembered: BTreeMap::new(),
+            delivery: Delivery::default(),
+            threshold: PACKET_THRESHOLD,
+        }
+    }
 }
 
 impl Flight {
@@ -106,9 +135,10 @@ impl Flight {
     pub fn send(&mut self, piece: Option<Piece>, bytes: u32, now: Instant) -> u64 {
         let number = self.next_number();
         if piece.is_some() {
+            let at_send = self.delivery.depart(self.packets == 0, now);
             self.bytes += u64::from(bytes);
             self.packets += 1;
-            self.sent.push_back(Some(Sent { at: now, bytes, piece }));
+            self.sent.push_back(Some(Sent { at: now, bytes, piece, at_send }));
         } else if self.sent.is_empty() {
             self.base += 1;
         } else {
@@ -154,26 +184,44 @@ impl Flight {
             let sent = self.entry(newest.last).and_then(|entry| *entry);
             outcome.sample_ns = sent.map(|sent| now.ns_since(sent.at));
         }
+        // The ranges are in order, the newest first.
+        let mut newest = None;
         for range in &ack.ranges {
-            self.take(*range, outcome);
+            let last = self.take(*range, now, outcome);
+            newest = newest.or(last);
+        }
+        if let Some(sent) = newest {
+            outcome.rate = Some(self.delivery.sample(sent.at, &sent.at_send, now));
         }
         self.advance();
         true
     }
 
-    fn take(&mut self, range: Range, outcome: &mut FlightUpdate) {
+    /// Takes the packets of a range. Returns the newest.
+    fn take(&mut self, range: Range, now: Instant, outcome: &mut FlightUpdate) -> Option<Sent> {
+        let mut newest = None;
         for number in range.first.max(self.base)..=range.last {
             let taken = self.entry(number).and_then(Option::take);
             let Some(sent) = taken else { continue };
             self.bytes -= u64::from(sent.bytes);
             self.packets -= 1;
+            self.delivery.arrived(u64::from(sent.bytes), now);
             outcome.arrived_bytes += u64::from(sent.bytes);
             outcome.arrived.extend(sent.piece);
+            newest = Some(sent);
         }
         while let Some((&number, &piece)) = self.remembered.range(range.first..=range.last).next() {
             self.remembered.remove(&number);
+            let overtaken = self.largest.map_or(0, |largest| largest.saturating_sub(number));
+            self.threshold = self.threshold.max((overtaken + 1).min(MAX_THRESHOLD));
             outcome.late.push(piece);
         }
+        newest
+    }
+
+    /// Records that nothing more was to be sent, though it might have been.
+    pub fn limit(&mut self) {
+        self.delivery.limit(self.bytes);
     }
 
     /// Declares packets lost according to the lane's order or `rtt`. Returns when to check again.
@@ -187,7 +235,7 @@ impl Flight {
         let delay = rtt.loss_delay_ns();
         let mut number = self.base;
         while number <= largest {
-            let overtaken = largest - number >= PACKET_THRESHOLD;
+            let overtaken = largest - number >= self.threshold;
             let entry = self.entry(number).and_then(|entry| *entry);
             if let Some(sent) = entry {
                 let deadline = sent.at.plus_ns(delay);
@@ -215,6 +263,7 @@ impl Flight {
         let Some(sent) = self.entry(number).and_then(Option::take) else { return };
         self.bytes -= u64::from(sent.bytes);
         self.packets -= 1;
+        outcome.lost_bytes += u64::from(sent.bytes);
         outcome.lost_sent = outcome.lost_sent.max(Some(sent.at));
         let Some(piece) = sent.piece else { return };
         outcome.lost.push(piece);

@@ -3,8 +3,10 @@
 //!
 //! Each lane is judged by itself: a slow or failed path says nothing about another.
 
+mod bbr;
 mod control;
 mod cubic;
+mod delivery;
 mod flight;
 mod pacer;
 mod ranges;
@@ -12,8 +14,10 @@ mod receiver;
 mod rtt;
 mod sender;
 
-pub use control::{Breaker, Control, Observed};
+pub use bbr::Bbr;
+pub use control::{Breaker, Congestion, Control, Observed};
 pub use cubic::Cubic;
+pub use delivery::RateSample;
 pub use flight::{Flight, FlightUpdate, MAX_FLIGHT, PACKET_THRESHOLD, Piece};
 pub use pacer::Pacer;
 pub use ranges::Ranges;

@@ -2,7 +2,7 @@
 //! packets.
 
 use super::control::Observed;
-use super::{Control, Flight, FlightUpdate, Pacer, Piece, Rtt};
+use super::{Congestion, Control, Flight, FlightUpdate, Pacer, Piece, Rtt};
 use crate::wire::{Ack, Probe};
 use linecard::rng::Rng;
 use linecard::time::Instant;
@@ -21,9 +21,11 @@ const MAX_UNANSWERED: u32 = 3;
 /// Parameters of a sending lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneSettings {
-    /// Rate that the caller has reserved, in bit/s with all framing; 0 if unknown: then CUBIC
-    /// determines it.
+    /// Rate that the caller has reserved, in bit/s with all framing; 0 if unknown: then
+    /// congestion control determines it.
     pub rate_bits_per_second: u64,
+    /// How it does; lanes that share a bottleneck use CUBIC.
+    pub congestion: Congestion,
     /// Bytes of a datagram's framing on the line: 42 for IPv4, UDP and Ethernet.
     pub framing_bytes: u32,
     /// Bytes of a full datagram.
@@ -54,6 +56,7 @@ impl Default for LaneSettings {
     fn default() -> Self {
         Self {
             rate_bits_per_second: 0,
+            congestion: Congestion::Bbr,
             framing_bytes: 42,
             datagram_bytes: 1_448,
             stream: false,
@@ -220,6 +223,11 @@ impl LaneSender {
         self.flight.send(Some(piece), bytes, now)
     }
 
+    /// Records that it might have sent more, and nothing was to be sent.
+    pub fn starved(&mut self) {
+        self.flight.limit();
+    }
+
     /// The number of a packet that is neither acknowledged nor retransmitted, if the lane works.
     pub fn number(&mut self, now: Instant) -> Option<u64> {
         (self.state == LaneState::Alive).then(|| self.flight.send(None, 0, now))
@@ -321,6 +329,8 @@ impl LaneSender {
             self.asked = None;
             self.tries = 0;
             self.progressed(now);
+            // The time in which it had failed shows nothing of its rate.
+            self.flight.limit();
             self.repace();
             // Probes were sent at a guessed rate, or long ago.
             self.pacer.restart(now);
@@ -397,7 +407,12 @@ impl LaneSender {
     fn take_update(&mut self, outcome: &FlightUpdate, now: Instant) {
         self.counters.lost += outcome.lost.len() as u64;
         self.counters.late += outcome.late.len() as u64;
-        let seen = Observed { outcome, rtt: &self.rtt, limited: self.limited };
+        let seen = Observed {
+            outcome,
+            rtt: &self.rtt,
+            in_flight: self.flight.bytes(),
+            limited: self.limited,
+        };
         if self.control.update(&self.settings, &seen, now) {
             self.counters.breaks += 1;
         }

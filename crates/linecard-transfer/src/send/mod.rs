@@ -281,7 +281,10 @@ impl Sender {
         let mut at = None;
         let mut first = true;
         while out.len() < most && self.lanes[lane].may_send(full, first, now) {
-            let Some((chunk, slot)) = self.pick(lane, &mut at, now) else { break };
+            let Some((chunk, slot)) = self.pick(lane, &mut at, now) else {
+                self.lanes[lane].starved();
+                break;
+            };
             out.push(self.depart(lane, chunk, slot, now));
             first = false;
         }

@@ -34,6 +34,8 @@ const BATCH: usize = 16;
 pub struct Settings {
     /// Lanes: the sender's settings of each, and its link.
     pub lanes: Vec<(LaneSettings, LinkSettings)>,
+    /// All lanes share the link of the first.
+    pub one_link: bool,
     /// Settings of the sender.
     pub send: SendSettings,
     /// Number of chunks to send.
@@ -72,6 +74,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             lanes: Vec::new(),
+            one_link: false,
             send: SendSettings::default(),
             chunks: 16,
             chunk_bytes: 1 << 20,
@@ -457,7 +460,8 @@ impl Run {
     /// Sends a packet over its lane.
     fn launch(&mut self, transmit: Transmit, now: Instant) {
         let lane = usize::from(transmit.header.lane);
-        let fate = self.there[lane].send(datagram_bytes(&transmit), now, &mut self.rng);
+        let link = self.link(lane);
+        let fate = self.there[link].send(datagram_bytes(&transmit), now, &mut self.rng);
         if fate.corrupt {
             self.outcome.broken += 1;
             return;
@@ -478,10 +482,16 @@ impl Run {
 
     /// The link over which packets leave the sender's host.
     fn entry(&mut self, lane: usize) -> &mut Link {
+        let link = self.link(lane);
         match &mut self.devices {
             Some([own, _]) => own.entry(lane),
-            None => &mut self.there[lane],
+            None => &mut self.there[link],
         }
+    }
+
+    /// The number of a lane's link, towards the receiver.
+    fn link(&self, lane: usize) -> usize {
+        if self.settings.one_link { 0 } else { lane }
     }
 
     /// The first packet of a chunk on a lane costs its host some time.

@@ -6,6 +6,7 @@ use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Parsed, Probability, Rate, Switch};
 use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
+use linecard_transfer::lane::Congestion;
 use linecard_transfer::receive::MAX_WINDOW;
 use linecard_transfer::sim::Faults;
 use schemars::JsonSchema;
@@ -55,6 +56,15 @@ pub struct Lanes {
     #[garde(range(min = Duration::ZERO, max = Duration::from_ms(100)))]
     #[schemars(extend("x-flag" = "delay"))]
     pub delay: Duration,
+    /// how a lane comes to its rate: it is known and reserved (known), or found by delivery rate and round-trip time
+    /// (bbr) or by losses (cubic)
+    #[schemars(extend("x-flag" = "congestion"))]
+    pub congestion: LaneRate,
+    /// queue of a lane of unknown rate, as the time that it takes to empty; packets beyond it are dropped
+    #[default(Duration::from_ms(50))]
+    #[garde(range(min = Duration::ZERO, max = Duration::from_secs(10)))]
+    #[schemars(extend("x-flag" = "queue"))]
+    pub queue: Duration,
     /// bytes on the line beside data, header and seal: 38 for bare Ethernet, 66 for UDP over IPv4
     #[default(Bytes::new(38))]
     #[garde(range(min = Bytes::new(0), max = Bytes::new(1_000)))]
@@ -161,6 +171,19 @@ pub struct Run {
     pub seed: u64,
 }
 
+/// How a lane comes to its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LaneRate {
+    /// it is known and reserved, and the lane says when it has room
+    #[default]
+    Known,
+    /// by delivery rate and round-trip time, as a transfer without `rate=` does
+    Bbr,
+    /// by losses, as most TCP connections do
+    Cubic,
+}
+
 /// How chunks are spread over lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -215,6 +238,12 @@ impl Config {
             payload_bytes: bytes(packet.bytes),
             framing_bytes: bytes(lanes.framing),
             delay_ns: lanes.delay.as_ns(),
+            congestion: match lanes.congestion {
+                LaneRate::Known => None,
+                LaneRate::Bbr => Some(Congestion::Bbr),
+                LaneRate::Cubic => Some(Congestion::Cubic),
+            },
+            queue_ns: lanes.queue.as_ns(),
             begin_ns: chunk.overhead.as_ns(),
             device: device.present.0.then(|| Passed {
                 link_bits_per_second: device.link.bits_per_second(),

@@ -3,7 +3,7 @@
 use super::Config;
 use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
-use linecard_transfer::lane::LaneSettings;
+use linecard_transfer::lane::{Congestion, LaneSettings};
 use linecard_transfer::layout::{Layout, LayoutError};
 use linecard_transfer::receive::MAX_WINDOW;
 use linecard_transfer::send::SendSettings;
@@ -43,6 +43,10 @@ pub struct Spec {
     pub framing_bytes: u32,
     /// Of a lane, one way.
     pub delay_ns: u64,
+    /// How a lane finds its rate, if it does not know it.
+    pub congestion: Option<Congestion>,
+    /// Queue of a lane that has to find its rate.
+    pub queue_ns: u64,
     /// Time that the sender's host spends on starting a chunk on a lane.
     pub begin_ns: u64,
     /// Devices that all packets pass.
@@ -96,8 +100,10 @@ impl Spec {
     /// The same for the simulation.
     #[must_use]
     pub fn settings(&self) -> Settings {
+        let known = self.congestion.is_none();
         let lane = LaneSettings {
-            rate_bits_per_second: self.rate_bits_per_second,
+            rate_bits_per_second: if known { self.rate_bits_per_second } else { 0 },
+            congestion: self.congestion.unwrap_or_default(),
             framing_bytes: self.framing_bytes,
             datagram_bytes: self.payload_bytes + OVERHEAD_BYTES as u32,
             quantum_ns: 0,
@@ -108,6 +114,7 @@ impl Spec {
             rate_bits_per_second: self.rate_bits_per_second,
             framing_bytes: self.framing_bytes,
             delay_ns: self.delay_ns,
+            queue_bytes: (!known).then(|| self.queue_bytes()),
             faults: self.faults,
             ..LinkSettings::default()
         };
@@ -135,6 +142,12 @@ impl Spec {
             seed: self.seed,
             ..Settings::default()
         }
+    }
+
+    fn queue_bytes(&self) -> u64 {
+        let bytes =
+            u128::from(self.rate_bits_per_second) * u128::from(self.queue_ns) / 8_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     fn device_settings(&self) -> Option<DeviceSettings> {

@@ -36,8 +36,8 @@ pub struct Config {
     #[schemars(extend("x-flag" = "receiver", "x-value" = "COMMAND"))]
     pub receiver: String,
     /// a lane from here to the receiver, repeated for each: an interface or an address of this host, as eth1,
-    /// 10.0.0.1:7000, tcp:10.0.0.1; followed by ,rate=200M (bit/s, if it is known and not shared) and ,shared=NAME
-    /// (lanes of one name share a bottleneck)
+    /// 10.0.0.1:7000, tcp:10.0.0.1; followed by ,rate=200M (bit/s, if it is known and not shared), ,congestion=cubic (to
+    /// share as TCP does) and ,shared=NAME (lanes of one name share a bottleneck)
     #[schemars(extend("x-flag" = "lane", "x-default" = "one, over UDP"))]
     pub lanes: Vec<Parsed<Spec>>,
     /// a lane over UDP from each interface of this host by which the receiver is reached

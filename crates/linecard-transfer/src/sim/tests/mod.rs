@@ -1,5 +1,6 @@
 extern crate std;
 
+mod rate;
 mod scenarios;
 
 use super::*;

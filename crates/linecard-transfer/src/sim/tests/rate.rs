@@ -1,0 +1,104 @@
+//! Lanes of unknown rate: what they carry on paths with round trips, losses, and queues that are short.
+
+use super::super::*;
+use crate::lane::Congestion;
+
+/// Four lanes, of 50 Mbit/s if nothing else is said.
+fn unknown(rtt_ms: u64, loss: f64, queue_ms: u64) -> Settings {
+    let rate_bits_per_second = 50_000_000;
+    let lane = LaneSettings { quantum_ns: 0, ..LaneSettings::default() };
+    let link = LinkSettings {
+        rate_bits_per_second,
+        framing_bytes: 42,
+        delay_ns: rtt_ms * 500_000,
+        queue_bytes: Some(rate_bits_per_second / 8_000 * queue_ms),
+        faults: Faults { loss, ..Faults::default() },
+        ..LinkSettings::default()
+    };
+    Settings { lanes: alloc::vec![(lane, link); 4], chunks: 400, window: 64, ..Settings::default() }
+}
+
+/// The share of the links' rate, less framing and losses, that was received.
+fn share(settings: &Settings, outcome: &SimOutcome) -> f64 {
+    let rate: u64 = settings.lanes.iter().map(|(_, link)| link.rate_bits_per_second).sum();
+    let bare = rate as f64 * 1_408.0 / 1_490.0;
+    outcome.goodput_bits_per_second() / (bare * (1.0 - settings.lanes[0].1.faults.loss))
+}
+
+fn dropped(outcome: &SimOutcome) -> f64 {
+    let dropped: u64 = outcome.links.iter().map(|link| link.dropped).sum();
+    let given: u64 = outcome.links.iter().map(|link| link.given).sum();
+    dropped as f64 / given as f64
+}
+
+/// Promise (Transfer): Lanes of unknown rate carry at least 94 % of what a path leaves beside framing and losses, with
+/// 50 ms of round trip, without and with 1 % and 5 % loss, also with a queue of only 5 ms, over 18 seconds in virtual
+/// time.
+#[test]
+fn losses_without_a_queue_cost_what_was_lost() {
+    for (queue_ms, loss) in [(50, 0.0), (50, 0.01), (50, 0.05), (5, 0.01)] {
+        let settings = unknown(50, loss, queue_ms);
+        let outcome = run(&settings).unwrap();
+        let (share, dropped) = (share(&settings, &outcome), dropped(&outcome));
+        assert!(share > 0.94, "queue {queue_ms} ms, loss {loss}: {share}");
+        assert!(dropped < 0.02, "queue {queue_ms} ms, loss {loss}: {dropped}");
+    }
+}
+
+/// A path that loses more than a tenth is not full at any rate, but still carries most of it.
+#[test]
+fn heavy_losses_do_not_stop_a_lane() {
+    let settings = unknown(20, 0.15, 50);
+    let share = share(&settings, &run(&settings).unwrap());
+    assert!(share > 0.5, "{share}");
+}
+
+/// Shares of lanes behind one link.
+fn beside(queue_ms: u64, controls: &[Congestion]) -> Vec<f64> {
+    let mut settings = unknown(50, 0.0, queue_ms);
+    let (lane, link) = settings.lanes[0].clone();
+    let lane = |&congestion| (LaneSettings { congestion, ..lane }, link.clone());
+    settings.lanes = controls.iter().map(lane).collect();
+    settings.one_link = true;
+    let outcome = run(&settings).unwrap();
+    let arrived = outcome.lanes.iter().map(|lane| (lane.packets - lane.lost) as f64);
+    let all: f64 = arrived.clone().sum();
+    arrived.map(|arrived| arrived / all).collect()
+}
+
+/// Promise (Transfer): Beside a connection that uses CUBIC, a lane of unknown rate takes 25 % to 60 % of a link of 50 ms
+/// round trip whose queue holds half to twice that, and four such lanes share it within a third of equal parts, in
+/// virtual time.
+#[test]
+fn a_lane_shares_a_link_with_others() {
+    for queue_ms in [25, 50, 100] {
+        let shares = beside(queue_ms, &[Congestion::Bbr, Congestion::Cubic]);
+        assert!((0.25..0.6).contains(&shares[0]), "queue {queue_ms} ms: {shares:?}");
+        let shares = beside(queue_ms, &[Congestion::Bbr; 4]);
+        let equal = |share: &f64| (0.17..0.33).contains(share);
+        assert!(shares.iter().all(equal), "queue {queue_ms} ms: {shares:?}");
+    }
+}
+
+/// A queue that holds a tenth of a round trip: a lane that probes by rate takes most of it, and CUBIC keeps some.
+#[test]
+fn a_short_queue_is_not_shared_equally() {
+    let shares = beside(5, &[Congestion::Bbr, Congestion::Cubic]);
+    assert!((0.7..0.95).contains(&shares[0]), "{shares:?}");
+}
+
+/// Promise (Transfer): Where one packet in a hundred is overtaken by up to 17 others, fewer than one in a thousand is
+/// sent again, in virtual time.
+#[test]
+fn reordering_costs_nothing() {
+    let mut settings = unknown(10, 0.0, 50);
+    for (_, link) in &mut settings.lanes {
+        (link.rate_bits_per_second, link.queue_bytes) = (1_000_000_000, Some(6_000_000));
+        link.faults.reorder = 0.01;
+    }
+    let outcome = run(&settings).unwrap();
+    let packets: u64 = outcome.lanes.iter().map(|lane| lane.packets).sum();
+    let reordered: u64 = outcome.links.iter().map(|link| link.reordered).sum();
+    assert!(reordered * 150 > packets, "{reordered} of {packets}");
+    assert!(outcome.send.resent * 1_000 < packets, "{} of {packets}", outcome.send.resent);
+}
