@@ -47,6 +47,7 @@ lay() {
     local delay=$1 loss=$2 number=0 rate end
     shift 2
     cleanup
+    rm -f "$work"/ready*
     ip netns add "$one" && ip netns add "$two"
     for rate in "$@"; do
         "$path" "pa$number" "pb$number" "$rate" "$delay" "$loss" 50 >"$work/ready$number" &

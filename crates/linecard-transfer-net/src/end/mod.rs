@@ -17,7 +17,7 @@ pub(crate) use cores::Pinned;
 pub(crate) use driver::{Driver, FillError, Packet, Role, relay_messages};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use goodbye::{give_up, last_words};
-pub use processor::processor_time;
+pub use processor::{processor_time, thread_time};
 pub(crate) use random::random;
 pub(crate) use relay::Relay;
 pub use socket::{SealedSocket, SocketCounters, Verdict};

@@ -25,7 +25,7 @@ use linecard::progress::Progress;
 use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::{LaneCounters, LaneState};
-use linecard_transfer::send::SendCounters;
+use linecard_transfer::send::{LimitTimes, SendCounters};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -121,6 +121,10 @@ pub struct Sent {
     pub elapsed: Duration,
     /// Processor time of this process meanwhile, from before it connected.
     pub processor: Duration,
+    /// Of that, time of the thread that serves the lanes, since the first data.
+    pub lane_thread: Duration,
+    /// The limits that kept lanes from sending more.
+    pub limits: LimitTimes,
     /// Of each chunk, from its first packet to the news that it is whole, in ns.
     pub latencies_ns: Vec<u64>,
     /// Counters of the protocol.

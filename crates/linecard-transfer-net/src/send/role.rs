@@ -6,7 +6,9 @@ use super::objects::Objects;
 use super::open::Opened;
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Driver, Endpoint, FillError, Packet, Role, SealedSocket, relay_messages};
+use crate::end::{
+    Driver, Endpoint, FillError, Packet, Role, SealedSocket, relay_messages, thread_time,
+};
 use crate::lane::{LaneError, MAX_DATAGRAM_BYTES};
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
@@ -40,6 +42,8 @@ pub(super) struct Sending<'a> {
     start: Instant,
     /// When the first chunk was offered.
     first: Option<Instant>,
+    /// Processor time of this thread until then.
+    before: Duration,
     /// When a lane was last known to carry something, or had nothing to carry.
     answered: Instant,
     latencies_ns: Vec<u64>,
@@ -68,6 +72,7 @@ pub(super) fn run(
         heard_finish: false,
         start,
         first: None,
+        before: Duration::ZERO,
         answered: start,
         latencies_ns: Vec::new(),
         observer,
@@ -83,6 +88,8 @@ pub(super) fn run(
         had_bytes: stored.had_bytes,
         elapsed: now.since(role.first.unwrap_or(start)),
         processor: Duration::ZERO,
+        lane_thread: thread_time().saturating_sub(role.before),
+        limits: role.sender.limits(),
         latencies_ns: role.latencies_ns,
         counters: role.sender.counters(),
         lanes: role.progress.lanes,
@@ -152,7 +159,9 @@ impl Role for Sending<'_> {
     fn take_results(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), SendError> {
         self.objects.announce(endpoint)?;
         while let Some(chunk) = self.objects.next_chunk(endpoint, self.sender.room())? {
-            self.first.get_or_insert(now);
+            if self.first.is_none() {
+                (self.first, self.before) = (Some(now), thread_time());
+            }
             self.in_flight.insert(chunk.number, chunk.bytes);
             self.source.put(chunk.number, chunk.buffer);
             self.sender.offer(chunk.number, chunk.bytes)?;

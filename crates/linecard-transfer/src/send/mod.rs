@@ -6,6 +6,9 @@
 
 mod assign;
 mod chunk;
+mod limit;
+
+pub use limit::{Limit, LimitTimes};
 
 use crate::control::Mode;
 use crate::fec::Scheme;
@@ -15,6 +18,7 @@ use crate::wire::{Ack, Header, Kind, MAX_LANES, OVERHEAD_BYTES, Probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use chunk::Chunk;
+use limit::Limited;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
@@ -173,6 +177,9 @@ pub struct Sender {
     progress: Instant,
     /// When everything sent should have left the queues of its lanes.
     clear: Instant,
+    /// The limit of each lane now, and times of all.
+    limited: Vec<Limited>,
+    limit_times: LimitTimes,
     rng: Rng,
 }
 
@@ -190,6 +197,8 @@ impl Sender {
         Self {
             window_end: settings.window_end,
             settings,
+            limited: alloc::vec![Limited::START; made.len()],
+            limit_times: LimitTimes::default(),
             lanes: made,
             chunks: Vec::new(),
             offered: VecDeque::new(),
@@ -279,15 +288,17 @@ impl Sender {
         self.poll_probe(lane, now, out);
         let full = self.settings.payload_bytes + OVERHEAD_BYTES as u32;
         let mut at = None;
-        let mut first = true;
+        let (mut first, mut starved) = (true, false);
         while out.len() < most && self.lanes[lane].may_send(full, first, now) {
             let Some((chunk, slot)) = self.pick(lane, &mut at, now) else {
                 self.lanes[lane].starved();
+                starved = true;
                 break;
             };
             out.push(self.depart(lane, chunk, slot, now));
             first = false;
         }
+        self.note_limit(lane, starved, now);
         // The last packet should be acknowledged, because nothing else makes the other end respond.
         if at.is_some()
             && !self.has_work(lane)

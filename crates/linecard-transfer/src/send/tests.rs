@@ -287,3 +287,35 @@ fn a_lane_that_waits_for_the_window_probes_seldom_though_each_probe_is_answered(
     ack(&mut sender, 2, 1, at(1_100));
     assert_eq!(data(&poll(&mut sender, 0, at(1_100))), [(1, 0)]);
 }
+
+/// Each lane is under one limit at a time; a shortage is named by its reason.
+#[test]
+fn the_limits_of_lanes_are_told_apart() {
+    let mut sender = windowed(1, SendSettings { window_end: 1, ..SendSettings::default() });
+    // Nothing has been read.
+    poll(&mut sender, 0, at(10));
+    poll(&mut sender, 0, at(20));
+    assert_eq!(sender.limits().reading_ns, 10 * MS);
+    // One chunk fits into the receiver, the next does not.
+    sender.offer(0, 10_000).unwrap();
+    sender.offer(1, 10_000).unwrap();
+    poll(&mut sender, 0, at(30));
+    poll(&mut sender, 0, at(35));
+    let times = sender.limits();
+    assert_eq!((times.reading_ns, times.receiver_ns + times.lane_ns), (20 * MS, 5 * MS));
+    for step in 0..20 {
+        poll(&mut sender, 0, at(35 + step));
+    }
+    assert!(sender.limits().receiver_ns > 10 * MS, "{:?}", sender.limits());
+    // A lane that is full is its own limit.
+    let mut sender = sender_of_much();
+    poll(&mut sender, 0, at(10));
+    poll(&mut sender, 0, at(14));
+    assert_eq!(sender.limits().lane_ns, 4 * MS);
+}
+
+fn sender_of_much() -> Sender {
+    let mut sender = sender(1, SendSettings::default());
+    sender.offer(0, 1 << 20).unwrap();
+    sender
+}

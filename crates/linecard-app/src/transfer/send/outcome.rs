@@ -63,6 +63,8 @@ pub struct Transfer {
     pub resent: u64,
     /// sent twice to be sooner
     pub duplicates: Option<u64>,
+    /// limited by
+    pub limited_by: Option<String>,
 }
 
 /// Latencies of chunks.
@@ -93,6 +95,42 @@ pub struct Bound {
 
 /// A lane: its kind, own end and peer.
 pub type Lane = Item<LaneOutcome>;
+
+/// Shorter transfers are over before a limit shows.
+const LEAST_ELAPSED: Duration = Duration::from_millis(500);
+/// A thread that takes this share of a core is what limits.
+const BUSY: f64 = 0.9;
+
+/// The limit under which the lanes were most of the time.
+fn limited_by(sent: &Sent) -> Option<String> {
+    if sent.elapsed < LEAST_ELAPSED {
+        return None;
+    }
+    let busy = sent.lane_thread.as_secs_f64() / sent.elapsed.as_secs_f64();
+    if busy >= BUSY {
+        return Some(format!(
+            "the processor here: one thread took {:.0} % of a core",
+            100.0 * busy
+        ));
+    }
+    let times = sent.limits;
+    let limits = [
+        (
+            times.lane_ns,
+            "the lanes: they sent as fast as their paths, and the receiver behind them, took it",
+        ),
+        (times.reading_ns, "reading here: no data were there to send"),
+        (
+            times.receiver_ns,
+            "the receiver, which had no room: its disk, its processor or its --memory",
+        ),
+        (times.in_flight_ns, "memory here: as many chunks were in flight as may be"),
+        (times.down_ns, "lanes that did not answer"),
+    ];
+    let (ns, limit) = limits.into_iter().max_by_key(|&(ns, _)| ns)?;
+    let share = 100.0 * ns as f64 / times.sum_ns().max(1) as f64;
+    Some(format!("{limit} ({share:.0} % of the time)"))
+}
 
 /// Statistics of a lane.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -149,6 +187,7 @@ impl SendOutcome {
                     .and_then(|in_packets| memory_crossings(sent.bytes, in_packets)),
                 resent: sent.counters.resent,
                 duplicates: Some(sent.counters.duplicates),
+                limited_by: limited_by(sent),
             }),
             dry_run: sent.plan.as_deref().map(|plan| DryRun::of(sent, plan)),
             steps: sent.plan.iter().flatten().map(Step::of).collect(),
@@ -179,6 +218,7 @@ impl SendOutcome {
                 memory_crossings: None,
                 resent: progress.counters.resent,
                 duplicates: None,
+                limited_by: None,
             }),
             dry_run: None,
             steps: Vec::new(),

@@ -24,6 +24,18 @@ fn a_file_over_four_lanes_in_each_mode() {
     }
 }
 
+/// A lane of 12 Mbit/s needs more than a second for 2 MiB, and nothing else is as slow.
+#[test]
+fn the_limit_of_a_transfer_is_named() {
+    let ends = Ends::with_file(2 << 20);
+    let more = ["--json", "--lane", "127.0.0.1,rate=12M"];
+    let (sent, got) = ends.both("from.bin", &more, &["--json"]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    let sent: Value = serde_json::from_str(&sent.stdout).unwrap();
+    let limit = sent["transfer"]["limited_by"].as_str().unwrap();
+    assert!(limit.starts_with("the lanes"), "{limit}");
+}
+
 #[test]
 fn the_account_as_json() {
     let ends = Ends::with_file(2 << 20);
