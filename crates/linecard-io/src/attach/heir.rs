@@ -9,12 +9,11 @@ use super::iproute::{self, command};
 use super::plan::{self, Plan};
 use super::script::{FUNCTIONS, START, Script};
 use super::settings::{PortSpec, Settings};
+use linecard_tun::sys::device;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::net::netdevice::name_to_index;
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -180,11 +179,6 @@ impl ShellMonitor {
     }
 }
 
-/// A socket, by which the kernel tells names of interfaces.
-fn socket() -> Result<UdpSocket, MoveError> {
-    UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(MoveError::Shell)
-}
-
 /// Moves the addresses of the near interface, and the routes through it, to the device at the far end.
 /// Returns what to say, too.
 ///
@@ -200,8 +194,7 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, Vec<String>), MoveErro
     for name in [near, far] {
         plan::check_name(name)?;
     }
-    let index =
-        |name| name_to_index(socket()?, name).map_err(|error| MoveError::Shell(error.into()));
+    let index = |name| device::index(name).map(i32::unsigned_abs).map_err(MoveError::Shell);
     let (near_index, far_index) = (index(near)?, index(far)?);
     let mut said = Script::run_earlier(near, near_index)?;
     let plan = Plan::of(near)?;

@@ -102,8 +102,7 @@ fn run(path: &Path) -> Result<Option<String>, MoveError> {
         opened => opened.map_err(about(path))?,
     };
     held.lock().map_err(about(path))?;
-    let inode = |found: io::Result<fs::Metadata>| found.ok().map(|found| found.ino());
-    if inode(fs::symlink_metadata(path)) != inode(held.metadata()) {
+    if !PrivateFolder::at(path).is_there(&held) {
         return Ok(None);
     }
     // The script wants it for itself.
