@@ -527,6 +527,89 @@ fn what_cannot_be_moved_is_as_it_was() {
     assert!(text.contains(orphan) && text.ends_with("code 6\nequal\n1\n"), "{text}");
 }
 
+/// Two interfaces, and what is compared: all addresses and routes.
+const TWO: &str = "\
+    export LINECARD_JOURNALS=$PWD/j
+    for i in a c; do ip link add lcw$i type veth peer name lcx$i; ip link set lcw$i up; ip link set lcx$i up; done
+    ip address add 10.9.0.1/24 brd + dev lcwa; ip address add 10.9.0.2/24 dev lcwa; ip address add 10.8.0.3/24 dev lcwc
+    ip address add 2001:db8::1/64 dev lcwa nodad; ip address add 2001:db8:7::1/64 dev lcwa nodad
+    settle() { until test -z \"$(ip -6 address show up tentative)\"; do sleep 0.05; done; }
+    all() { ip -o address show; ip -d route show table all; ip -d -6 route show table all; }
+    steady() { settle; all | grep -v \"${HIDDEN:-^$}\" | sed -E 's/(expires|valid_lft|preferred_lft) [0-9]+sec/\\1 some/g'; }
+    begin() { : >err; \"$0\" attach packet:lcwa tap:lctb --take-addresses >out 2>err & L=$!
+        until grep -q 'attached:' err; do kill -0 $L || { cat err; break; }; sleep 0.05; done; }
+    round() { steady >before; begin; eval \"$2\"; kill -TERM $L; wait $L; code=$?; steady >after
+        diff before after && echo \"$1: $code\"; }
+    refused() { steady >before; \"$0\" attach packet:lcwa tap:lctb --take-addresses 2>&1 >out; echo code $?
+        steady >after; diff before after && ls j 2>&1 | grep -c 'No such'; }
+    settle\n";
+
+/// Of the table `local` and of the kernel's own link-local address, what follows from addresses stays with them.
+#[test]
+fn routes_that_do_not_follow_from_addresses_come_back() {
+    let folder = Folder::new();
+    let script = "\
+        ip address add fe80::7/64 dev lcwa; round 'link'
+        ip -6 route change fe80::/64 dev lcwa proto kernel metric 256 initcwnd 12; ip address add fe80::8/10 dev lcwa
+        round 'changed'; ip -6 route change fe80::/10 dev lcwa proto kernel metric 256 initcwnd 12; round 'wide'
+        ip -6 route del fe80::/64 dev lcwa; round 'removed'
+        ip address flush dev lcwa scope link; ip address add fe80::1/64 dev lcwa nodad; settle
+        ip -6 route add default via fe80::99 dev lcwa
+        round 'alone' 'ip -o address show dev lcwa | grep -c fe80::1/; ip -o address show dev lctb | grep -c fe80::1/'
+        ip address del fe80::1/64 dev lcwa; ip -6 route del default; ip address add fe80::9/64 dev lcwa noprefixroute
+        round 'without a route'
+        ip -6 route replace 2001:db8:7::/64 dev lcwa proto kernel metric 256 expires 900; round 'ends'
+        sysctl -qw net.ipv6.conf.all.forwarding=1; HIDDEN='anycast fe80::'
+        ip route add local 10.44.0.0/16 dev lcwa table local proto kernel src 10.9.0.1
+        ip route add broadcast 10.9.9.9 dev lcwa table local proto kernel
+        ip -6 route add anycast 2001:db8::77 dev lcwa table local proto kernel; round 'entries'
+        for net in 9.0.9 9.0.8 8.0.8; do ip route append default via 10.$net; done
+        round 'before' 'ip route show default | cut -d\" \" -f3 | paste -sd,'
+        ip route del default; ip route del default; ip route append default via 10.9.0.9; round 'behind'
+        HIDDEN='anycast fe80::\\|broadcast 10.9.0.255'; ip address add 10.9.0.5/24 dev lcwc; round 'the same network' 'ip route show 10.9.0.0/24 | head -n 1 | cut -d\" \" -f3'";
+    let script = [TWO, script].concat();
+    let Some(text) = in_namespace(&folder, "routes of others", &script) else { return };
+    let expected = "link: 0\nchanged: 0\nwide: 0\nremoved: 0\n0\n1\nalone: 0\nwithout a route: 0\nends: 0\nentries: 0\n\
+                    10.9.0.9,10.9.0.8,10.8.0.8\nbefore: 0\nbehind: 0\nlctb\nthe same network: 0\n";
+    assert_eq!(text, expected);
+}
+
+/// Before anything has moved.
+#[test]
+fn what_could_not_be_given_back_is_refused() {
+    let folder = Folder::new();
+    let script = "\
+        ip route add 10.50.0.0/16 dev lcwc src 10.9.0.1; refused; ip route del 10.50.0.0/16
+        ip route add unreachable 10.51.0.0/16 table 77 src 10.9.0.2; refused; ip route flush table 77
+        ip -6 route add unreachable 2001:db8:51::/48 src 2001:db8::1; refused; ip -6 route del unreachable 2001:db8:51::/48
+        for net in 8.0.8 9.0.9 8.0.9; do ip route append default via 10.$net; done; refused
+        for net in 8.0.8 9.0.9 8.0.9; do ip route del default; done
+        HIDDEN='local 10.9.0.2'; ip address add 10.9.0.2/32 dev lcwc; ip route add 10.50.0.0/16 dev lcwc src 10.9.0.2; round 'also of lcwc'
+        ip address add 2001:db8::44/64 dev lcxa nodad; ip address add 2001:db8::44/64 dev lcwa
+        until ip -6 address show dev lcwa | grep -q dadfailed; do sleep 0.05; done; settle() { true; }; refused";
+    let script = [TWO, script].concat();
+    let Some(text) = in_namespace(&folder, "what is refused", &script) else { return };
+    let mut lines = text.lines();
+    for expected in [
+        "the kernel changes or removes `10.50.0.0/16 dev lcwc scope link src 10.9.0.1` with 10.9.0.1",
+        "the kernel changes or removes `unreachable 10.51.0.0/16 table 77 src 10.9.0.2` with 10.9.0.2",
+        "the kernel changes or removes `unreachable 2001:db8:51::/48 dev lo src 2001:db8::1 ",
+        "`default via 10.9.0.9 dev lcwa` is between routes with the same destination and metric",
+        "also of lcwc: 0",
+        "2001:db8::44/64 is dadfailed, and would come back as an address in use: remove it (`ip address del",
+    ] {
+        let line = lines.next().unwrap_or_default();
+        if expected.ends_with(": 0") {
+            assert_eq!(line, expected, "{text}");
+            continue;
+        }
+        let begin = format!("linecard: addresses were not moved: {expected}");
+        assert!(line.starts_with(&begin), "{expected}: {text}");
+        assert_eq!([lines.next(), lines.next()], [Some("code 6"), Some("1")], "{text}");
+    }
+    assert_eq!(lines.next(), None, "{text}");
+}
+
 #[test]
 fn the_view_is_drawn_on_a_terminal_and_nowhere_else() {
     if !crate::around::is_there("script", "the view on a terminal") {

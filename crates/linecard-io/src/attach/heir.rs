@@ -44,6 +44,42 @@ pub enum MoveError {
     /// A route that other interfaces may share.
     #[error("`{0}` may have several next hops (nexthop, nhid): remove it, or move it by hand")]
     Shared(String),
+    /// A route of another interface that sends from an address which would move.
+    #[error(
+        "the kernel changes or removes `{route}` with {address}, its `src`: remove it before the start, and add it again \
+         after the end"
+    )]
+    Source {
+        /// The route.
+        route: String,
+        /// The address.
+        address: String,
+    },
+    /// Routes whose order cannot be restored.
+    #[error(
+        "`{route}` is between routes with the same destination and metric, and would get another place: give it another \
+         metric"
+    )]
+    Between {
+        /// The route.
+        route: String,
+    },
+    /// An address of IPv6 that is not in use.
+    #[error(
+        "{address} is {state}, and would come back as an address in use: {}",
+        match *state {
+            "dadfailed" => format!("remove it (`ip address del {address} dev {interface}`), since a neighbour has it"),
+            _ => format!("see that {interface} is up and has a carrier, and start again"),
+        }
+    )]
+    Unsettled {
+        /// The address.
+        address: String,
+        /// Its interface.
+        interface: String,
+        /// As `ip` calls its state.
+        state: &'static str,
+    },
     /// The shell that gives everything back does not start.
     #[error("sh: {0}")]
     Shell(io::Error),
@@ -197,7 +233,9 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, Vec<String>), MoveErro
     let index = |name| device::index(name).map(i32::unsigned_abs).map_err(MoveError::Shell);
     let (near_index, far_index) = (index(near)?, index(far)?);
     let mut said = Script::run_earlier(near, near_index)?;
-    let plan = Plan::of(near)?;
+    // `ip` lists neither under another name that it may have (altname).
+    let [own, there] = [near_index, far_index].map(|index| device::name(index.cast_signed()));
+    let plan = Plan::of(&own.map_err(MoveError::Shell)?, &there.map_err(MoveError::Shell)?)?;
     let list: Vec<&str> = plan.addresses().collect();
     plan.routes_back().try_for_each(|step| iproute::take(&step))?;
     let steps = [plan.cleared(far), plan.added(near)].concat();
@@ -212,10 +250,14 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, Vec<String>), MoveErro
         0 => String::new(),
         rules => format!("; {rules} of `ip rule` name {near}, and not {far}"),
     };
+    let temporary = match plan.temporary() {
+        0 => String::new(),
+        count => format!("; temporary addresses of IPv6 come back as ordinary ones: {count}"),
+    };
     said.push(match list.as_slice() {
         [] => format!("{near} has no address to move to {far}"),
         list => format!(
-            "{} and {} moved from {near} to {far}, until the end (recorded in {}){rules}",
+            "{} and {} moved from {near} to {far}, until the end (recorded in {}){rules}{temporary}",
             list.join(", "),
             match plan.routes() {
                 1 => "1 route".to_owned(),

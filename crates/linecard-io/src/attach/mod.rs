@@ -30,6 +30,7 @@ mod error;
 mod files;
 mod follow;
 mod gate;
+mod generated;
 mod heir;
 mod iproute;
 mod join;
@@ -41,6 +42,7 @@ mod plan;
 mod script;
 mod settings;
 mod stats;
+mod unmovable;
 
 pub use error::AttachError;
 pub use follow::Follower;

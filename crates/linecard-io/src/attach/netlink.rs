@@ -113,6 +113,12 @@ impl Message {
         self
     }
 
+    /// It comes before others to the same place.
+    pub(super) fn prepending(mut self) -> Self {
+        self.set_flags(0);
+        self
+    }
+
     fn set_flags(&mut self, flags: u16) {
         self.bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
     }

@@ -1,18 +1,35 @@
 //! Addresses, routes and neighbours of an interface, and the steps by which another one gets them, and this one gets them
 //! back.
 
+use super::generated;
 use super::heir::MoveError;
 use super::iproute::{ip, saved};
 use super::netlink::{Message, Object};
-use std::net::IpAddr;
+use super::unmovable;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Attributes of an address (`linux/if_addr.h`).
 const IFA_LABEL: u16 = 3;
+const IFA_BROADCAST: u16 = 4;
 const IFA_CACHEINFO: u16 = 6;
 const IFA_FLAGS: u16 = 8;
 const IFA_PROTO: u16 = 11;
 /// `IFA_F_NODAD`: neighbours know the address already, and need not be asked whether it is a double.
 const NODAD: u32 = 0x02;
+/// `IFA_F_SECONDARY`, of IPv4: another address of the network came first.
+const SECONDARY: u32 = 0x01;
+/// `IFA_F_TEMPORARY`, of IPv6: for privacy, and only the kernel sets it.
+const TEMPORARY: u32 = 0x01;
+/// `IFA_F_DADFAILED`: a neighbour has the address.
+const DOUBLE: u32 = 0x08;
+/// `IFA_F_TENTATIVE`: the kernel asks neighbours whether they have the address.
+const TENTATIVE: u32 = 0x40;
+/// How long the kernel may ask: by default it takes up to two seconds.
+const ASKING: Duration = Duration::from_secs(4);
+/// `IFAPROT_KERNEL_LL`: the kernel's own address of the link.
+const KERNEL_LL: u8 = 3;
 /// A lifetime without an end.
 const FOREVER: u32 = u32::MAX;
 /// Attributes of a route (`linux/rtnetlink.h`).
@@ -21,8 +38,6 @@ const RTA_CACHEINFO: u16 = 12;
 const RTA_EXPIRES: u16 = 23;
 /// The flags of a route that somebody sets: `RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`. Others are states.
 const SET_FLAGS: u32 = 0x02 | 0x04;
-/// Metric of the routes of IPv6 that the kernel sets with addresses that name none.
-const IPV6_METRIC: u32 = 256;
 /// `AF_INET6`.
 const IPV6: u8 = 10;
 /// Units of a second in which the kernel counts how long a route is there (`USER_HZ`).
@@ -79,96 +94,54 @@ pub(super) struct Plan {
 
 /// An address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Address {
+pub(super) struct Address {
     message: Message,
     /// As `192.0.2.7/24`, or with a peer, as `192.0.2.7 peer 192.0.2.8/32`.
-    name: String,
+    pub(super) name: String,
     /// Its network is routed by somebody else, as a network manager.
-    is_without_route: bool,
+    pub(super) is_without_route: bool,
     /// Of the route to its network.
-    metric: u32,
-}
-
-/// The route that the kernel sets with an address.
-#[derive(Debug, PartialEq, Eq)]
-struct Generated {
-    /// By which it is removed. Of IPv4, all addresses of a network have one route.
-    key: String,
-    /// As [`Route::text`].
-    text: String,
+    pub(super) metric: u32,
 }
 
 /// A route.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Route {
+pub(super) struct Route {
     message: Message,
     /// As `ip` prints it, without the interface, states, and words that it does not take.
-    text: String,
+    pub(super) text: String,
+    /// It comes before routes of other interfaces with the same destination and metric.
+    pub(super) is_first: bool,
 }
 
 /// The device at the far end: its name and its number.
 pub(super) type Device<'d> = (&'d str, u32);
 
 impl Plan {
-    /// All of these that an interface has.
+    /// All of these that an interface has. The device at the far end is another one.
     ///
     /// # Errors
     ///
-    /// `ip` refuses to say it, or routes are shared with other interfaces.
-    pub(super) fn of(interface: &str) -> Result<Self, MoveError> {
-        let addresses = saved(Object::Address, &["dev", interface])?;
-        // Before Linux 5.18, the kernel does not say which addresses of the link are its own.
-        let says_origin =
-            addresses.iter().any(|(message, _)| message.attribute(IFA_PROTO).is_some());
-        let mut addresses: Vec<Address> = addresses
-            .into_iter()
-            .filter(|(message, line)| {
-                let is_of_link = line.contains("inet6 fe80:");
-                !is_of_link || (says_origin && message.attribute(IFA_PROTO).is_none())
-            })
-            .filter_map(|(message, line)| Address::read(message, &line))
-            .collect();
-        // The kernel lists addresses of IPv6 the newest first, and sends from that.
-        let first_ipv6 = addresses.iter().position(Address::is_ipv6).unwrap_or(addresses.len());
-        addresses[first_ipv6..].reverse();
-        for family in ["-4", "-6"] {
-            check_shared(&ip(&[family, "route", "show", "table", "all"])?, interface)?;
+    /// `ip` refuses to say it, or something cannot be given back as it is.
+    pub(super) fn of(interface: &str, far: &str) -> Result<Self, MoveError> {
+        let (addresses, staying) = settled(interface)?;
+        let [ipv4, ipv6] =
+            ["-4", "-6"].map(|family| ip(&[family, "route", "show", "table", "all"]));
+        let (ipv4, ipv6) = (ipv4?, ipv6?);
+        let held = ip(&["-o", "address", "show"])?;
+        for shown in [&ipv4, &ipv6] {
+            unmovable::check_shared(shown, interface)?;
+            let own = unmovable::alone(&addresses, &held, [interface, far]);
+            unmovable::check_sources(shown, interface, &own)?;
         }
+        let first = unmovable::first(&ipv4, interface)?;
         let routes = saved(Object::Route, &["table", "all", "dev", interface])?;
-        let routes: Vec<Route> = routes
-            .into_iter()
-            .filter(|(_, line)| is_movable(line))
-            .map(|(message, line)| Route { message, text: without_states(&line) })
-            .collect();
-        let generated: Vec<Generated> = addresses.iter().filter_map(Address::generated).collect();
-        let is_generated = |route: &&Route| generated.iter().any(|other| other.text == route.text);
-        let there: Vec<&Route> = routes.iter().filter(is_generated).collect();
-        let is_there = |one: &Generated| {
-            let made = generated.iter().filter(|other| other.key == one.key);
-            made.into_iter().any(|other| there.iter().any(|route| route.text == other.text))
-        };
-        let mut removed: Vec<String> =
-            generated.iter().filter(|one| !is_there(one)).map(|one| one.key.clone()).collect();
-        removed.dedup();
-        let mut routes: Vec<Route> =
-            routes.iter().filter(|route| !is_generated(route)).cloned().collect();
-        // An address that is the host's by a route has to be so before others use it, and a router has to be reachable.
-        routes.sort_by_key(|route| match route.text.starts_with("local ") {
-            true => 0,
-            false => 1 + u8::from(route.text.contains(" via ")),
-        });
-        let mut neighbours = Vec::new();
-        for (state, add) in [("permanent", " nud permanent"), ("noarp", " nud noarp")] {
-            let text = ip(&["neighbour", "show", "dev", interface, "nud", state])?;
-            // The kernel lists those that another program learned with every state.
-            let state = state.to_uppercase();
-            let has_state = |line: &&str| line.split_whitespace().any(|word| word == state);
-            let found = text.lines().filter(has_state).filter_map(neighbour);
-            neighbours.extend(found.map(|words| words + add));
-        }
-        let text = ip(&["neighbour", "show", "proxy", "dev", interface])?;
-        neighbours.extend(text.lines().filter_map(proxy));
-        Ok(Self { addresses, routes, neighbours, removed })
+        let routes = routes.into_iter().map(|(message, line)| Route::read(message, &line, &first));
+        let entries = generated::entries(&addresses, &staying);
+        let routes = routes.filter(|route| !entries.contains(&generated::known(&route.text)));
+        let (mut routes, removed) = generated::apart(routes.collect(), &addresses, &staying);
+        sort(&mut routes);
+        Ok(Self { addresses, routes, neighbours: neighbours(interface)?, removed })
     }
 
     /// Its addresses, as `192.0.2.7/24`.
@@ -176,15 +149,24 @@ impl Plan {
         self.addresses.iter().map(|address| address.name.as_str())
     }
 
+    /// Number of its temporary addresses.
+    pub(super) fn temporary(&self) -> usize {
+        self.addresses.iter().filter(|address| address.is_temporary()).count()
+    }
+
     /// Number of its routes.
     pub(super) fn routes(&self) -> usize {
         self.routes.len()
     }
 
-    /// Steps that remove routes, and then addresses, from a device. The first address of a network takes the others with
-    /// it, and goes last. Without its addresses, a device would keep routes of IPv6.
-    fn removed(&self, device: &str) -> Vec<Step> {
-        let routes = self.routes.iter().rev();
+    /// Steps that remove these routes, and then addresses, from a device. The first address of a network takes the others
+    /// with it, and goes last. Without its addresses, a device would keep routes of IPv6.
+    fn removed<'p>(
+        &'p self,
+        routes: impl DoubleEndedIterator<Item = &'p Route>,
+        device: &str,
+    ) -> Vec<Step> {
+        let routes = routes.rev();
         let routes = routes.map(|route| Step::tried(route.removed(), device));
         let addresses = self.addresses.iter().rev();
         let addresses =
@@ -192,15 +174,21 @@ impl Plan {
         routes.chain(addresses).collect()
     }
 
+    /// The routes that a device at the far end gets. The network of the link is that of its own address, too.
+    fn routes_there(&self) -> impl DoubleEndedIterator<Item = &Route> {
+        self.routes.iter().filter(|route| !generated::is_of_link(&route.text))
+    }
+
     /// Steps that leave nothing of it at the interface that it is of. Of an address with an end, the kernel keeps the route
     /// to its network for as long.
     pub(super) fn left(&self, interface: &str) -> Vec<Step> {
-        let is_apart = |address: &&Address| address.is_ipv6() && !address.name.starts_with("fe80:");
+        // That of an address of the link may be of the kernel's own address, which stays.
+        let is_apart = |address: &&Address| address.is_ipv6() && !address.is_of_link();
         let ipv6 = self.addresses.iter().filter(is_apart);
         let prefix =
             |address: &Address| format!("-6 route flush root {} proto kernel", address.name);
         let prefixes = ipv6.map(|address| Step::tried(prefix(address), interface));
-        self.removed(interface).into_iter().chain(prefixes).collect()
+        self.removed(self.routes.iter(), interface).into_iter().chain(prefixes).collect()
     }
 
     /// The same with neighbours; each may have been removed already.
@@ -210,7 +198,7 @@ impl Plan {
             let address = address.split(" protocol ").next()?;
             Some(Step::tried(format!("neighbour del {address}"), device))
         });
-        let removed = self.removed(device).into_iter();
+        let removed = self.removed(self.routes_there(), device).into_iter();
         removed.map(|step| Step { object: None, ..step }).chain(neighbours).collect()
     }
 
@@ -218,15 +206,16 @@ impl Plan {
     /// the interface.
     pub(super) fn taken(&self, device: Device<'_>) -> Vec<Step> {
         let addresses = self.addresses.iter().map(|address| address.at(device.1));
-        let routes = self.routes.iter().map(|route| route.at(device.1));
-        let with_networks = addresses.chain(self.without_removed(device.0));
+        let routes = self.routes_there().map(|route| route.at(device.1));
+        let removed = self.removed.iter().filter(|key| !generated::is_of_link(key));
+        let with_networks = addresses.chain(without(removed, device.0));
         with_networks.chain(routes).chain(self.neighbours(device.0)).collect()
     }
 
     /// Steps that add all of it to the interface that it is of.
     pub(super) fn added(&self, interface: &str) -> Vec<Step> {
         let addresses = self.addresses.iter().flat_map(Address::back);
-        let with_networks = addresses.chain(self.without_removed(interface));
+        let with_networks = addresses.chain(without(self.removed.iter(), interface));
         with_networks.chain(self.routes_back()).chain(self.neighbours(interface)).collect()
     }
 
@@ -236,15 +225,86 @@ impl Plan {
         self.routes.iter().map(Route::back)
     }
 
-    /// Steps that remove routes which the kernel sets with addresses, where somebody had removed or changed them.
-    fn without_removed(&self, device: &str) -> impl Iterator<Item = Step> {
-        self.removed.iter().map(move |key| Step::tried(format!("route del {key}"), device))
-    }
-
     fn neighbours(&self, device: &str) -> impl Iterator<Item = Step> {
         let words = |words| format!("neighbour replace {words}");
         self.neighbours.iter().map(move |neighbour| Step::words(words(neighbour), device))
     }
+}
+
+/// Steps that remove routes which the kernel sets with addresses, where somebody had removed or changed them.
+fn without<'k>(keys: impl Iterator<Item = &'k String>, device: &str) -> impl Iterator<Item = Step> {
+    keys.map(move |key| Step::tried(format!("route del {key}"), device))
+}
+
+/// Addresses of an interface that somebody has set, in the order in which they come back, and those of the kernel, which
+/// stay.
+type Addresses = (Vec<Address>, Vec<Address>);
+
+/// The addresses, once the kernel has asked neighbours whether they have them.
+fn settled(interface: &str) -> Result<Addresses, MoveError> {
+    let until = Instant::now() + ASKING;
+    loop {
+        let found = addresses(interface)?;
+        let unsettled = found.0.iter().find(|address| address.state().is_some());
+        let Some(address) = unsettled else { return Ok(found) };
+        if address.state() == Some("dadfailed") || Instant::now() >= until {
+            return Err(MoveError::Unsettled {
+                address: address.name.clone(),
+                interface: interface.to_owned(),
+                state: address.state().unwrap_or_default(),
+            });
+        }
+        sleep(Duration::from_millis(50));
+    }
+}
+
+fn addresses(interface: &str) -> Result<Addresses, MoveError> {
+    let found = saved(Object::Address, &["dev", interface])?;
+    let found = found.into_iter().filter_map(|(message, line)| Address::read(message, &line));
+    let says_origin = says_origin();
+    let (mut moved, staying): (Vec<Address>, _) =
+        found.partition(|address| !address.is_of_kernel(says_origin));
+    // The kernel lists addresses of IPv6 the newest first, and sends from that.
+    let first_ipv6 = moved.iter().position(Address::is_ipv6).unwrap_or(moved.len());
+    moved[first_ipv6..].reverse();
+    Ok((moved, staying))
+}
+
+/// Whether the kernel says which addresses are its own: since Linux 5.18.
+fn says_origin() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
+    let version: [u32; 2] = [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)];
+    version >= [5, 18]
+}
+
+/// An address that is the host's by a route has to be so before others use it, and a router has to be reachable. Routes that
+/// are set before others come in reverse.
+fn sort(routes: &mut Vec<Route>) {
+    let (mut first, others): (Vec<Route>, Vec<Route>) =
+        std::mem::take(routes).into_iter().partition(|route| route.is_first);
+    first.reverse();
+    routes.extend(first.into_iter().chain(others));
+    routes.sort_by_key(|route| match route.text.starts_with("local ") {
+        true => 0,
+        false => 1 + u8::from(route.text.contains(" via ")),
+    });
+}
+
+/// Neighbours and proxies that somebody has set.
+fn neighbours(interface: &str) -> Result<Vec<String>, MoveError> {
+    let mut neighbours = Vec::new();
+    for (state, add) in [("permanent", " nud permanent"), ("noarp", " nud noarp")] {
+        let text = ip(&["neighbour", "show", "dev", interface, "nud", state])?;
+        // The kernel lists those that another program learned with every state.
+        let state = state.to_uppercase();
+        let has_state = |line: &&str| line.split_whitespace().any(|word| word == state);
+        let found = text.lines().filter(has_state).filter_map(neighbour);
+        neighbours.extend(found.map(|words| words + add));
+    }
+    let text = ip(&["neighbour", "show", "proxy", "dev", interface])?;
+    neighbours.extend(text.lines().filter_map(proxy));
+    Ok(neighbours)
 }
 
 impl Address {
@@ -264,44 +324,56 @@ impl Address {
         Some(Self { message, name, is_without_route, metric })
     }
 
-    /// The route that the kernel sets with it, in the form in which `ip` shows it.
-    fn generated(&self) -> Option<Generated> {
-        if self.is_without_route {
-            return None;
+    /// Itself, without its network.
+    pub(super) fn own(&self) -> &str {
+        self.name.split(['/', ' ']).next().unwrap_or_default()
+    }
+
+    fn flags(&self) -> u32 {
+        self.message.attribute_number(IFA_FLAGS).unwrap_or(0)
+    }
+
+    /// The kernel has an address of the link by itself.
+    fn is_of_kernel(&self, says_origin: bool) -> bool {
+        let origin = self.message.attribute(IFA_PROTO).and_then(|origin| origin.first());
+        self.name.starts_with("fe80:") && (!says_origin || origin == Some(&KERNEL_LL))
+    }
+
+    /// Why it is not in use yet, as `ip` calls it.
+    fn state(&self) -> Option<&'static str> {
+        match self.flags() {
+            _ if !self.is_ipv6() => None,
+            flags if flags & DOUBLE != 0 => Some("dadfailed"),
+            flags if flags & TENTATIVE != 0 => Some("tentative"),
+            _ => None,
         }
-        let (own, network) = (self.name.split(['/', ' ']).next()?, self.network()?);
-        let metric = if self.is_ipv6() && self.metric == 0 { IPV6_METRIC } else { self.metric };
-        let metric = if metric == 0 { String::new() } else { format!(" metric {metric}") };
-        Some(match self.is_ipv6() {
-            true => {
-                let key = format!("{network} proto kernel{metric}");
-                Generated { text: format!("{key} pref medium"), key }
-            }
-            false => {
-                let key = format!("{network} proto kernel");
-                Generated { text: format!("{key} scope link src {own}{metric}"), key }
-            }
-        })
     }
 
-    /// Its network, as `ip` names it.
-    fn network(&self) -> Option<String> {
-        let (ip, length) = self.name.rsplit(' ').next()?.split_once('/')?;
-        let (ip, length): (IpAddr, u32) = (ip.parse().ok()?, length.parse().ok()?);
-        let (network, most): (IpAddr, u32) = match ip {
-            IpAddr::V4(ip) => {
-                let mask = u32::MAX.checked_shl(32_u32.saturating_sub(length)).unwrap_or(0);
-                ((u32::from(ip) & mask).to_be_bytes().into(), 32)
-            }
-            IpAddr::V6(ip) => {
-                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(length)).unwrap_or(0);
-                ((u128::from(ip) & mask).to_be_bytes().into(), 128)
-            }
-        };
-        Some(if length == most { network.to_string() } else { format!("{network}/{length}") })
+    pub(super) fn is_secondary(&self) -> bool {
+        !self.is_ipv6() && self.flags() & SECONDARY != 0
     }
 
-    fn is_ipv6(&self) -> bool {
+    fn is_temporary(&self) -> bool {
+        self.is_ipv6() && self.flags() & TEMPORARY != 0
+    }
+
+    /// Seconds that it is valid, if it has an end.
+    pub(super) fn ends(&self) -> Option<u32> {
+        let times = self.message.attribute(IFA_CACHEINFO)?;
+        let valid = u32::from_ne_bytes(times.get(4..8)?.try_into().ok()?);
+        (valid != FOREVER).then_some(valid)
+    }
+
+    pub(super) fn broadcast(&self) -> Option<Ipv4Addr> {
+        let bytes: [u8; 4] = self.message.attribute(IFA_BROADCAST)?.try_into().ok()?;
+        Some(bytes.into())
+    }
+
+    fn is_of_link(&self) -> bool {
+        self.own().parse().is_ok_and(|ip: Ipv6Addr| ip.is_unicast_link_local())
+    }
+
+    pub(super) fn is_ipv6(&self) -> bool {
         self.name.contains(':')
     }
 
@@ -348,6 +420,13 @@ impl Address {
 }
 
 impl Route {
+    /// A route with its line of `ip -o route showdump`; these are before routes of other interfaces.
+    fn read(message: Message, line: &str, first: &[String]) -> Self {
+        let text = without_states(line);
+        let is_first = message.byte(0) != IPV6 && first.contains(&text);
+        Self { message, text, is_first }
+    }
+
     /// Words that remove it: those by which the kernel tells routes apart. They have no options: the destination says
     /// which protocol it is.
     fn removed(&self) -> String {
@@ -393,16 +472,21 @@ impl Route {
         Step { action: Action::Restore(message), object: Some(format!("route {}", self.text)) }
     }
 
+    /// Seconds until its end, if it has one.
+    pub(super) fn ends(&self) -> Option<u32> {
+        // `struct rta_cacheinfo`: two other numbers come before.
+        let times = self.message.attribute(RTA_CACHEINFO)?;
+        let ends = i32::from_ne_bytes(times.get(8..12)?.try_into().ok()?);
+        (ends > 0).then(|| ends.unsigned_abs().div_ceil(USER_HZ))
+    }
+
     /// The message without states, and with its end.
     fn set(&self) -> Message {
-        let mut message = self.message.clone().appending();
+        let message = self.message.clone();
+        let mut message = if self.is_first { message.prepending() } else { message.appending() };
         message.set_number(8, message.number(8) & SET_FLAGS);
-        // `struct rta_cacheinfo`: two other numbers come before.
-        let ends =
-            message.attribute(RTA_CACHEINFO).and_then(|times| times.get(8..12)?.try_into().ok());
         message.remove(RTA_CACHEINFO);
-        if let Some(ends) = ends.map(i32::from_ne_bytes).filter(|ends| *ends > 0) {
-            let seconds = ends.unsigned_abs().div_ceil(USER_HZ);
+        if let Some(seconds) = self.ends() {
             message.set(RTA_EXPIRES, &seconds.to_ne_bytes());
         }
         message
@@ -446,35 +530,8 @@ pub(super) fn rules(interface: &str) -> usize {
     text.lines().filter(names).count()
 }
 
-/// Routes over several interfaces, and by a next hop that others may have too, end with the addresses,
-/// and cannot be moved for one interface.
-fn check_shared(text: &str, interface: &str) -> Result<(), MoveError> {
-    let mut route = "";
-    for line in text.lines() {
-        if !line.starts_with(char::is_whitespace) {
-            route = line.trim_end();
-        }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_shared = words.first() == Some(&"nexthop") || words.contains(&"nhid");
-        if is_shared && words.windows(2).any(|pair| pair == ["dev", interface]) {
-            return Err(MoveError::Shared(route.to_owned()));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a route can be of somebody: those of the table `local` that the kernel sets, and those of the link, come and go
-/// with the addresses.
-fn is_movable(line: &str) -> bool {
-    let line = format!("{line} ");
-    let kernels = [" proto kernel ", " proto none ", " proto unspec "];
-    let is_of_kernel = kernels.iter().any(|words| line.contains(words));
-    let is_of_link = line.starts_with("fe80::") || line.starts_with("multicast ");
-    !is_of_kernel || !(is_of_link || line.contains(" table local "))
-}
-
 /// A route as errors name it: without its interface, states, its end, and the lock that `ip` prints in front of a value.
-fn without_states(line: &str) -> String {
+pub(super) fn without_states(line: &str) -> String {
     const STATES: [&str; 8] =
         ["linkdown", "dead", "offload", "offload_failed", "rt_offload", "trap", "rt_trap", "lock"];
     let mut words = line.split_whitespace();
@@ -490,12 +547,12 @@ fn without_states(line: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::attach::netlink::tests::message;
 
     /// An address with these flags, of interface 7, that ends.
-    fn read(line: &str, flags: u32) -> Address {
+    pub(crate) fn read(line: &str, flags: u32) -> Address {
         let family = if line.contains("inet6") { IPV6 } else { 2 };
         let fixed = [&[family, 24, 0, 0][..], &7_u32.to_ne_bytes()].concat();
         let times = [50_u32, 100, 3, 3].map(u32::to_ne_bytes).concat();
@@ -506,12 +563,12 @@ mod tests {
         Address::read(message, line).expect("an address")
     }
 
-    fn route(text: &str, family: u8) -> Route {
+    pub(crate) fn route(text: &str, family: u8) -> Route {
         let fixed = [&[family, 0, 0, 0, 254, 3, 0, 1][..], &0x15_u32.to_ne_bytes()].concat();
         let ends = [0_u32, 0, 1_234, 0, 0].map(u32::to_ne_bytes).concat();
         let index = 7_u32.to_ne_bytes();
         let message = message(Object::Route, &fixed, &[(RTA_OIF, &index), (RTA_CACHEINFO, &ends)]);
-        Route { message, text: without_states(text) }
+        Route::read(message, text, &[])
     }
 
     fn objects(steps: &[Step]) -> Vec<&str> {
@@ -526,28 +583,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_is_what_somebody_has_set() {
-        let lines = [
-            "default via 192.0.2.1 dev eth0 proto dhcp metric 100 linkdown ",
-            "192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.7 ",
-            "10.0.0.0/8 via 192.0.2.2 dev eth0 table 100 rto_min lock 50ms ",
-            "local 192.0.2.7 dev eth0 table local proto kernel scope host src 192.0.2.7 ",
-            "local 192.0.2.200 dev eth0 table local scope host ",
-            "multicast ff00::/8 dev eth0 table local proto kernel metric 256 ",
-            "default via fe80::1 dev eth0 proto ra metric 1024 expires 1799sec pref medium",
-        ];
-        let own: Vec<String> =
-            lines.iter().filter(|line| is_movable(line)).map(|line| without_states(line)).collect();
-        assert_eq!(
-            own,
-            [
+    fn routes_are_named_without_states() {
+        for (line, text) in [
+            (
+                "default via 192.0.2.1 dev eth0 proto dhcp metric 100 linkdown ",
                 "default via 192.0.2.1 proto dhcp metric 100",
-                "192.0.2.0/24 proto kernel scope link src 192.0.2.7",
+            ),
+            (
+                "10.0.0.0/8 via 192.0.2.2 dev eth0 table 100 rto_min lock 50ms ",
                 "10.0.0.0/8 via 192.0.2.2 table 100 rto_min 50ms",
-                "local 192.0.2.200 table local scope host",
-                "default via fe80::1 proto ra metric 1024 pref medium"
-            ]
-        );
+            ),
+            (
+                "default via fe80::1 dev eth0 proto ra metric 1024 expires 1799sec pref medium",
+                "default via fe80::1 proto ra metric 1024 pref medium",
+            ),
+        ] {
+            assert_eq!(without_states(line), text);
+        }
+    }
+
+    #[test]
+    fn neighbours_are_what_somebody_has_set() {
         let neighbours = [
             (
                 "192.0.2.9 lladdr 02:00:00:00:00:01 router PERMANENT ",
@@ -671,6 +727,40 @@ mod tests {
         assert_eq!(restored(&back).attribute_number(RTA_OIF), Some(7));
     }
 
+    /// Those that come before routes of others are set before them, the last one first.
+    #[test]
+    fn routes_are_set_in_the_order_in_which_they_can_be() {
+        let lines =
+            ["default via 192.0.2.1", "default via 192.0.2.2", "192.0.2.0/24", "local 192.0.2.9"];
+        let first = [lines[0].to_owned(), lines[1].to_owned()];
+        let read = |line: &str| Route::read(route(line, 2).message, line, &first);
+        let mut routes: Vec<Route> = lines.map(read).into();
+        assert_ne!(routes[0].back(), route(lines[0], 2).back(), "it is not appended");
+        sort(&mut routes);
+        let texts: Vec<&str> = routes.iter().map(|route| &*route.text).collect();
+        assert_eq!(texts, [lines[3], lines[2], lines[1], lines[0]]);
+    }
+
+    #[test]
+    fn addresses_of_the_link_are_the_kernels_if_it_says_so() {
+        let mut address = read("if2:\\    inet6 fe80::7/64 scope link \\  x", 0x80);
+        let is_of_kernel = |address: &Address| [true, false].map(|says| address.is_of_kernel(says));
+        assert_eq!(is_of_kernel(&address), [false, true]);
+        address.message.set(IFA_PROTO, &[KERNEL_LL]);
+        assert_eq!(is_of_kernel(&address), [true, true]);
+        assert_eq!(is_of_kernel(&read("if2:\\    inet6 fd00::7/64 scope x\\  x", 0)), [false; 2]);
+    }
+
+    #[test]
+    fn addresses_that_are_not_in_use_are_known() {
+        let state = |line: &str, flags| read(line, flags).state();
+        let ipv6 = "if2:\\    inet6 2001:db8::7/64 scope global\\  x";
+        let flags = [0x80, 0x80 | TENTATIVE, DOUBLE | TENTATIVE];
+        assert_eq!(flags.map(|f| state(ipv6, f)), [None, Some("tentative"), Some("dadfailed")]);
+        assert_eq!(state("if2:\\    inet 192.0.2.7/24 scope global\\  x", 0x48), None);
+        assert!(read(ipv6, TEMPORARY).is_temporary() && !read(ipv6, 0x80).is_temporary());
+    }
+
     #[test]
     fn managers_have_routes_of_their_own() {
         let any = message(Object::Address, &[0; 8], &[]);
@@ -679,65 +769,6 @@ mod tests {
         let other = "if2:\\    inet 192.0.2.8/24 scope global secondary eth0\\  x";
         let without = [manager, other].map(|line| read(line, 0).is_without_route);
         assert_eq!(without, [true, false]);
-    }
-
-    #[test]
-    fn routes_that_the_kernel_sets_are_known() {
-        let generated = |line: &str| {
-            let Generated { key, text } = read(line, 0).generated()?;
-            Some([key, text])
-        };
-        for (line, key, rest) in [
-            (
-                "if2:\\    inet 192.0.2.7/25 brd 192.0.2.127 scope global eth0\\  x",
-                "192.0.2.0/25 proto kernel",
-                " scope link src 192.0.2.7",
-            ),
-            (
-                "if2:\\    inet 10.7.0.1 peer 10.7.0.2/32 metric 5 scope link eth0\\  x",
-                "10.7.0.2 proto kernel",
-                " scope link src 10.7.0.1 metric 5",
-            ),
-            (
-                "if2:\\    inet 10.7.0.1/0 scope link eth0\\  x",
-                "0.0.0.0/0 proto kernel",
-                " scope link src 10.7.0.1",
-            ),
-            (
-                "if2:\\    inet6 2001:db8::7/64 scope global\\  x",
-                "2001:db8::/64 proto kernel metric 256",
-                " pref medium",
-            ),
-            (
-                "if2:\\    inet6 2001:db8::7/64 metric 55 scope global\\  x",
-                "2001:db8::/64 proto kernel metric 55",
-                " pref medium",
-            ),
-        ] {
-            assert_eq!(generated(line), Some([key.to_owned(), format!("{key}{rest}")]), "{line}");
-        }
-        assert_eq!(
-            generated("if2:\\    inet 192.0.2.7/24 scope global noprefixroute eth0\\  x"),
-            None
-        );
-    }
-
-    #[test]
-    fn routes_that_others_share_are_refused() {
-        let text = "default proto static \n\
-                    \tnexthop via 192.0.2.1 dev eth0 weight 1 \n\
-                    \tnexthop via 198.51.100.1 dev eth1 weight 1 \n\
-                    10.0.0.0/8 nhid 7 via 203.0.113.1 dev eth2 \n\
-                    192.0.2.0/24 dev eth3 proto kernel scope link src 192.0.2.7 \n";
-        for (interface, route) in [
-            ("eth0", "`default proto static`"),
-            ("eth1", "`default proto static`"),
-            ("eth2", "`10.0.0.0/8 nhid 7 via 203.0.113.1 dev eth2`"),
-        ] {
-            let why = check_shared(text, interface).expect_err("it has such a route").to_string();
-            assert!(why.starts_with(route), "{why}");
-        }
-        assert!(check_shared(text, "eth3").is_ok());
     }
 
     #[test]
