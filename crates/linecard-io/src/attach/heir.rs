@@ -145,7 +145,8 @@ pub enum MoveError {
 #[derive(Debug)]
 pub(super) struct Moved {
     shell: Child,
-    answers: ChildStdout,
+    /// Its answers. Closed on drop, so that it reports on standard error.
+    answers: Option<ChildStdout>,
     interface: String,
     script: String,
     /// Nobody else runs the script meanwhile.
@@ -174,7 +175,9 @@ impl Moved {
     fn end(&mut self) -> io::Result<(ExitStatus, String)> {
         drop(self.shell.stdin.take());
         let mut answers = Vec::new();
-        self.answers.read_to_end(&mut answers)?;
+        if let Some(said) = &mut self.answers {
+            said.read_to_end(&mut answers)?;
+        }
         Ok((self.shell.wait()?, String::from_utf8_lossy(&answers).into_owned()))
     }
 
@@ -188,13 +191,15 @@ impl Moved {
             "the shell that gives addresses and routes back to {} was killed: at the end run `sh {}`",
             self.interface, self.script
         );
-        Ok(ShellMonitor { shell: self.answers.as_fd().try_clone_to_owned()?, said: Some(said) })
+        let answers = self.answers.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(ShellMonitor { shell: answers.as_fd().try_clone_to_owned()?, said: Some(said) })
     }
 }
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        // It may be gone, if somebody has ended it.
+        // A start that fails has an error already. The shell may be gone, if somebody has ended it.
+        drop(self.answers.take());
         let _ended = self.end();
     }
 }
@@ -291,5 +296,33 @@ fn wait_to(script: Script, near: &str) -> Result<Moved, MoveError> {
     };
     let (shell, answers) = start().map_err(MoveError::Shell)?;
     let (interface, script, _held) = (near.to_owned(), script.path, script.held);
-    Ok(Moved { shell, answers, interface, script, _held })
+    Ok(Moved { shell, answers: Some(answers), interface, script, _held })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// As the script does, with a file in place of standard error.
+    #[test]
+    fn what_is_not_given_back_on_drop_is_said_on_standard_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("stderr");
+        let moved = || {
+            let script =
+                "trap '' PIPE; cat >/dev/null; printf no 2>/dev/null || printf no >&2; exit 1";
+            let mut shell = command("/bin/sh");
+            let stderr = File::create(&path).expect("space");
+            shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+            let mut shell = shell.spawn().expect("a shell");
+            let answers = shell.stdout.take();
+            let _held = File::open("/dev/null").expect("it is there");
+            Moved { shell, answers, interface: "eth0".into(), script: "x.sh".into(), _held }
+        };
+        let why = moved().give_back().expect_err("it says so").to_string();
+        assert_eq!((&*why, fs::read_to_string(&path).expect("text")), ("no", String::new()));
+        drop(moved());
+        assert_eq!(fs::read_to_string(&path).expect("text"), "no");
+    }
 }
