@@ -585,6 +585,8 @@ fn what_could_not_be_given_back_is_refused() {
         for net in 8.0.8 9.0.9 8.0.9; do ip route append default via 10.$net; done; refused
         for net in 8.0.8 9.0.9 8.0.9; do ip route del default; done
         HIDDEN='local 10.9.0.2'; ip address add 10.9.0.2/32 dev lcwc; ip route add 10.50.0.0/16 dev lcwc src 10.9.0.2; round 'also of lcwc'
+        ip -6 route add 2001:db8:52::/48 dev lcwa proto ra; echo 1 >/proc/sys/net/ipv6/conf/lcwa/accept_ra; refused
+        echo 0 >/proc/sys/net/ipv6/conf/lcwa/accept_ra; round 'by a program'
         ip address add 2001:db8::44/64 dev lcxa nodad; ip address add 2001:db8::44/64 dev lcwa
         until ip -6 address show dev lcwa | grep -q dadfailed; do sleep 0.05; done; settle() { true; }; refused";
     let script = [TWO, script].concat();
@@ -596,6 +598,8 @@ fn what_could_not_be_given_back_is_refused() {
         "the kernel changes or removes `unreachable 2001:db8:51::/48 dev lo src 2001:db8::1 ",
         "`default via 10.9.0.9 dev lcwa` is between routes with the same destination and metric",
         "also of lcwc: 0",
+        "`2001:db8:52::/48 proto ra metric 1024 pref medium` is of router advertisements, and the kernel",
+        "by a program: 0",
         "2001:db8::44/64 is dadfailed, and would come back as an address in use: remove it (`ip address del",
     ] {
         let line = lines.next().unwrap_or_default();

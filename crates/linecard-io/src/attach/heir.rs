@@ -64,6 +64,18 @@ pub enum MoveError {
         /// The route.
         route: String,
     },
+    /// Configuration that the kernel takes from router advertisements.
+    #[error(
+        "`{what}` is of router advertisements, and the kernel would not renew it any more when it has come back: set \
+         net.ipv6.conf.{interface}.accept_ra to 0 and configure IPv6 by addresses and routes of your own, or by a network \
+         manager"
+    )]
+    Advertised {
+        /// The route or the address.
+        what: String,
+        /// Its interface.
+        interface: String,
+    },
     /// An address of IPv6 that is not in use.
     #[error(
         "{address} is {state}, and would come back as an address in use: {}",

@@ -30,6 +30,8 @@ const TENTATIVE: u32 = 0x40;
 const ASKING: Duration = Duration::from_secs(4);
 /// `IFAPROT_KERNEL_LL`: the kernel's own address of the link.
 const KERNEL_LL: u8 = 3;
+/// `IFAPROT_KERNEL_RA`: an address from a router advertisement.
+const KERNEL_RA: u8 = 2;
 /// A lifetime without an end.
 const FOREVER: u32 = u32::MAX;
 /// Attributes of a route (`linux/rtnetlink.h`).
@@ -134,6 +136,7 @@ impl Plan {
             let own = unmovable::alone(&addresses, &held, [interface, far]);
             unmovable::check_sources(shown, interface, &own)?;
         }
+        unmovable::check_advertised(&ipv6, interface, &addresses)?;
         let first = unmovable::first(&ipv4, interface)?;
         let routes = saved(Object::Route, &["table", "all", "dev", interface])?;
         let routes = routes.into_iter().map(|(message, line)| Route::read(message, &line, &first));
@@ -335,8 +338,16 @@ impl Address {
 
     /// The kernel has an address of the link by itself.
     fn is_of_kernel(&self, says_origin: bool) -> bool {
-        let origin = self.message.attribute(IFA_PROTO).and_then(|origin| origin.first());
-        self.name.starts_with("fe80:") && (!says_origin || origin == Some(&KERNEL_LL))
+        self.name.starts_with("fe80:") && (!says_origin || self.origin() == Some(KERNEL_LL))
+    }
+
+    /// The kernel has made it from a router advertisement.
+    pub(super) fn is_advertised(&self) -> bool {
+        self.is_ipv6() && self.origin() == Some(KERNEL_RA)
+    }
+
+    fn origin(&self) -> Option<u8> {
+        self.message.attribute(IFA_PROTO).and_then(|origin| origin.first().copied())
     }
 
     /// Why it is not in use yet, as `ip` calls it.

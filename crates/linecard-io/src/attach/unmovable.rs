@@ -1,4 +1,4 @@
-//! Routes that keep addresses from moving, since they could not be given back as they were.
+//! Routes and addresses that keep all from moving, since they could not be given back as they were.
 
 use super::heir::MoveError;
 use super::plan::{Address, without_states};
@@ -51,6 +51,38 @@ pub(super) fn check_sources(
             route: route.trim_end().to_owned(),
             address: address.to_owned(),
         }),
+    }
+}
+
+/// The kernel renews, and removes, only what it has itself set from router advertisements; `shown` are routes of IPv6.
+pub(super) fn check_advertised(
+    shown: &str,
+    interface: &str,
+    addresses: &[Address],
+) -> Result<(), MoveError> {
+    let routes = shown.lines().filter(|line| value(line, "dev") == Some(interface));
+    let mut routes = routes.filter(|line| value(line, "proto") == Some("ra"));
+    let route = routes.next().map(without_states);
+    let address = addresses.iter().find(|address| address.is_advertised());
+    match route.or_else(|| address.map(|address| address.name.clone())) {
+        Some(what) if accepts_advertisements(interface) => {
+            Err(MoveError::Advertised { what, interface: interface.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the kernel itself configures the interface from router advertisements: where it forwards, only if that is asked
+/// for.
+fn accepts_advertisements(interface: &str) -> bool {
+    let setting = |name| {
+        let path = format!("/proc/sys/net/ipv6/conf/{interface}/{name}");
+        std::fs::read_to_string(path).ok()?.trim().parse::<u32>().ok()
+    };
+    match setting("accept_ra") {
+        None | Some(0) => false,
+        Some(1) => setting("forwarding").is_none_or(|forwards| forwards == 0),
+        Some(_) => true,
     }
 }
 
