@@ -29,6 +29,8 @@ const MAX_GREETING: u64 = 1 << 20;
 const ALLOW_DELETE: &str = "--allow-delete";
 /// How a shell ends that finds no command of a name.
 const NOT_FOUND: i32 = 127;
+/// How ssh ends if its connection does.
+const DISCONNECTED: i32 = 255;
 /// How often a wait looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
 /// Time that the receiver has for its end once it has all, or its input has ended.
@@ -121,22 +123,32 @@ impl StartedReceiver {
 
     /// Waits until it has ended by itself, as it does once all has arrived.
     pub(super) fn finish(mut self) {
+        self.wait_at_most(END);
+    }
+
+    /// How the login has ended, if it has not ended with the receiver: that then ends for lack of it.
+    pub(super) fn lost_login(mut self) -> Option<ExitStatus> {
+        let status = self.wait_at_most(LOOK)?;
+        status.code().is_none_or(|code| code == DISCONNECTED).then_some(status)
+    }
+
+    fn wait_at_most(&mut self, most: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
-        while begun.elapsed() < END && matches!(self.child.try_wait(), Ok(None)) {
-            thread::sleep(LOOK);
+        loop {
+            match self.child.try_wait() {
+                Ok(None) if begun.elapsed() < most => thread::sleep(LOOK / 10),
+                Ok(status) => return status,
+                Err(_) => return None,
+            }
         }
     }
 
     /// Ends its input, and waits for it.
     fn end(&mut self) -> Option<ExitStatus> {
         self.input = None;
-        let begun = Instant::now();
-        while begun.elapsed() < END {
-            match self.child.try_wait() {
-                Ok(None) => thread::sleep(Duration::from_millis(5)),
-                Ok(status) => return status,
-                Err(_) => break,
-            }
+        let status = self.wait_at_most(END);
+        if status.is_some() {
+            return status;
         }
         let _killed = self.child.kill();
         self.child.wait().ok()

@@ -2,6 +2,8 @@
 
 use super::name::{MAX_DEPTH, is_ours};
 use super::{Failures, FileError, Name, Patterns, Reader, Stamp, link};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -138,13 +140,25 @@ impl Source {
         }
     }
 
+    /// Checks that no two paths would have one name at the receiver; reads no folder.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::SameName`], or a path that cannot be read.
+    pub fn check_names(paths: &[PathBuf]) -> Result<(), FileError> {
+        let mut names = BTreeMap::new();
+        for path in paths {
+            let name = full(path)?.file_name().map(OsStr::to_os_string);
+            if let Some(first) = names.insert(name, path) {
+                return Err(FileError::SameName { first: first.clone(), second: path.clone() });
+            }
+        }
+        Ok(())
+    }
+
     fn add_root(&mut self, path: &Path) -> Result<(), FileError> {
         let metadata = fs::metadata(path).map_err(FileError::at("read", path))?;
-        // Paths that end in `.` or `..` have their name elsewhere.
-        let full = match path.file_name() {
-            Some(_) => path.to_path_buf(),
-            None => fs::canonicalize(path).map_err(FileError::at("read", path))?,
-        };
+        let full = full(path)?;
         let mut base = full.clone();
         base.pop();
         let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
@@ -327,6 +341,14 @@ impl Object {
         let has_holes = kind == Kind::File && metadata.blocks() * 512 < metadata.len();
         let by_time = kind == Kind::File;
         Self { name, kind, size, has_holes, by_time, mode, modified: Stamp::of(metadata) }
+    }
+}
+
+/// A path with its name: those that end in `.` or `..` have it elsewhere.
+fn full(path: &Path) -> Result<PathBuf, FileError> {
+    match path.file_name() {
+        Some(_) => Ok(path.to_path_buf()),
+        None => fs::canonicalize(path).map_err(FileError::at("read", path)),
     }
 }
 

@@ -39,9 +39,11 @@ const SPAN_NS: u64 = 40_000_000;
 const HEADROOM: f64 = 0.85;
 /// Rounds after which a queue counts as drained, however much is in flight: acknowledgments may be slow.
 const DRAIN_ROUNDS: u32 = 8;
-/// The rate is probed every two to three seconds, or every so many rounds, as Reno would have grown by then.
+/// The rate is probed every two to three seconds, or every so many rounds, as Reno would have grown by then; but not
+/// sooner than after half a second, as a probe takes a tenth of that.
 const PROBE_NS: u64 = 2_000_000_000;
 const PROBE_ROUNDS: u32 = 63;
+const LEAST_PROBE_NS: u64 = 500_000_000;
 /// A round-trip time that nobody has seen for so long is measured again, for so long, with half a window.
 const RTT_PROBE_NS: u64 = 5_000_000_000;
 const RTT_PROBE_TIME_NS: u64 = 200_000_000;
@@ -123,7 +125,6 @@ pub struct Bbr {
     /// When to probe next, and rounds since the last probe.
     probe_at: Instant,
     probe_rounds: u32,
-    rng: Rng,
 }
 
 impl Bbr {
@@ -154,7 +155,6 @@ impl Bbr {
             path_losses: [0.0, PATH_LOSS_PACKETS],
             probe_at: Instant::ZERO,
             probe_rounds: 0,
-            rng: Rng::new(u64::from(settings.datagram_bytes)),
         }
     }
 
@@ -301,7 +301,9 @@ impl Bbr {
                 (self.full_rate, self.full_rounds, self.full_at) = (self.highest_rate(), 0, now);
             }
             Phase::Down => {
-                self.probe_at = now.plus_ns(PROBE_NS + self.rng.below(PROBE_NS / 2));
+                // Lanes are not to probe at the same time.
+                let more_ns = Rng::new(now.as_ns()).below(PROBE_NS / 2);
+                self.probe_at = now.plus_ns(PROBE_NS + more_ns);
                 self.probe_rounds = 0;
             }
             Phase::RoundTrip => self.rtt_probe = f64::INFINITY,
@@ -412,10 +414,14 @@ impl Bbr {
         let may_probe = self.phase == Phase::Cruise;
         if may_probe && now.ns_since(self.rtt_seen) >= RTT_PROBE_NS {
             self.enter(Phase::RoundTrip, now);
-        } else if may_probe && (now >= self.probe_at || self.probe_rounds >= self.rounds_between())
-        {
+        } else if may_probe && self.is_time_to_probe(in_phase_ns, now) {
             self.enter(Phase::Refill, now);
         }
+    }
+
+    fn is_time_to_probe(&self, in_phase_ns: u64, now: Instant) -> bool {
+        let enough_rounds = self.probe_rounds >= self.rounds_between();
+        now >= self.probe_at || enough_rounds && in_phase_ns >= LEAST_PROBE_NS
     }
 
     /// Rounds between probes: those in which Reno would have grown by as much as a probe does.

@@ -15,7 +15,7 @@ use super::{Failed, Peer, RemoteFolder, cores};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
-use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Patterns};
+use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Patterns, Source};
 use linecard_transfer_net::keys::{Fingerprint, KnownPeers};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
 use std::net::SocketAddr;
@@ -111,11 +111,22 @@ pub fn send(
         // The list that `options` has does not name it yet.
         result = run.try_all(&config.options(context, None)?, &addresses);
     }
-    if let (Some(started), Ok(_)) = (started, &result) {
-        started.finish();
+    let mut lost_login = None;
+    match (started, &result) {
+        (Some(started), Ok(_)) => started.finish(),
+        (Some(started), Err(_)) => lost_login = started.lost_login(),
+        (None, _) => {}
     }
     let failed = |error| {
-        let error = config.explain(error);
+        let error = match (&error, lost_login) {
+            (SendError::Ended(_) | SendError::Control(_), Some(status)) => {
+                Failure::Unreachable.with(format!(
+                    "the login at {} has ended ({status}), and the receiver with it: run the same command again to go on",
+                    config.peer.0
+                ))
+            }
+            _ => config.explain(error),
+        };
         Failed { outcome: Some(Box::new(SendOutcome::part(&run.progress, &error))), error }
     };
     let (sent, address) = result.map_err(failed)?;
@@ -194,6 +205,7 @@ impl Config {
                     Failure::Storage.with(format!("cannot send {}: {error}", path.display()))
                 })?;
             }
+            Source::check_names(&paths).map_err(|error| Failure::Storage.with(error))?;
         }
         let commands = Commands { login: &self.ssh, receiver: &self.receiver };
         observer.login(true);

@@ -97,6 +97,11 @@ fn a_receiver_that_does_not_start_is_said() {
         says(&sent.stderr, &[what]);
         assert!(ends.folder.read("logins") == logins, "nobody had to log in");
     }
+    fs::create_dir_all(ends.folder.path("other")).unwrap();
+    ends.folder.write("other/from.bin", b"");
+    let twins = send(&["other/from.bin", "host:to", "--ssh", "no-login"]);
+    assert_eq!(twins.code, Some(1), "{twins:?}");
+    says(&twins.stderr, &["have the same name"]);
     let refused = send(&["host:to", "--ssh", "false"]);
     says(&refused.stderr, &["`false host` has ended (exit status: 1)"]);
     let keys = send(&["host:to", "--ssh", "./login", "--psk", "psk"]);
@@ -163,4 +168,26 @@ fn a_receiver_ends_with_its_sender() {
     let sent = outcome(ends.send_to("from.bin", "localhost:to", &["--chunk", "256K"]));
     assert_eq!(sent.code, Some(0), "{sent:?}");
     ends.assert_equal();
+}
+
+/// A connection of ssh that breaks is one to the other host: the same command goes on.
+#[test]
+fn a_login_that_breaks_is_a_peer_that_is_gone() {
+    let ends = Ends::with_login(24 << 20);
+    // Its own process is not the receiver's, which sees the end of its input.
+    let login =
+        b"#!/bin/sh\nshift; mkfifo pipe; sh -c \"$*\" <pipe & echo $$ >pid; exec cat >pipe\n";
+    ends.folder.write("login", login);
+    let more = ["--chunk", "256K", "--rate", "20M"];
+    let mut sender = ends.send_to("from.bin", "localhost:to", &more);
+    let sender = sender.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    ends.wait_for_records(ends.records() + 2);
+    let login: u32 = String::from_utf8(ends.folder.read("pid")).unwrap().trim().parse().unwrap();
+    signal("KILL", login);
+    let sent = CommandOutput::from(sender.wait_with_output().unwrap());
+    assert_eq!(sent.code, Some(14), "{sent:?}");
+    // The receiver says why it ends, too, sooner or later.
+    let said =
+        "the login at localhost:to has ended (signal: 9 (SIGKILL)), and the receiver with it";
+    assert!(sent.stderr.contains(said), "{sent:?}");
 }
