@@ -80,6 +80,13 @@ struct Round {
     limited: bool,
 }
 
+impl Round {
+    /// Packets of `segment` bytes that were lost, and all.
+    fn packets(&self, segment: f64) -> [f64; 2] {
+        [self.lost / segment, (self.arrived + self.lost) / segment]
+    }
+}
+
 /// A measurement of the rate that goes on: what it began with.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
@@ -352,8 +359,7 @@ impl Bbr {
     /// Whether the round has lost more than a path that has room; by more than chance has it, at two standard
     /// deviations.
     fn is_congested(&self, has_queue: bool) -> bool {
-        let lost = self.round.lost / self.segment;
-        let all = self.round.arrived / self.segment + lost;
+        let [lost, all] = self.round.packets(self.segment);
         let most = match self.phase {
             _ if has_queue => self.path_loss() + QUEUE_LOSS,
             Phase::Startup => MOST_PATH_LOSS,
@@ -363,8 +369,7 @@ impl Bbr {
     }
 
     fn take_path_loss(&mut self) {
-        let lost = self.round.lost / self.segment;
-        let all = lost + self.round.arrived / self.segment;
+        let [lost, all] = self.round.packets(self.segment);
         self.path_losses = [
             PATH_LOSS_MEMORY * self.path_losses[0] + lost,
             PATH_LOSS_MEMORY * self.path_losses[1] + all,
