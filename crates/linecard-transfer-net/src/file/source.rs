@@ -126,6 +126,7 @@ impl Source {
         {
             return Self::alone("stdin", Kind::Stream, None);
         }
+        Self::check_names(paths)?;
         let mut source = Self { patterns, ..Self::default() };
         for path in paths {
             source.add_root(path)?;
@@ -148,9 +149,9 @@ impl Source {
     pub fn check_names(paths: &[PathBuf]) -> Result<(), FileError> {
         let mut names = BTreeMap::new();
         for path in paths {
-            let name = full(path)?.file_name().map(OsStr::to_os_string);
-            if let Some(first) = names.insert(name, path) {
-                return Err(FileError::SameName { first: first.clone(), second: path.clone() });
+            let full = full(path)?;
+            if let Some(first) = names.insert(full.file_name().map(OsStr::to_os_string), full) {
+                return Err(FileError::SameName { first, second: path.clone() });
             }
         }
         Ok(())
@@ -163,11 +164,6 @@ impl Source {
         base.pop();
         let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         let object = Object::of(Name::new(name)?, &metadata);
-        let twin = self.roots.iter().find(|root| self.objects[root.first].name == object.name);
-        if let Some(twin) = twin {
-            let first = twin.base.join(object.name.as_path());
-            return Err(FileError::SameName { first, second: path.into() });
-        }
         self.bounded(path)?;
         let is_folder = object.kind == Kind::Folder;
         let is_empty =
