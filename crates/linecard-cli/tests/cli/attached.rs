@@ -419,8 +419,9 @@ fn what_was_moved_comes_back_as_it_was() {
         until test -z \"$(ip -6 address show dev lcwa tentative)\"; do sleep 0.05; done
         all() { ip -o address show scope global dev $1 | cut -d' ' -f6-; ip -o address show scope link dev $1 | grep 10.7
             for family in -4 -6; do ip -d $family route show table all dev $1; done | grep -v 'table local proto kernel\\|fe80::/'
-            ip -o address show dev $1 | grep -o 'fe80::1234.*'; ip neighbour show dev $1 nud permanent; ip neighbour show dev $1 nud noarp | grep -v ff02
-            ip neighbour show proxy dev $1; }
+            ip -o address show dev $1 | grep -o 'fe80::1234.*'; # The kernel lists neighbours as they hash, and hashes anew when its table grows.
+            (ip neighbour show dev $1 nud permanent; ip neighbour show dev $1 nud noarp | grep -v ff02) | sort
+            ip neighbour show proxy dev $1 | sort; }
         steady() { sed -E 's/(expires|valid_lft|preferred_lft) [0-9]+sec/\\1 some/g'; }
         children() { grep -ls \"^PPid:.$1$\" /proc/[0-9]*/status | cut -d/ -f3; }
         begin() { : >err; \"$0\" attach packet:lcwa tap:lctb --take-addresses >out 2>err & L=$!
