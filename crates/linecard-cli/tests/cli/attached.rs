@@ -588,6 +588,7 @@ fn what_could_not_be_given_back_is_refused() {
         HIDDEN='local 10.9.0.2'; ip address add 10.9.0.2/32 dev lcwc; ip route add 10.50.0.0/16 dev lcwc src 10.9.0.2; round 'also of lcwc'
         ip -6 route add 2001:db8:52::/48 dev lcwa proto ra; echo 1 >/proc/sys/net/ipv6/conf/lcwa/accept_ra; refused
         echo 0 >/proc/sys/net/ipv6/conf/lcwa/accept_ra; round 'by a program'
+        ip link add lcbr type bridge; ip link set lcwa master lcbr; refused; ip link set lcwa nomaster; ip link del lcbr
         ip address add 2001:db8::44/64 dev lcxa nodad; ip address add 2001:db8::44/64 dev lcwa
         until ip -6 address show dev lcwa | grep -q dadfailed; do sleep 0.05; done; settle() { true; }; refused";
     let script = [TWO, script].concat();
@@ -601,6 +602,7 @@ fn what_could_not_be_given_back_is_refused() {
         "also of lcwc: 0",
         "`2001:db8:52::/48 proto ra metric 1024 pref medium` is of router advertisements, and the kernel",
         "by a program: 0",
+        "lcwa belongs to lcbr, whose addresses and routes do not move with it: attach lcbr instead, or `ip link set lcwa",
         "2001:db8::44/64 is dadfailed, and would come back as an address in use: remove it (`ip address del",
     ] {
         let line = lines.next().unwrap_or_default();

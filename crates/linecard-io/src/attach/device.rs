@@ -3,8 +3,10 @@
 
 use super::settings::{PortSpec, Settings};
 use linecard_tun::interface::{self, State, format_mac};
+use linecard_tun::sys::device;
 use linecard_tun::{PortError, interface::addresses};
 use std::net::IpAddr;
+use std::path::Path;
 
 /// TUN and TAP devices among the ports, and the near interface, which new devices are to resemble.
 pub(super) struct Devices {
@@ -52,7 +54,9 @@ impl Devices {
     pub(super) fn obstacles(&self) -> Vec<String> {
         let [near, far] = &self.ports;
         let both = [(near, far), (far, near)].into_iter();
-        both.flat_map(|(port, other)| [down(port), kept_addresses(port, other)]).flatten().collect()
+        let found =
+            both.flat_map(|(port, other)| [down(port), belongs(port), kept_addresses(port, other)]);
+        found.flatten().collect()
     }
 }
 
@@ -94,6 +98,25 @@ fn down(port: &PortSpec) -> Option<String> {
     let name = port.interface()?;
     let is_down = matches!(interface::state(name), Ok(State::Down));
     is_down.then(|| format!("{name} is down, and nothing passes: `ip link set {name} up`"))
+}
+
+/// The bridge, bond or VRF that an interface belongs to.
+pub(super) fn master(name: &str) -> Option<String> {
+    let entry = |entry| Path::new("/sys/class/net").join(name).join(entry);
+    // It may show the interfaces of another network namespace.
+    let index = std::fs::read_to_string(entry("ifindex")).ok()?;
+    let is_own = index.trim().parse().ok() == device::index(name).ok();
+    let master = std::fs::read_link(entry("master")).ok().filter(|_| is_own)?;
+    Some(master.file_name()?.to_string_lossy().into_owned())
+}
+
+/// A bridge or a bond gets nothing from an interface that is taken from the kernel.
+fn belongs(port: &PortSpec) -> Option<String> {
+    let name = port.interface().filter(|_| !port.mirror)?;
+    let master = master(name)?;
+    Some(format!(
+        "{name} belongs to {master}, which receives nothing from it now: attach {master}, or `ip link set {name} nomaster`"
+    ))
 }
 
 /// The addresses of an interface that is taken from the kernel, which goes on to use them.

@@ -38,6 +38,17 @@ pub enum MoveError {
         /// The far port.
         far: Box<PortSpec>,
     },
+    /// A port of a bridge, a bond or a VRF.
+    #[error(
+        "{interface} belongs to {master}, whose addresses and routes do not move with it: attach {master} instead, or `ip link set \
+         {interface} nomaster`"
+    )]
+    Belongs {
+        /// The interface.
+        interface: String,
+        /// The interface that it belongs to.
+        master: String,
+    },
     /// A name with characters that a shell reads as something else.
     #[error("{0}: rename it to letters, digits and `.`, `_`, `-`, `@`, `+`")]
     Name(String),
@@ -66,9 +77,10 @@ pub enum MoveError {
     },
     /// Configuration that the kernel takes from router advertisements.
     #[error(
-        "`{what}` is of router advertisements, and the kernel would not renew it any more when it has come back: set \
-         net.ipv6.conf.{interface}.accept_ra to 0 and configure IPv6 by addresses and routes of your own, or by a network \
-         manager"
+        "`{what}` is of router advertisements, and the kernel would not renew it any more when it has come back: `sysctl \
+         net.ipv6.conf.{}.accept_ra=0`, and configure IPv6 by addresses and routes of your own, or by a network manager",
+        // So sysctl writes a point.
+        .interface.replace('.', "/")
     )]
     Advertised {
         /// The route or the address.
@@ -246,6 +258,9 @@ pub(super) fn take(settings: &Settings) -> Result<(Moved, Vec<String>), MoveErro
     };
     for name in [near, far] {
         plan::check_name(name)?;
+    }
+    if let Some(master) = super::device::master(near) {
+        return Err(MoveError::Belongs { interface: near.to_owned(), master });
     }
     let index = |name| device::index(name).map(i32::unsigned_abs).map_err(MoveError::Shell);
     let (near_index, far_index) = (index(near)?, index(far)?);
