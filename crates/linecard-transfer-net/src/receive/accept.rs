@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Threads of handshakes, those included that are ending.
 const MAX_THREADS: usize = 2 * MAX_HANDSHAKES;
-/// How long the next sender waits for a transfer that is about to end before it is refused.
+/// How long the next sender waits for a transfer or handshakes that are about to end before it is refused.
 const GRACE: Duration = Duration::from_secs(1);
 /// How often is looked whether to end, and how long a host without descriptors is left alone.
 const LOOK: Duration = Duration::from_millis(100);
@@ -79,7 +79,7 @@ pub(super) struct Shared {
     at_once: usize,
     notice: Notice,
     state: Mutex<State>,
-    /// A guest is ready, a transfer has ended, or nothing can be accepted any more.
+    /// A guest is ready, a transfer or a thread has ended, or nothing can be accepted any more.
     changed: Condvar,
     closing: AtomicBool,
     threads: AtomicUsize,
@@ -231,7 +231,7 @@ impl Shared {
         if let Some((ended, crowd)) = ended {
             self.turned_away(ended, ReceiveError::Crowded(crowd));
         }
-        if self.threads.load(Ordering::Relaxed) >= MAX_THREADS {
+        if !self.wait_for_thread() {
             return Err(io::Error::other("too many handshakes are ending"));
         }
         let id = self.state().pendings.add(from, to_end);
@@ -247,6 +247,22 @@ impl Shared {
         spawned.map(drop).inspect_err(|_| {
             self.state().pendings.remove(id);
         })
+    }
+
+    /// Waits for handshakes that were ended to make room, whose threads a busy host may not have run yet; false if there
+    /// are too many still.
+    fn wait_for_thread(&self) -> bool {
+        let end = Instant::now() + GRACE;
+        let mut state = self.state();
+        while self.threads.load(Ordering::Relaxed) >= MAX_THREADS {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        true
     }
 
     /// Authenticates a connection, and reads its request; then it is received from, or told who else is.
@@ -308,7 +324,10 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
+        let state = self.0.state();
         self.0.threads.fetch_sub(1, Ordering::Relaxed);
+        drop(state);
+        self.0.changed.notify_all();
     }
 }
 
