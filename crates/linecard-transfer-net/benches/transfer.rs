@@ -95,7 +95,6 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let stop = Arc::default();
     let options = SendOptions {
         by_contents: false,
-        find_lanes: false,
         dry_run: false,
         delete: false,
         max_delete: None,

@@ -375,7 +375,6 @@ fn over_loopback(
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
         by_contents: false,
-        find_lanes: false,
         dry_run: false,
         delete: false,
         max_delete: None,

@@ -52,10 +52,8 @@ pub struct SendOptions {
     pub name: String,
     /// How both ends know each other.
     pub access: Access,
-    /// Lanes; one over the way to `peer` if there are none.
+    /// Lanes; if there are none, one over UDP from each interface of this host by which the receiver is reached.
     pub lanes: Vec<Spec>,
-    /// If there are none: one from each interface of this host by which the receiver is reached.
-    pub find_lanes: bool,
     /// The rate of lanes that say none, in bit/s.
     pub rate_bits_per_second: Option<u64>,
     /// How chunks are spread over lanes.

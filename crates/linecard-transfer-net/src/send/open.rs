@@ -80,7 +80,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         .zip(&welcome.lanes)
         .map(|((spec, source), named)| Path::open(spec, source, (receiver, *named), &own))
         .collect();
-    let paths = if options.find_lanes { leading_paths(paths) } else { paths };
+    let paths = if options.lanes.is_empty() { leading_paths(paths) } else { paths };
     if paths.iter().all(|path| path.problem.is_some()) {
         let problems = paths.into_iter().filter_map(|path| path.problem);
         return Err(SendError::NoLane(problems.collect()));
@@ -128,10 +128,8 @@ fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
 fn specs(options: &SendOptions, local: IpAddr, own: &Own) -> Vec<Spec> {
     let mut specs = options.lanes.clone();
     if specs.is_empty() {
-        specs.push(Spec::new(LaneKind::Udp, local));
-        let others = if options.find_lanes { own.beside(local) } else { Vec::new() };
-        specs.extend(others.into_iter().map(|ip| Spec::new(LaneKind::Udp, ip)));
-        specs.truncate(MAX_LANES);
+        let addresses = std::iter::once(local).chain(own.beside(local)).take(MAX_LANES);
+        specs.extend(addresses.map(|ip| Spec::new(LaneKind::Udp, ip)));
     }
     for spec in &mut specs {
         spec.rate_bits_per_second = spec.rate_bits_per_second.or(options.rate_bits_per_second);

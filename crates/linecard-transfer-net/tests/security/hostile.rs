@@ -97,7 +97,6 @@ fn send_to(
     let access = shared(1);
     let options = SendOptions {
         by_contents: false,
-        find_lanes: false,
         lanes: vec!["127.0.0.1".parse().unwrap(); lanes],
         patience: PATIENCE,
         ..sending(1_000_000, at, &access)

@@ -76,7 +76,6 @@ fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
 fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
         by_contents: false,
-        find_lanes: false,
         dry_run: false,
         delete: false,
         max_delete: None,

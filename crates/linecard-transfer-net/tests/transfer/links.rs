@@ -135,7 +135,7 @@ fn each_lane_uses_its_own_link() {
     }
 }
 
-/// Promise (Transfer): Found lanes are one on each link to the receiver; interfaces that do not lead there are left out.
+/// Promise (Transfer): Without a lane named, there is one on each link to the receiver; interfaces that do not lead there are left out.
 #[test]
 fn lanes_are_found_where_a_link_leads_to_the_receiver() {
     let Some(links) = Links::new("lanes_are_found", 4) else { return };
@@ -144,9 +144,7 @@ fn lanes_are_found_where_a_link_leads_to_the_receiver() {
     links.set(1, "link set link4 down");
     links.set(0, "address add 10.9.1.9/24 dev link1");
     let before = links.sent_bytes();
-    let mut ends = links.ends(6 << 20, &[]);
-    ends.0.find_lanes = true;
-    let ended = links.run(&ends, |_| {});
+    let ended = links.run(&links.ends(6 << 20, &[]), |_| {});
     let (sent, _) = links.whole(ended);
     let sent_bytes = links.sent_bytes();
     let sent_on = |link: usize| sent_bytes[link] - before[link];

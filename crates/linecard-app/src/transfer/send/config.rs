@@ -38,11 +38,11 @@ pub struct Config {
     /// a lane from here to the receiver, repeated for each: an interface or an address of this host, as eth1,
     /// 10.0.0.1:7000, tcp:10.0.0.1; followed by ,rate=200M (bit/s, if it is known and not shared), ,congestion=cubic (to
     /// share as TCP does) and ,shared=NAME (lanes of one name share a bottleneck)
-    #[schemars(extend("x-flag" = "lane", "x-default" = "one, over UDP"))]
+    #[schemars(extend(
+        "x-flag" = "lane",
+        "x-default" = "one over UDP from each interface of this host by which the receiver is reached"
+    ))]
     pub lanes: Vec<Parsed<Spec>>,
-    /// a lane over UDP from each interface of this host by which the receiver is reached
-    #[schemars(extend("x-flag" = "find-lanes", "x-conflicts" = ["lane"]))]
-    pub find_lanes: bool,
     /// how chunks are spread over lanes: whole (stable), in parts over all (low-latency), or chosen by the amount of
     /// data (auto)
     #[default(Spreading::Auto)]

@@ -232,7 +232,6 @@ impl Config {
                 None => self.access.with_trust(context, || self.trust(context))?,
             },
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
-            find_lanes: self.find_lanes,
             rate_bits_per_second: self.rate.0.map(Rate::bits_per_second),
             mode: self.mode.into(),
             fec: self.fec.0,

@@ -133,7 +133,6 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
     });
     Ok(SendOptions {
         by_contents: false,
-        find_lanes: false,
         dry_run: false,
         delete: false,
         max_delete: None,
