@@ -5,7 +5,7 @@ use crate::{Context, Error, Failure};
 use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_transfer_net::control::{self, Trust};
-use linecard_transfer_net::keys::{Authorized, Identity, SharedKey};
+use linecard_transfer_net::keys::{Authorized, Identity, Pairing, SharedKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -55,17 +55,17 @@ impl Access {
         Ok(Some(control::Access::Shared(key)))
     }
 
-    /// The configured access; with keys for each end, this one trusts as `trust` says.
+    /// The configured access; with keys for each end, this one trusts and pairs as `trust` says.
     pub(super) fn with_trust(
         &self,
         context: &Context<'_>,
-        trust: impl FnOnce() -> Result<Trust, Error>,
+        trust: impl FnOnce() -> Result<(Trust, Option<Pairing>), Error>,
     ) -> Result<control::Access, Error> {
         if let Some(access) = self.without_identity(context)? {
             return Ok(access);
         }
-        let trust = trust()?;
-        Ok(control::Access::Keys { identity: self.identity(context)?, trust })
+        let (trust, pairing) = trust()?;
+        Ok(control::Access::Keys { identity: self.identity(context)?, trust, pairing })
     }
 
     /// This end's own key.

@@ -127,7 +127,8 @@ fn of_control(error: ControlError, peer: &str) -> Error {
             Failure::Unauthenticated.with(format!("the key of {peer} is not known: {found}"))
         }
         ControlError::NotAccepted { own } => Failure::Unauthenticated.with(format!(
-            "{peer} does not accept this end's key; run there: linecard keys authorize {own}"
+            "{peer} does not accept this end's key; run there: linecard keys authorize {own}; or start `linecard recv \
+             --pair` there, and send with --pair and the code that it shows"
         )),
         ControlError::NoListThere { own } => Failure::Unauthenticated.with(format!(
             "{peer} cannot use its list of authorized senders, and refuses all: `linecard recv` \
@@ -140,6 +141,11 @@ fn of_control(error: ControlError, peer: &str) -> Error {
             "the other end has another shared key: both need a copy of the same file for --psk",
         ),
         ControlError::KeyChanged { .. }
+        | ControlError::WrongCode { .. }
+        | ControlError::VoidCode
+        | ControlError::OtherCode
+        | ControlError::CodeEnded
+        | ControlError::NoCode
         | ControlError::OtherProtocol { .. }
         | ControlError::Tls(_) => Failure::Unauthenticated.with(text),
         ControlError::Insecure(_) => Failure::Usage.with(text),

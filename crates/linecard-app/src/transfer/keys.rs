@@ -4,11 +4,11 @@ use super::access::{self, allowed};
 use super::error::of_key;
 use crate::{Context, Error, Failure, Job};
 use garde::Validate;
-use linecard_transfer_net::keys::{Authorized, SharedKey};
+use linecard_transfer_net::keys::{Authorized, KeyError, SharedKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -147,19 +147,78 @@ pub fn authorize(
         )));
     }
     if !was_there {
-        append(&list, line.trim_end())
-            .map_err(|error| Failure::Storage.with(format!("{}: {error}", list.display())))?;
+        let open = AuthorizedList::open(list.clone()).map_err(of_key)?;
+        open.append(line.trim_end()).map_err(of_key)?;
     }
     Ok(Entry { list, was_there })
 }
 
-/// One write at the end, so that lines of two processes do not mix.
-fn append(path: &Path, line: &str) -> io::Result<()> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+/// The list of authorized senders, open for more: a receiver that has given up its rights can still add some.
+#[derive(Debug)]
+pub(super) struct AuthorizedList {
+    path: PathBuf,
+    file: File,
+}
+
+impl AuthorizedList {
+    /// Opens it; a missing one is made, as is its folder.
+    pub(super) fn open(path: PathBuf) -> Result<Self, KeyError> {
+        let opened = || {
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            }
+            OpenOptions::new().append(true).create(true).mode(0o600).open(&path)
+        };
+        match opened() {
+            Ok(file) => Ok(Self { path, file }),
+            Err(cause) => Err(KeyError::File { path, cause }),
+        }
     }
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    // An editor may have left the last line open.
-    file.write_all(format!("\n{line}\n").as_bytes())?;
-    file.sync_all()
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Allows the owner of this key to send, unless it may already.
+    pub(super) fn add(&self, key: Fingerprint, note: &str) -> Result<(), KeyError> {
+        let list = Authorized::Listed(self.path.clone());
+        if list.allows(key)? {
+            return Ok(());
+        }
+        self.append(&format!("{key} {note}"))?;
+        if list.allows(key)? {
+            return Ok(());
+        }
+        let what = "another program has replaced this list: start again";
+        Err(KeyError::Content { path: self.path.clone(), what })
+    }
+
+    /// One write at the end, so that lines of two processes do not mix.
+    fn append(&self, line: &str) -> Result<(), KeyError> {
+        // An editor may have left the last line open.
+        let written = (&self.file).write_all(format!("\n{line}\n").as_bytes());
+        let synced = written.and_then(|()| self.file.sync_all());
+        synced.map_err(|cause| KeyError::File { path: self.path.clone(), cause })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn senders_are_added_once_to_the_list_that_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("linecard/authorized");
+        let list = AuthorizedList::open(path.clone()).unwrap();
+        let [a, b] = [b"a", b"b"].map(|key| Fingerprint::of(key));
+        for key in [a, a, b] {
+            list.add(key, "paired, from 10.0.0.1:4000").unwrap();
+        }
+        assert_eq!(allowed(&path).unwrap(), 2);
+        fs::remove_file(&path).unwrap();
+        let replaced = list.add(Fingerprint::of(b"c"), "").unwrap_err().to_string();
+        assert!(replaced.contains("another program has replaced this list"), "{replaced}");
+    }
 }

@@ -4,6 +4,7 @@ mod access;
 mod error;
 pub mod keys;
 mod outcome;
+mod pairing;
 mod peer;
 pub mod receive;
 mod rejected;
@@ -12,6 +13,7 @@ mod started;
 
 pub use access::Access;
 pub use outcome::{MAX_LISTED, Transferred};
+pub use pairing::CodeSource;
 pub use peer::{DEFAULT_PORT, Listen, Peer, RemoteFolder};
 
 use crate::Error;

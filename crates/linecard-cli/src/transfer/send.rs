@@ -15,12 +15,14 @@ use linecard_app::{Context, Job, finished_with};
 use linecard_app::{Error, Failure};
 use linecard_config::Parsed;
 use linecard_transfer_net::send::SendProgress;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Most bytes of a line with a pairing code.
+const MAX_LINE_BYTES: u64 = 1_000;
 /// How often is looked whether to end before anything has begun.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -140,7 +142,7 @@ impl Observer for Shown {
     }
 
     fn is_right(&mut self, peer: &Peer, key: Fingerprint) -> bool {
-        let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
+        let (stdin, mut stderr) = (io::stdin(), io::stderr());
         if self.is_data || !stdin.is_terminal() || !stderr.is_terminal() {
             return false;
         }
@@ -152,5 +154,15 @@ impl Observer for Shown {
         let asked = stderr.write_all(question.as_bytes());
         asked.and_then(|()| stdin.lock().read_line(&mut answer)).is_ok()
             && matches!(answer.trim(), "y" | "Y" | "yes")
+    }
+
+    fn pairing_code(&mut self) -> io::Result<String> {
+        let (stdin, mut stderr) = (io::stdin(), io::stderr());
+        if stdin.is_terminal() {
+            stderr.write_all(b"Pairing code, as `linecard recv --pair` shows it there: ")?;
+        }
+        let mut code = String::new();
+        stdin.lock().take(MAX_LINE_BYTES).read_line(&mut code)?;
+        Ok(code)
     }
 }

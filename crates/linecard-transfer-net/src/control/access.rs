@@ -2,7 +2,7 @@
 
 use super::error::ControlError;
 use crate::keys::{
-    Authorized, Entry, Fingerprint, Identity, KeyError, KnownPeers, SharedKey, Standing,
+    Authorized, Entry, Fingerprint, Identity, KeyError, KnownPeers, Pairing, SharedKey, Standing,
 };
 use std::path::PathBuf;
 
@@ -15,6 +15,8 @@ pub enum Access {
         identity: Identity,
         /// Which of the other end are right.
         trust: Trust,
+        /// A code that makes another key right: the end that connects pairs by it, the other also accepts ends that do.
+        pairing: Option<Pairing>,
     },
     /// Both have the same secret.
     Shared(SharedKey),
@@ -56,6 +58,13 @@ pub(super) enum Verdict {
 }
 
 impl Access {
+    pub(super) const fn pairing(&self) -> Option<&Pairing> {
+        match self {
+            Self::Keys { pairing, .. } => pairing.as_ref(),
+            Self::Shared(_) | Self::Open => None,
+        }
+    }
+
     /// The entry of a sender that has authenticated; nothing where there is no list.
     ///
     /// # Errors

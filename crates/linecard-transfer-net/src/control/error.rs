@@ -1,6 +1,6 @@
 //! Why a control channel does not open, or has ended.
 
-use crate::keys::{Fingerprint, KeyError};
+use crate::keys::{Fingerprint, KeyError, MAX_WRONG_CODES};
 use linecard_transfer::control::{MessageError, Suite};
 use std::fmt;
 use std::io;
@@ -94,6 +94,32 @@ pub enum ControlError {
     /// The proofs do not go with the key here.
     #[error("the other end has another shared key: both need the same file")]
     WrongSharedKey,
+    /// An end that connects has typed another code, or guesses.
+    #[error("it has a wrong pairing code ({})", .left.checked_sub(1).map_or_else(
+        || format!("the last of {MAX_WRONG_CODES}: the code is void, and `linecard recv --pair` makes a new one"),
+        |_| format!("{left} more until the code is void"),
+    ))]
+    WrongCode {
+        /// Wrong codes that are still accepted.
+        left: u32,
+    },
+    /// The end that connects came with a code that is no longer accepted.
+    #[error(
+        "it has a pairing code, and the one of this end has been used, tried too often, or is too old"
+    )]
+    VoidCode,
+    /// The other end shows another code.
+    #[error("the pairing code is not the one that the other end shows")]
+    OtherCode,
+    /// The other end accepts its code no longer.
+    #[error(
+        "the pairing code of the other end has been used, tried too often, or is too old: start \
+         `linecard recv --pair` there again"
+    )]
+    CodeEnded,
+    /// The other end shows no code.
+    #[error("the other end shows no pairing code: start `linecard recv --pair` there")]
+    NoCode,
     /// Keys here and a shared key there, or the other way round.
     #[error(
         "the other end expects another way to authenticate: \

@@ -4,11 +4,13 @@ use super::Control;
 use super::access::Access;
 use super::error::{ControlError, Protocol};
 use super::tls::{self, Verifier};
-use super::transport::{Received, Transport};
+use super::transport::{Received, Transport, of_tls, received, retried};
+use crate::keys::{CodeRefused, Exchange, MESSAGE_BYTES, Pairing, SharedKey};
 use crate::seal::Direction;
 use linecard_transfer::control::Reader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::AlertDescription;
+use rustls::server::{Accepted, AcceptedAlert, Acceptor};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -17,7 +19,10 @@ use std::time::{Duration, Instant};
 
 /// First message of each end, before a proof.
 const MAGIC: [u8; 8] = *b"LINECARD";
-const OPENING_BYTES: usize = 40;
+const OPENING_BYTES: usize = MAGIC.len() + 32;
+const PAIRING_BYTES: usize = MAGIC.len() + MESSAGE_BYTES;
+/// In place of a proof: the code is no longer accepted.
+const VOID: [u8; 32] = [1; 32];
 /// How long an end that refuses waits for the other to read why.
 const LINGER: Duration = Duration::from_millis(500);
 /// After how long without a word the kernel asks whether the other host is there, how often, and how
@@ -94,13 +99,13 @@ impl Handshake<'_> {
         // Messages are few and somebody waits for each.
         self.stream.set_nodelay(true)?;
         keep_alive(&self.stream)?;
-        let verifier = Arc::new(Verifier::new(self.access, self.name));
-        let mut transport = self.transport(&verifier)?;
-        if let Err(error) = self.complete(&mut transport) {
-            self.linger();
-            return Err(verifier.objection().unwrap_or_else(|| self.explain(error)));
-        }
-        verifier.remember()?;
+        let transport = match self.authenticated() {
+            Ok(transport) => transport,
+            Err(error) => {
+                self.linger();
+                return Err(self.explain(error));
+            }
+        };
         let peer = match (&transport, self.access) {
             (Transport::Tls(connection), Access::Keys { .. }) => tls::peer(connection),
             _ => None,
@@ -116,37 +121,151 @@ impl Handshake<'_> {
         })
     }
 
-    fn transport(&self, verifier: &Arc<Verifier>) -> Result<Transport, ControlError> {
-        let verifier = Arc::clone(verifier);
-        Ok(match (self.access, self.direction) {
-            (Access::Open, _) => Transport::Plain(Vec::new()),
-            (access, Direction::FromClient) => {
-                let address = self.stream.peer_addr()?.ip();
-                let connection = tls::client(access, address, verifier);
-                Transport::tls(connection.map_err(ControlError::Tls)?)
+    /// The transport, once each end knows the other.
+    fn authenticated(&mut self) -> Result<Transport, ControlError> {
+        let hello = match (self.access, self.direction) {
+            (Access::Open, _) | (_, Direction::FromClient) => None,
+            (_, Direction::FromServer) => Some(self.hello()?),
+        };
+        // At the accepting end, only if the other one wants to.
+        let pairing = self.access.pairing().filter(|_| {
+            hello.as_ref().is_none_or(|hello| tls::wants_pairing(&hello.client_hello()))
+        });
+        let verifier = Arc::new(Verifier::new(self.access, pairing.is_some(), self.name));
+        let mut transport = self.transport(hello, pairing.is_some(), &verifier)?;
+        let complete = self.complete(&mut transport, pairing);
+        complete.map_err(|error| verifier.objection().unwrap_or(error))?;
+        verifier.remember()?;
+        Ok(transport)
+    }
+
+    /// The first message of TLS from the connecting end.
+    fn hello(&mut self) -> Result<Accepted, ControlError> {
+        let mut acceptor = Acceptor::default();
+        loop {
+            match received(retried(|| acceptor.read_tls(&mut self.stream)))? {
+                Received::Closed => return Err(ControlError::ClosedEarly),
+                Received::Nothing => self.wait(false)?,
+                Received::Bytes(_) => {}
             }
-            (access, Direction::FromServer) => Transport::tls(tls::server(access, verifier)?),
-        })
+            match acceptor.accept() {
+                Ok(Some(accepted)) => return Ok(accepted),
+                Ok(None) => {}
+                Err((error, alert)) => return Err(self.refused(error, alert)),
+            }
+        }
+    }
+
+    /// Tells the other end why by an alert; whether it arrives does not change what happens here.
+    fn refused(&mut self, error: rustls::Error, mut alert: AcceptedAlert) -> ControlError {
+        let _gone = alert.write_all(&mut self.stream);
+        of_tls(error)
+    }
+
+    fn transport(
+        &mut self,
+        hello: Option<Accepted>,
+        pairs: bool,
+        verifier: &Arc<Verifier>,
+    ) -> Result<Transport, ControlError> {
+        let verifier = Arc::clone(verifier);
+        let connection = match (self.access, hello) {
+            (Access::Open, _) => return Ok(Transport::Plain(Vec::new())),
+            (access, None) => {
+                let address = self.stream.peer_addr()?.ip();
+                tls::client(access, address, verifier).map_err(ControlError::Tls)?
+            }
+            (access, Some(hello)) => {
+                let config = tls::server(access, pairs, verifier)?;
+                let connection = hello.into_connection(config);
+                connection.map_err(|(error, alert)| self.refused(error, alert))?.into()
+            }
+        };
+        Ok(Transport::tls(connection))
     }
 
     /// The handshake of TLS, then both openings.
-    fn complete(&mut self, transport: &mut Transport) -> Result<(), ControlError> {
+    fn complete(
+        &mut self,
+        transport: &mut Transport,
+        pairing: Option<&Pairing>,
+    ) -> Result<(), ControlError> {
         while transport.is_handshaking() {
             transport.flush(&mut self.stream)?;
             if transport.pull(&mut self.stream)? == Received::Nothing {
                 self.wait(transport.wants_write())?;
             }
         }
-        let mine = self.opening(transport, self.direction)?;
-        let queued = transport.queue(&mine)?;
-        debug_assert_eq!(queued, mine.len(), "nothing else is queued yet");
-        let theirs = self.exchange(transport)?;
-        self.check(&theirs, transport)
+        if let Some(pairing) = pairing {
+            return self.pair(transport, pairing);
+        }
+        let key = match self.access {
+            Access::Shared(key) => Some(key),
+            Access::Keys { .. } | Access::Open => None,
+        };
+        let mine = proof(transport, self.direction, key)?;
+        self.queue(transport, &opening::<OPENING_BYTES>(&mine))?;
+        let theirs: [u8; OPENING_BYTES] = self.exchange(transport)?;
+        match key {
+            Some(key) if !self.proves(transport, key, &theirs)? => {
+                Err(ControlError::WrongSharedKey)
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Sends queued bytes and receives the other end's opening, and not a byte after it.
-    fn exchange(&mut self, transport: &mut Transport) -> Result<[u8; OPENING_BYTES], ControlError> {
-        let mut opening = [0; OPENING_BYTES];
+    /// Agrees on a key by the code, which the connecting end proves first: so every attempt to find the code out is
+    /// counted where it is shown.
+    fn pair(&mut self, transport: &mut Transport, pairing: &Pairing) -> Result<(), ControlError> {
+        let connects = self.direction == Direction::FromClient;
+        let (exchange, message) = Exchange::start(pairing.code(), connects);
+        self.queue(transport, &opening::<PAIRING_BYTES>(&message))?;
+        let theirs: [u8; PAIRING_BYTES] = self.exchange(transport)?;
+        let malformed = || ControlError::OtherProtocol { expected: Protocol::Linecard };
+        let key = exchange.finish(&theirs[MAGIC.len()..]).ok_or_else(malformed)?;
+        let Transport::Tls(connection) = &*transport else { return Err(malformed()) };
+        let peer = tls::peer(connection).ok_or_else(malformed)?;
+        let mine = proof(transport, self.direction, Some(&key))?;
+        if connects {
+            self.queue(transport, &opening::<OPENING_BYTES>(&mine))?;
+            let theirs: [u8; OPENING_BYTES] = self.exchange(transport)?;
+            if self.proves(transport, &key, &theirs)? {
+                return Ok(pairing.remember(self.name, peer)?);
+            }
+            return Err(match theirs == opening(&VOID) {
+                true => ControlError::CodeEnded,
+                false => ControlError::OtherCode,
+            });
+        }
+        let theirs: [u8; OPENING_BYTES] = self.exchange(transport)?;
+        let is_right = self.proves(transport, &key, &theirs)?;
+        let attempt = pairing.attempt(is_right, self.name, peer);
+        let answer = match attempt {
+            Ok(Ok(())) => mine,
+            Ok(Err(CodeRefused::Wrong { .. })) | Err(_) => [0; 32],
+            Ok(Err(CodeRefused::Void)) => VOID,
+        };
+        self.queue(transport, &opening::<OPENING_BYTES>(&answer))?;
+        let [] = self.exchange(transport)?;
+        match attempt? {
+            Ok(()) => Ok(()),
+            Err(CodeRefused::Wrong { left }) => Err(ControlError::WrongCode { left }),
+            Err(CodeRefused::Void) => Err(ControlError::VoidCode),
+        }
+    }
+
+    fn queue(&self, transport: &mut Transport, bytes: &[u8]) -> Result<(), ControlError> {
+        let queued = transport.queue(bytes)?;
+        debug_assert_eq!(queued, bytes.len(), "little else is queued yet");
+        Ok(())
+    }
+
+    /// Sends queued bytes and receives as many from the other end, and not a byte after them.
+    fn exchange<const BYTES: usize>(
+        &mut self,
+        transport: &mut Transport,
+    ) -> Result<[u8; BYTES], ControlError> {
+        let mut opening = [0; BYTES];
         let mut have = 0;
         loop {
             let sent = transport.flush(&mut self.stream)?;
@@ -176,33 +295,15 @@ impl Handshake<'_> {
         }
     }
 
-    /// First message of the end that sends in `direction`: a proof of the shared key that holds for
-    /// this handshake and this end only, so that nobody in between can pass it on.
-    fn opening(
+    /// Whether the opening of the other end is a proof of this key.
+    fn proves(
         &self,
         transport: &Transport,
-        direction: Direction,
-    ) -> Result<[u8; OPENING_BYTES], ControlError> {
-        let mut opening = [0; OPENING_BYTES];
-        opening[..MAGIC.len()].copy_from_slice(&MAGIC);
-        if let Access::Shared(key) = self.access {
-            let proof = key.proof(&statement(transport, direction)?);
-            opening[MAGIC.len()..].copy_from_slice(&proof);
-        }
-        Ok(opening)
-    }
-
-    fn check(
-        &self,
+        key: &SharedKey,
         theirs: &[u8; OPENING_BYTES],
-        transport: &Transport,
-    ) -> Result<(), ControlError> {
-        let Access::Shared(key) = self.access else { return Ok(()) };
+    ) -> Result<bool, ControlError> {
         let statement = statement(transport, self.direction.reverse())?;
-        match key.proves(&statement, &theirs[MAGIC.len()..]) {
-            true => Ok(()),
-            false => Err(ControlError::WrongSharedKey),
-        }
+        Ok(key.proves(&statement, &theirs[MAGIC.len()..]))
     }
 
     /// An alert that is on its way would be lost if the connection were reset behind it, which
@@ -228,6 +329,7 @@ impl Handshake<'_> {
     }
 
     fn explain(&self, error: ControlError) -> ControlError {
+        let connects = self.direction == Direction::FromClient;
         match (error, self.access) {
             (
                 ControlError::Tls(rustls::Error::AlertReceived(AlertDescription::AccessDenied)),
@@ -239,9 +341,31 @@ impl Handshake<'_> {
                 )),
                 Access::Keys { identity, .. },
             ) => ControlError::NoListThere { own: identity.fingerprint() },
+            // The other end does not know the protocol of pairing.
+            (ControlError::OtherAccess, access) if access.pairing().is_some() && connects => {
+                ControlError::NoCode
+            }
             (error, _) => error,
         }
     }
+}
+
+/// A message of an end before the first one of linecard_transfer::control.
+fn opening<const BYTES: usize>(body: &[u8]) -> [u8; BYTES] {
+    let mut opening = [0; BYTES];
+    opening[..MAGIC.len()].copy_from_slice(&MAGIC);
+    opening[MAGIC.len()..].copy_from_slice(body);
+    opening
+}
+
+/// A proof of the key that holds for this handshake and this end only, so that nobody in between can pass it on; zeros
+/// without a key.
+fn proof(
+    transport: &Transport,
+    direction: Direction,
+    key: Option<&SharedKey>,
+) -> Result<[u8; 32], ControlError> {
+    key.map_or(Ok([0; 32]), |key| Ok(key.proof(&statement(transport, direction)?)))
 }
 
 /// A host that is gone without a word is found out, however long nobody has anything to say.
@@ -282,7 +406,6 @@ pub(super) fn wait(stream: &TcpStream, for_write: bool, end: Instant) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::SharedKey;
 
     #[test]
     fn without_keys_only_this_machine_is_near() {

@@ -8,11 +8,11 @@ use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, ClientHello, NoServerSessionStorage};
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, DigitallySignedStruct,
-    DistinguishedName, Error, OtherError, ServerConfig, ServerConnection, SignatureScheme,
+    DistinguishedName, Error, OtherError, ServerConfig, SignatureScheme,
 };
 use std::fmt;
 use std::net::IpAddr;
@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Which kind of access, as a protocol of ALPN (RFC 7301): who expects another is told so.
 const ALPN_KEYS: &[u8] = b"linecard/1 keys";
+const ALPN_PAIRING: &[u8] = b"linecard/1 pairing";
 const ALPN_SHARED: &[u8] = b"linecard/1 shared";
 
 /// The connecting end of a handshake.
@@ -40,14 +41,23 @@ pub(super) fn client(
     };
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
-    config.alpn_protocols = vec![alpn(access).to_vec()];
+    config.alpn_protocols = vec![alpn(access, access.pairing().is_some()).to_vec()];
     // No name is shown or checked: the key is.
     let server = ServerName::IpAddress(address.into());
     ClientConnection::new(Arc::new(config), server).map(Connection::Client)
 }
 
-/// The accepting end.
-pub(super) fn server(access: &Access, verifier: Arc<Verifier>) -> Result<Connection, ControlError> {
+/// Whether the connecting end has a code.
+pub(super) fn wants_pairing(hello: &ClientHello<'_>) -> bool {
+    hello.alpn().is_some_and(|mut offered| offered.any(|protocol| protocol == ALPN_PAIRING))
+}
+
+/// The accepting end, which looks at keys, or `pairs` with an end that has a code.
+pub(super) fn server(
+    access: &Access,
+    pairs: bool,
+    verifier: Arc<Verifier>,
+) -> Result<Arc<ServerConfig>, ControlError> {
     let config = ServerConfig::builder_with_provider(Arc::clone(&verifier.provider))
         .with_protocol_versions(&[&TLS13])
         .map_err(ControlError::Tls)?;
@@ -64,9 +74,8 @@ pub(super) fn server(access: &Access, verifier: Arc<Verifier>) -> Result<Connect
     let mut config = config.with_cert_resolver(Arc::new(key));
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    config.alpn_protocols = vec![alpn(access).to_vec()];
-    let connection = ServerConnection::new(Arc::new(config)).map_err(ControlError::Tls)?;
-    Ok(Connection::Server(connection))
+    config.alpn_protocols = vec![alpn(access, pairs).to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// The key that the other end has shown in a handshake that is complete, so that it has it.
@@ -75,8 +84,9 @@ pub(super) fn peer(connection: &Connection) -> Option<Fingerprint> {
     Some(Fingerprint::of(shown))
 }
 
-fn alpn(access: &Access) -> &'static [u8] {
+const fn alpn(access: &Access, pairs: bool) -> &'static [u8] {
     match access {
+        Access::Keys { .. } if pairs => ALPN_PAIRING,
         Access::Keys { .. } => ALPN_KEYS,
         Access::Shared(_) | Access::Open => ALPN_SHARED,
     }
@@ -97,10 +107,10 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    pub(super) fn new(access: &Access, name: &str) -> Self {
+    pub(super) fn new(access: &Access, pairs: bool, name: &str) -> Self {
         let trust = match access {
-            Access::Keys { trust, .. } => Some(trust.clone()),
-            Access::Shared(_) | Access::Open => None,
+            Access::Keys { trust, .. } if !pairs => Some(trust.clone()),
+            Access::Keys { .. } | Access::Shared(_) | Access::Open => None,
         };
         let provider = Arc::new(ring::default_provider());
         Self {

@@ -155,7 +155,7 @@ fn pull(connection: &mut Connection, stream: &mut TcpStream) -> Result<Received,
     }
 }
 
-fn retried(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+pub(super) fn retried(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match read() {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -164,7 +164,7 @@ fn retried(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-fn received(read: io::Result<usize>) -> Result<Received, ControlError> {
+pub(super) fn received(read: io::Result<usize>) -> Result<Received, ControlError> {
     match read {
         Ok(0) => Ok(Received::Closed),
         Ok(count) => Ok(Received::Bytes(count)),
@@ -186,7 +186,7 @@ fn cut_or(error: io::Error) -> ControlError {
 }
 
 /// Errors of TLS that have a plain meaning here.
-fn of_tls(error: Error) -> ControlError {
+pub(super) fn of_tls(error: Error) -> ControlError {
     match error {
         Error::NoApplicationProtocol
         | Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension)

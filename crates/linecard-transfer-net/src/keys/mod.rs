@@ -2,8 +2,8 @@
 //!
 //! Each end has an [`Identity`], an Ed25519 key in a file of its own, and is known to others by its [`Fingerprint`]. As
 //! with SSH there are no certificates: the sender has [`KnownPeers`], the key of each address from earlier connections,
-//! and the receiver a list of authorized senders ([`Authorized`]). Or both have a file with the same secret, a
-//! [`SharedKey`].
+//! and the receiver a list of authorized senders ([`Authorized`]). A code that one end shows and the other types puts each
+//! on the list of the other ([`Pairing`]). Or both have a file with the same secret, a [`SharedKey`].
 //!
 //! Files with secrets are made with mode 0600 and refused when others could read them. All files here are
 //! refused when others than their owner and root could change them, or the folder that they are in.
@@ -13,6 +13,7 @@ mod code;
 mod fingerprint;
 mod identity;
 mod known;
+mod pairing;
 mod private;
 mod shared;
 
@@ -20,6 +21,10 @@ pub use authorized::{Authorized, Entry};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;
 pub use known::{KnownPeers, Standing};
+pub use pairing::{
+    CODE_LIFETIME, CodeRefused, MAX_WRONG_CODES, NoCode, Pairing, PairingCode, Remember,
+};
+pub(crate) use pairing::{Exchange, MESSAGE_BYTES};
 pub use shared::SharedKey;
 
 use std::io;

@@ -39,7 +39,7 @@ fn a_list_that_others_can_change_lets_nobody_in_and_both_ends_say_why() {
     let chmod = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
     chmod(0o600);
     let trust = Trust::Authorized(Authorized::Listed(file.clone()));
-    let accepting = Access::Keys { identity: receiver.clone(), trust };
+    let accepting = Access::Keys { identity: receiver.clone(), trust, pairing: None };
     let connecting = authorizing(&sender, &[&receiver]);
     met(&connecting, &accepting);
     chmod(0o666);
@@ -125,7 +125,7 @@ fn the_same_shared_key_is_accepted_and_another_is_not() {
 fn ends_that_authenticate_otherwise_are_told_so() {
     let identity = Identity::generate().unwrap();
     let trust = Trust::Authorized(Authorized::Anybody);
-    let keys = Access::Keys { identity, trust };
+    let keys = Access::Keys { identity, trust, pairing: None };
     for (connecting, accepting) in [(&keys, &shared(1)), (&shared(1), &keys)] {
         let (at_sender, at_receiver) = meet(connecting, accepting);
         assert!(matches!(at_sender, Err(ControlError::OtherAccess)), "{at_sender:?}");

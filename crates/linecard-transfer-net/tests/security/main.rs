@@ -7,6 +7,7 @@ mod channel;
 mod hostile;
 mod lanes;
 mod named;
+mod pairing;
 mod relay;
 mod visitors;
 
@@ -63,13 +64,13 @@ fn shared(byte: u8) -> Access {
 fn authorizing(identity: &Identity, authorized: &[&Identity]) -> Access {
     let list = authorized.iter().map(|identity| identity.fingerprint().into()).collect();
     let trust = Trust::Authorized(Authorized::Only(list));
-    Access::Keys { identity: identity.clone(), trust }
+    Access::Keys { identity: identity.clone(), trust, pairing: None }
 }
 
 /// An end that knows others by the file at `path`.
 fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
     let trust = Trust::Known(KnownPeers::load(path).unwrap(), policy);
-    Access::Keys { identity: identity.clone(), trust }
+    Access::Keys { identity: identity.clone(), trust, pairing: None }
 }
 
 /// A transfer of this many bytes of test data over one lane.

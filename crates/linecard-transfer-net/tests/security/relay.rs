@@ -5,6 +5,7 @@ use linecard_transfer::control::Message;
 use linecard_transfer_net::control::{Access, Control, ControlError, Trust};
 use linecard_transfer_net::keys::{Authorized, Fingerprint, Identity};
 use ring::signature::Ed25519KeyPair;
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::{default_provider, sign::any_eddsa_type};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -22,6 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 const ALPN_SHARED: &[u8] = b"linecard/1 shared";
+const ALPN_PAIRING: &[u8] = b"linecard/1 pairing";
 
 /// The part of both verifiers that is about signatures.
 macro_rules! believes_signatures {
@@ -90,15 +92,33 @@ impl ClientCertVerifier for Gullible {
     believes_signatures!();
 }
 
+type Client = StreamOwned<ClientConnection, TcpStream>;
+
 /// TLS with the peer that accepts at `address`.
-fn as_client(address: SocketAddr) -> StreamOwned<ClientConnection, TcpStream> {
-    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+fn as_client(address: SocketAddr) -> Client {
+    connected(address, ALPN_SHARED)
+}
+
+/// The same for a pairing: it shows a key of its own.
+pub(super) fn as_pairing_client(address: SocketAddr) -> Client {
+    connected(address, ALPN_PAIRING)
+}
+
+fn connected(address: SocketAddr, alpn: &[u8]) -> Client {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Gullible))
-        .with_no_client_auth();
-    config.alpn_protocols = vec![ALPN_SHARED.to_vec()];
+        .with_custom_certificate_verifier(Arc::new(Gullible));
+    let mut config = match alpn == ALPN_SHARED {
+        true => config.with_no_client_auth(),
+        false => {
+            let (key, shown) = new_key();
+            let key = Arc::new(CertifiedKey::new(vec![shown], key));
+            config.with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(key)))
+        }
+    };
+    config.alpn_protocols = vec![alpn.to_vec()];
     let name = ServerName::IpAddress(address.ip().into());
     let connection = ClientConnection::new(Arc::new(config), name).unwrap();
     StreamOwned::new(connection, TcpStream::connect(address).unwrap())
@@ -139,12 +159,16 @@ fn as_server(stream: TcpStream) -> Server {
     showing(stream, ALPN_SHARED, new_key())
 }
 
+pub(super) fn as_pairing_server(stream: TcpStream) -> Server {
+    showing(stream, ALPN_PAIRING, new_key())
+}
+
 #[test]
 fn a_key_that_is_shown_without_its_secret_part_is_refused() {
     let (receiving, address) = listener();
     let ((_, known), (own, _)) = (new_key(), new_key());
     let trust = Trust::Authorized(Authorized::Only(vec![Fingerprint::of(&known).into()]));
-    let access = Access::Keys { identity: Identity::generate().unwrap(), trust };
+    let access = Access::Keys { identity: Identity::generate().unwrap(), trust, pairing: None };
     let at_sender = thread::scope(|scope| {
         scope.spawn(|| {
             let stream = receiving.accept().unwrap().0;

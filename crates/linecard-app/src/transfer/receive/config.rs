@@ -43,12 +43,16 @@ pub struct Config {
         "x-conflicts" = ["psk", "insecure-none"]
     ))]
     pub authorized: Option<PathBuf>,
+    /// show a code of eight digits: a sender that gives it (`send --pair CODE`) is listed as an authorized one, now and
+    /// later, and this host is known to it
+    #[schemars(extend("x-flag" = "pair", "x-conflicts" = ["accept-any", "psk", "insecure-none"]))]
+    pub pair: bool,
     /// accept every sender that reaches the port, whatever its key
     #[schemars(extend("x-flag" = "accept-any", "x-conflicts" = ["authorized", "psk", "insecure-none"]))]
     pub accept_any: bool,
     /// only for `linecard send`, which starts a receiver by ssh: read a key for once from stdin, listen at any port, print
     /// it, and end with stdin
-    #[schemars(extend("x-flag" = "started", "x-conflicts" = ["authorized", "accept-any", "psk", "identity", "insecure-none"]))]
+    #[schemars(extend("x-flag" = "started", "x-conflicts" = ["authorized", "pair", "accept-any", "psk", "identity", "insecure-none"]))]
     pub started: bool,
     /// replace existing files that differ from those sent; otherwise they are kept, and not transferred
     #[schemars(extend("x-flag" = "overwrite"))]

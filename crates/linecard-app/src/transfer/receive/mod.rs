@@ -7,7 +7,9 @@ pub use config::Config;
 pub use outcome::{Lane, LaneOutcome, ReceiveOutcome, Transfer};
 
 use super::access::{allowed, file, file_of};
-use super::error::of_receive;
+use super::error::{of_key, of_receive};
+use super::keys::AuthorizedList;
+use super::pairing;
 use super::rejected::Rejected;
 use super::started::{self, Wanted};
 use super::{DEFAULT_PORT, Failed, Log, cores, peer};
@@ -15,7 +17,7 @@ use crate::{Context, Error, Failure, Job};
 use linecard_io::rights::{Use, confine, folder_of};
 use linecard_transfer_net::control::{Access, Trust};
 use linecard_transfer_net::file::Folder;
-use linecard_transfer_net::keys::Authorized;
+use linecard_transfer_net::keys::{Authorized, Pairing};
 use linecard_transfer_net::receive::{Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -81,7 +83,7 @@ impl<'a> Receiver<'a> {
             Some(Wanted { key, folder }) => {
                 (&Config { folder, ..config.clone() }, Access::Shared(key))
             }
-            None => (config, config.access.with_trust(context, || config.trust(context))?),
+            None => (config, config.access.with_trust(context, || config.trust(context, log))?),
         };
         let options = config.options(context, access.clone());
         if let Some(folder) = &options.folder {
@@ -173,14 +175,17 @@ impl Config {
         self.at_once.unwrap_or(1)
     }
 
-    fn trust(&self, context: &Context<'_>) -> Result<Trust, Error> {
+    fn trust(&self, context: &Context<'_>, log: &Log) -> Result<(Trust, Option<Pairing>), Error> {
         if self.accept_any {
-            return Ok(Trust::Authorized(Authorized::Anybody));
+            return Ok((Trust::Authorized(Authorized::Anybody), None));
         }
         let path = self.list(context)?;
         // Errors in it are reported now, and not at the first connection.
         allowed(&path)?;
-        Ok(Trust::Authorized(Authorized::Listed(path)))
+        let pairing = self
+            .pair
+            .then(|| pairing::shown(AuthorizedList::open(path.clone()).map_err(of_key)?, log));
+        Ok((Trust::Authorized(Authorized::Listed(path)), pairing.transpose()?))
     }
 
     fn list(&self, context: &Context<'_>) -> Result<PathBuf, Error> {
@@ -198,10 +203,13 @@ impl Config {
         let into = if self.is_pipe() { "stdout".into() } else { self.folder.display().to_string() };
         let listening = format!("receiving into {into}, listening at {at}");
         Ok(match access {
-            Access::Keys { identity, .. } => vec![
+            Access::Keys { identity, pairing, .. } => vec![
                 listening,
                 format!("the key of this end is {}", identity.fingerprint()),
-                self.senders(context)?,
+                match pairing {
+                    Some(pairing) => pairing::announced(pairing),
+                    None => self.senders(context)?,
+                },
             ],
             Access::Shared(_) => vec![format!("{listening}: holders of the shared key may send")],
             Access::Open => vec![format!(
@@ -219,7 +227,7 @@ impl Config {
             0 => {
                 let (before, behind) = self.authorize();
                 format!(
-                    "nobody may send yet: run `linecard keys` on the sender, and here \
+                    "nobody may send yet: start this again with --pair, or run `linecard keys` on the sender, and here \
                      {before}FINGERPRINT{behind}"
                 )
             }

@@ -1,7 +1,7 @@
 //! The parameters of `send`.
 
 use crate::model::transfer::Spreading;
-use crate::transfer::{Access, Peer};
+use crate::transfer::{Access, CodeSource, Peer};
 use garde::Validate;
 use linecard_config::{Bytes, Duration, Maybe, Parsed, Rate};
 use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
@@ -105,6 +105,14 @@ pub struct Config {
         "x-conflicts" = ["psk", "insecure-none"]
     ))]
     pub known_peers: Option<PathBuf>,
+    /// the code that `linecard recv --pair` shows: afterwards the ends know each other's keys; - reads it from the
+    /// terminal or from stdin, so that other users of this host do not see it
+    #[schemars(extend(
+        "x-flag" = "pair",
+        "x-value" = "CODE",
+        "x-conflicts" = ["accept-new", "strict", "psk", "insecure-none"]
+    ))]
+    pub pair: Option<Parsed<CodeSource>>,
     /// trust and remember a receiver whose key is not known yet; a changed key is still refused
     #[schemars(extend("x-flag" = "accept-new", "x-conflicts" = ["psk", "insecure-none"]))]
     pub accept_new: bool,

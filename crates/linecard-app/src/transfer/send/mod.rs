@@ -11,13 +11,14 @@ pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 use super::access::{file, file_of};
 use super::error::{of_key, of_send};
 use super::started::{Commands, StartedReceiver};
-use super::{Failed, Peer, RemoteFolder, cores};
+use super::{CodeSource, Failed, Peer, RemoteFolder, cores, pairing};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
 use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Patterns, Source};
-use linecard_transfer_net::keys::{Fingerprint, KnownPeers};
+use linecard_transfer_net::keys::{Fingerprint, KnownPeers, Pairing};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +48,15 @@ pub trait Observer {
     fn is_right(&mut self, peer: &Peer, key: Fingerprint) -> bool {
         let _ = (peer, key);
         false
+    }
+
+    /// The pairing code that the user reads at the receiver.
+    ///
+    /// # Errors
+    ///
+    /// Nobody can be asked.
+    fn pairing_code(&mut self) -> io::Result<String> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "nobody can be asked: give the code itself"))
     }
 }
 
@@ -99,7 +109,8 @@ pub fn send(
         }
     };
     let access = started.as_ref().map(|started| Access::Shared(started.key.clone()));
-    let options = config.options(context, access)?;
+    let pairing = config.pairing(context, observer)?;
+    let options = config.options(context, access, pairing.as_ref())?;
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
     let mut result = run.try_all(&options, &addresses);
     if let Err(SendError::Control(ControlError::UnknownPeer { found, .. })) = &result
@@ -109,7 +120,7 @@ pub fn send(
         let mut known = config.known(context)?;
         known.remember(&config.peer.0.to_string(), *found).map_err(of_key)?;
         // The list that `options` has does not name it yet.
-        result = run.try_all(&config.options(context, None)?, &addresses);
+        result = run.try_all(&config.options(context, None, None)?, &addresses);
     }
     let mut lost_login = None;
     match (started, &result) {
@@ -186,7 +197,8 @@ impl Config {
         observer: &mut dyn Observer,
     ) -> Result<StartedReceiver, Error> {
         linecard_config::check(self)?;
-        if self.access != super::Access::default() || self.accept_new || self.strict {
+        let has_keys = self.access != super::Access::default();
+        if has_keys || self.accept_new || self.strict || self.pair.is_some() {
             let what =
                 "a receiver that is started by ssh gets a key for once: leave out options on keys";
             return Err(ConfigError::of_parameter("peer", what).into());
@@ -215,7 +227,12 @@ impl Config {
     }
 
     /// `access` is that to a receiver that was started; without, it is configured.
-    fn options(&self, context: &Context<'_>, access: Option<Access>) -> Result<SendOptions, Error> {
+    fn options(
+        &self,
+        context: &Context<'_>,
+        access: Option<Access>,
+        pairing: Option<&Pairing>,
+    ) -> Result<SendOptions, Error> {
         linecard_config::check(self)?;
         Ok(SendOptions {
             by_contents: self.checksum,
@@ -229,7 +246,10 @@ impl Config {
             name: self.peer.0.to_string(),
             access: match access {
                 Some(access) => access,
-                None => self.access.with_trust(context, || self.trust(context))?,
+                None => {
+                    let trust = || Ok((self.trust(context)?, pairing.cloned()));
+                    self.access.with_trust(context, trust)?
+                }
             },
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             rate_bits_per_second: self.rate.0.map(Rate::bits_per_second),
@@ -268,6 +288,22 @@ impl Config {
     fn trust(&self, context: &Context<'_>) -> Result<Trust, Error> {
         let policy = if self.accept_new { Policy::AcceptNew } else { Policy::Strict };
         Ok(Trust::Known(self.known(context)?, policy))
+    }
+
+    /// This end's part of a pairing, if there is a code.
+    fn pairing(
+        &self,
+        context: &Context<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Pairing>, Error> {
+        let Some(source) = &self.pair else { return Ok(None) };
+        let is_data = self.inputs.iter().any(|path| path.as_os_str() == "-");
+        if source.0 == CodeSource::Typed && is_data {
+            let what = "stdin is the data: give the code itself";
+            return Err(ConfigError::of_parameter("pair", what).into());
+        }
+        let known = self.known(context)?;
+        Ok(Some(pairing::typed(source.0.code(observer)?, known)))
     }
 
     fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {

@@ -46,7 +46,7 @@ fn keys_from_the_first_time_to_a_changed_one() {
     let (code, stderr) = send(&receiver.address, &["--accept-new"]);
     assert_eq!(code, Some(15), "{stderr}");
     says(&stderr, &["does not accept", "linecard keys authorize lc1"]);
-    let own = stderr.split("authorize ").nth(1).unwrap().trim();
+    let own = stderr.split("authorize ").nth(1).unwrap().split(';').next().unwrap();
     let shown = ends.command("sender", &["keys"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).contains(own));
     for says in ["may send to this host now", "already"] {
@@ -70,6 +70,58 @@ fn keys_from_the_first_time_to_a_changed_one() {
     says(&stderr, &["HAS CHANGED", key, "known_peers"]);
     signal("TERM", receiver.id());
     assert_eq!(receiver.end().code, Some(130));
+}
+
+/// A code instead of two fingerprints: afterwards neither end needs it.
+#[test]
+fn a_code_for_the_first_time() {
+    let ends = Ends::with_file(1_000);
+    let receiver = ends.listen(&["to", "--pair", "--authorized", "senders"]);
+    let code = receiver.said.split("pairing code is ").nth(1).unwrap();
+    let code = code.split(',').next().unwrap().to_owned();
+    let send = |address: &str, more: &[&str]| {
+        let all = [&["send", "from.bin", address], more].concat();
+        let output = ends.command("sender", &all).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code_of_exit, stderr) = send(&receiver.address, &[]);
+    assert_eq!(code_of_exit, Some(15), "{stderr}");
+    let wrong = if code == "0000-0000" { "1111-1111" } else { "0000-0000" };
+    let (code_of_exit, stderr) = send(&receiver.address, &["--pair", wrong]);
+    assert_eq!(code_of_exit, Some(15), "{stderr}");
+    says(&stderr, &["the pairing code is not the one that the other end shows"]);
+    let all = ["send", "from.bin", &receiver.address, "--pair", "-", "--json"];
+    ends.folder.write("code", format!("{code}\n").as_bytes());
+    let mut sender = ends.command("sender", &all);
+    sender.stdin(fs::File::open(ends.folder.path("code")).unwrap());
+    let sent = sender.output().unwrap();
+    assert_eq!((sent.status.code(), &*sent.stderr), (Some(0), &b""[..]));
+    let json: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
+    assert!(!json.to_string().contains(&code), "a code is not printed");
+    let address = receiver.address.clone();
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0), "{got:?}");
+    let wrong = "a wrong pairing code (2 more until the code is void)";
+    for line in [wrong, "may send from now on, as senders says"] {
+        assert!(got.stderr.contains(line), "{}", got.stderr);
+    }
+    ends.assert_equal();
+    let again = ["recv", "to", "--overwrite", "--authorized", "senders", "--listen", &address];
+    let receiver = super::ends::Receiver::start(ends.command("receiver", &again));
+    let (code_of_exit, stderr) = send(&receiver.address, &["--pair", &code]);
+    assert_eq!(code_of_exit, Some(15), "{stderr}");
+    says(&stderr, &["shows no pairing code", "linecard recv --pair"]);
+    let (code_of_exit, stderr) = send(&receiver.address, &[]);
+    assert_eq!((code_of_exit, stderr.as_str()), (Some(0), ""));
+    assert_eq!(receiver.end().code, Some(0));
+    for (arguments, why) in [
+        (&["send", "from.bin", "h", "--pair", "4821"][..], "eight digits"),
+        (&["send", "-", "127.0.0.1:9", "--pair", "-"], "stdin is the data"),
+        (&["send", "from.bin", "h:", "--pair", "12345678"], "a key for once"),
+        (&["recv", "to", "--pair", "--accept-any"], "--accept-any"),
+    ] {
+        ends.folder.refuses(2, arguments, &[why]);
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Receiver {
         let mut child = command.spawn().unwrap();
         let mut rest = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
-        while !said.contains(" may send") {
+        while ![" may send", "pairing code is"].iter().any(|end| said.contains(end)) {
             let read = rest.read_line(&mut said).unwrap();
             assert!(read > 0, "it ended: {said}");
         }

@@ -1,0 +1,97 @@
+//! Pairing by a short code: after it, each end lists the key of the other.
+
+use super::Log;
+use super::keys::AuthorizedList;
+use super::send::Observer;
+use crate::{Error, Failure};
+use linecard_config::ConfigError;
+use linecard_transfer_net::keys::{CODE_LIFETIME, KnownPeers, NoCode, Pairing, PairingCode};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where the sender has the code from that the receiver shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodeSource {
+    /// It is given.
+    Given(PairingCode),
+    /// `-`: the user types it, so that other users of the host do not see it among the arguments.
+    Typed,
+}
+
+impl FromStr for CodeSource {
+    type Err = NoCode;
+
+    fn from_str(text: &str) -> Result<Self, NoCode> {
+        if text == "-" { Ok(Self::Typed) } else { text.parse().map(Self::Given) }
+    }
+}
+
+/// A configuration that is printed does not show a code.
+impl fmt::Display for CodeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("-")
+    }
+}
+
+impl CodeSource {
+    /// The code, asked for if need be.
+    pub(super) fn code(self, observer: &mut dyn Observer) -> Result<PairingCode, Error> {
+        match self {
+            Self::Given(code) => Ok(code),
+            Self::Typed => {
+                let text = observer.pairing_code().map_err(|error| {
+                    Failure::Usage.with(format!("--pair -: cannot read the code: {error}"))
+                })?;
+                let code = text.trim().parse::<PairingCode>();
+                Ok(code.map_err(|error| ConfigError::of_parameter("pair", error))?)
+            }
+        }
+    }
+}
+
+/// The sender's part: the receiver's key goes into the file of known ones.
+pub(super) fn typed(code: PairingCode, known: KnownPeers) -> Pairing {
+    let known = Mutex::new(known);
+    let remember =
+        move |name: &str, key| known.lock().unwrap_or_else(PoisonError::into_inner).add(name, key);
+    Pairing::typed(code, Box::new(remember))
+}
+
+/// The receiver's part, with a new code: the sender's key goes into the list.
+pub(super) fn shown(list: AuthorizedList, log: &Log) -> Result<Pairing, Error> {
+    let code = PairingCode::fresh().map_err(|error| Failure::Thread.with(error))?;
+    let log = Arc::clone(log);
+    let remember = move |name: &str, key| {
+        list.add(key, &format!("paired, from {name}"))?;
+        log(&format!(
+            "paired with {name}: {key} may send from now on, as {} says",
+            list.path().display()
+        ));
+        Ok(())
+    };
+    Ok(Pairing::shown(code, Box::new(remember)))
+}
+
+/// The line for the receiver's user.
+pub(super) fn announced(pairing: &Pairing) -> String {
+    let (code, minutes) = (pairing.code(), CODE_LIFETIME.as_secs() / 60);
+    format!(
+        "the pairing code is {code}, for one sender within {minutes} minutes: run there `linecard send PATH HOST --pair \
+         {code}` with this host's name or address"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_read_and_not_printed() {
+        let given: CodeSource = "4821-6093".parse().unwrap();
+        assert_eq!(given, CodeSource::Given("48216093".parse().unwrap()));
+        assert_eq!(given.to_string(), "-");
+        assert_eq!("-".parse(), Ok(CodeSource::Typed));
+        assert!("4821".parse::<CodeSource>().is_err());
+    }
+}
