@@ -172,6 +172,18 @@ impl Failure {
     }
 }
 
+/// Errors of a module, each of which is of a kind of failure.
+pub(crate) trait Kind: std::error::Error + Send + Sync + 'static {
+    /// The kind of this error.
+    fn failure(&self) -> Failure;
+}
+
+impl<E: Kind> From<E> for Error {
+    fn from(error: E) -> Self {
+        error.failure().with(error)
+    }
+}
+
 impl Error {
     /// The error of a job that was cancelled.
     #[must_use]

@@ -1,6 +1,7 @@
 //! Common parts of outcomes of models.
 
-use crate::{Error, Failure};
+use super::error::ModelError;
+use crate::Error;
 use linecard_report::{Axis, Ledger, Outcome, Page, Unit, Value, report_of};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,10 +31,7 @@ impl Conserved {
         if came == went + dropped + held && is_intact {
             return Ok(());
         }
-        Err(Failure::Wrong.with(format!(
-            "the model is wrong: {came} in, and {went} out, {dropped} dropped, {held} held, or \
-             received bytes differ from those sent"
-        )))
+        Err(ModelError::Lost(self).into())
     }
 
     /// Labels where packets are frames, in the section `account`.

@@ -2,7 +2,8 @@
 //! [`linecard_model::adapter`].
 
 use super::account::{Conserved, draw_busy, limit, ratio, word};
-use crate::{Context, Error, Failure, Job};
+use super::error::ModelError;
+use crate::{Context, Error, Job};
 use linecard_config::{ConfigError, Rate};
 use linecard_model::adapter::{
     AdapterError, AdapterResults, Config, HEADERS, Mismatch, segments, simulate,
@@ -96,12 +97,10 @@ impl Job for AdapterModel {
     fn run(config: &Config, _: &Context<'_>) -> Result<AdapterOutcome, Error> {
         linecard_config::check(config)?;
         let messages = config.load.all();
-        let expected = segments(&messages, config.adapter.mtu).map_err(|error| {
-            Failure::Wrong.with(format!("segmentation refuses a message: {error}"))
-        })?;
+        let expected = segments(&messages, config.adapter.mtu).map_err(ModelError::Segment)?;
         let outcome = simulate(config, &messages).map_err(|error| match error {
             AdapterError::Config(error) => error,
-            error => ConfigError::of_parameter("load.size", error.to_string()),
+            error => ConfigError::of_parameter("load.size", error),
         })?;
         Ok(AdapterOutcome {
             account: Account::new(&outcome, expected.len() as u64),
@@ -123,7 +122,7 @@ impl Job for AdapterModel {
 
     fn check(outcome: &AdapterOutcome) -> Result<(), Error> {
         if let Some(mismatch) = outcome.mismatch {
-            return Err(Failure::Wrong.with(format!("the firmware is wrong: {mismatch}")));
+            return Err(ModelError::Frame(mismatch).into());
         }
         outcome.account.conserved.check(outcome.is_part)
     }

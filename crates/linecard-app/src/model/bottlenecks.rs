@@ -1,8 +1,9 @@
 //! Bottleneck analysis of the sending side: what limits a scenario, and what limits next when that is relieved.
 
 use super::core::{Load, MAX_CLOCK, MIN_CLOCK, Protocol};
+use super::error::ModelError;
 use super::transmit::{Config, firmware, refused_run};
-use crate::{Context, Error, Failure, Finished};
+use crate::{Context, Error, Finished};
 use garde::Validate;
 use linecard_config::{ConfigError, Frequency, Maybe, Rate};
 use linecard_model::solve::{
@@ -132,7 +133,7 @@ pub fn run(
 ) -> Result<BottlenecksOutcome, Error> {
     let image = firmware::load(config, context)?.image().clone();
     let design = config.design(0)?;
-    let failure = |error| refused_run(config, &error);
+    let failure = |error| refused_run(config, error);
     let wanted = options.rate.0.map(Rate::bits_per_second);
     let target = wanted.or(design.line_bits_per_second).unwrap_or(u64::MAX);
     let question = SolveInput {
@@ -145,7 +146,8 @@ pub fn run(
     let analysis = question.bottlenecks(options.steps, options.limits.clocks());
     let analysis = analysis.map_err(|error| refused(config, error))?;
     if let (Some(limit), Some(last)) = (analysis.infeasible, analysis.steps.last()) {
-        return Err(infeasible(limit, last, target));
+        let last = Box::new(last.clone());
+        return Err(ModelError::Infeasible { wanted_bits_per_second: target, limit, last }.into());
     }
     let mut steps = Vec::new();
     for (number, step) in analysis.steps.iter().enumerate() {
@@ -174,14 +176,14 @@ pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Erro
 /// A question without an answer, as an error about the parameter that makes it one.
 fn refused(config: &Config, error: SolveError) -> Error {
     let parameter = match error {
-        SolveError::Design(error) => return refused_run(config, &TransmitError::Design(error)),
+        SolveError::Design(error) => return refused_run(config, TransmitError::Design(error)),
         SolveError::Buffer { .. } => "line.sbi",
         SolveError::NoTraffic => "load.size",
         SolveError::Dma { .. } => "dma.mhz",
         SolveError::Core { .. } => "core.mhz",
         SolveError::NoClosedForm => "bus.policy",
     };
-    ConfigError::of_parameter(parameter, error.to_string()).into()
+    ConfigError::of_parameter(parameter, error).into()
 }
 
 /// Reports steps that end below the target rate.
@@ -192,27 +194,6 @@ fn short(analysis: &BottleneckAnalysis, wanted: u64) -> Option<String> {
         analysis.steps.len(),
         last.wire_bits_per_second / 1e9,
         wanted as f64 / 1e9
-    ))
-}
-
-/// Nothing within the limits carries the rate.
-fn infeasible(limit: Resource, last: &Bottleneck, wanted: u64) -> Error {
-    let design = &last.design;
-    let mhz = |hz: u64| hz as f64 / 1e6;
-    Failure::Infeasible.with(format!(
-        "{:.1} Gbit/s cannot be carried within the limits: {} limits at {:.1} Gbit/s with {} cores at {} MHz, DMA at {} MHz and \
-         a bus of {} bits; {}",
-        wanted as f64 / 1e9,
-        name(limit),
-        last.wire_bits_per_second / 1e9,
-        design.cores,
-        mhz(design.core.hz()),
-        mhz(design.dma.hz()),
-        design.bus_bits,
-        match limit {
-            Resource::Line => "no line is faster: choose a lower --rate",
-            Resource::Core | Resource::Dma => "raise --max-core or --max-dma",
-        },
     ))
 }
 

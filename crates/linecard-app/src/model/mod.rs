@@ -4,6 +4,7 @@ mod account;
 pub mod adapter;
 pub mod bottlenecks;
 pub mod core;
+mod error;
 pub mod npu;
 pub mod parallel;
 pub mod path;
@@ -19,6 +20,7 @@ pub mod transmit;
 
 pub use account::Conserved;
 pub use scenario::Scenario;
+use scenario::ScenarioError;
 
 use super::{AnyJob, Context, Error, Finished, Job, finished};
 use linecard::progress::Progress;
@@ -76,9 +78,7 @@ pub fn run(
     let given =
         parameters::<transmit::Options>().iter().find_map(|known| options.find(&known.name));
     if let Some(given) = given {
-        let what =
-            format!("{given}for scenarios of \"{}\" only: leave it out", TransmitModel::NAME);
-        return Err(scenario.refuse(what));
+        return Err(scenario.refuse(ScenarioError::NotTransmit { given: given.to_string() }));
     }
     Ok(model.named(model.run(document, progress)?))
 }

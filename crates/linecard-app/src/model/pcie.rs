@@ -3,7 +3,8 @@
 //! A closed form, beside a simulation of reads that has to agree: nothing is dropped or held.
 
 use super::account::{draw_busy, limit, word};
-use crate::{Context, Error, Failure, Job};
+use super::error::ModelError;
+use crate::{Context, Error, Job};
 use linecard_config::ConfigError;
 use linecard_model::Ps;
 use linecard_model::pcie::{
@@ -186,9 +187,11 @@ impl Job for PcieModel {
         if (simulated / bps - 1.0).abs() <= TOLERANCE {
             return Ok(());
         }
-        Err(Failure::Wrong.with(format!(
-            "the model is wrong: {bps:.0} bit/s by the closed form, {simulated:.0} simulated"
-        )))
+        Err(ModelError::Reads {
+            closed_form_bits_per_second: bps,
+            simulated_bits_per_second: simulated,
+        }
+        .into())
     }
 }
 

@@ -8,8 +8,9 @@ pub use config::{Bus, Cam, Config, Core, Dma, Firmware, Host, Line};
 pub use outcome::{Account, Busy, Class, ClassCycles, Rates, ReceiveOutcome};
 
 use super::account::draw_busy;
+use super::error::ModelError;
 use super::transmit::firmware;
-use crate::{Context, Error, Failure, Job};
+use crate::{Context, Error, Job};
 use linecard_config::ConfigError;
 use linecard_model::receive::{self, Receive, ReceiveError};
 use linecard_model::rv32::Image;
@@ -60,7 +61,7 @@ impl Job for ReceiveModel {
         Self::validate(config)?;
         let design = config.design()?;
         let load = &config.load;
-        let failure = |error| refused_run(config, &error);
+        let failure = |error| refused_run(config, error);
         let receive = Receive::new(&design, &image(config, context)?).map_err(failure)?;
         context.progress.expect(load.messages as usize);
         let cut = |message| receive::firmware::packets_of(&message, load.mtu());
@@ -89,14 +90,15 @@ fn image(config: &Config, context: &Context<'_>) -> Result<Image, ConfigError> {
 }
 
 /// Why a run ended early.
-fn refused_run(config: &Config, error: &ReceiveError) -> Error {
-    let refuse = |parameter| ConfigError::of_parameter(parameter, error.to_string()).into();
-    match error {
-        ReceiveError::Design(error) => config::refused(*error).into(),
-        ReceiveError::Load(_) => refuse(firmware::IMAGE),
-        ReceiveError::Message(_) => refuse("load.mtu"),
+fn refused_run(config: &Config, error: ReceiveError) -> Error {
+    let parameter = match error {
+        ReceiveError::Design(error) => return config::refused(error).into(),
+        ReceiveError::Load(_) => firmware::IMAGE,
+        ReceiveError::Message(_) => "load.mtu",
         ReceiveError::Fault(_) | ReceiveError::Stuck { .. } | ReceiveError::Halted { .. } => {
-            Failure::Firmware.with(format!("firmware {}: {error}", config.firmware.image))
+            let image = config.firmware.image.clone();
+            return ModelError::Receive { image, source: error }.into();
         }
-    }
+    };
+    ConfigError::of_parameter(parameter, error).into()
 }

@@ -1,12 +1,44 @@
 //! Scenario files of models: TOML that names its model, and values that take precedence.
 
+use super::transmit::TransmitModel;
 use super::{MODELS, named};
+use crate::error::Kind;
 use crate::{AnyJob, Error, Failure, Job};
 use linecard_config::Document;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Models that there were, and what to use.
 const REMOVED: [(&str, &str); 1] = [("lanes", "transfer")];
+
+/// A scenario whose model is not known, or not of the kind that is needed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ScenarioError {
+    #[error(
+        "{}: the file does not name its model: {}; if it is for `linecard run` or `plan`, use that command",
+        path.display(), choose()
+    )]
+    Unnamed { path: PathBuf },
+    #[error("this model was removed: use model = \"{instead}\"")]
+    Removed { instead: &'static str },
+    #[error("no such model: {}", choose())]
+    Unknown,
+    #[error("this takes scenarios of \"{expected}\": `linecard model run` takes all kinds")]
+    Other { expected: String },
+    #[error("only \"{}\" can be computed: run it", TransmitModel::NAME)]
+    NotComputed,
+    #[error("{given}for scenarios of \"{}\" only: leave it out", TransmitModel::NAME)]
+    NotTransmit { given: String },
+}
+
+impl Kind for ScenarioError {
+    fn failure(&self) -> Failure {
+        Failure::Usage
+    }
+}
+
+fn choose() -> String {
+    format!("choose {}", MODELS.map(|model| format!("\"{}\"", model.name)).join(", "))
+}
 
 /// A scenario, of which no value but its model has been read.
 #[derive(Debug, Clone)]
@@ -37,25 +69,14 @@ impl Scenario {
     }
 
     fn of(mut document: Document, sets: &[String]) -> Result<Self, Error> {
-        let choose = || {
-            let names = MODELS.map(|model| format!("\"{}\"", model.name));
-            format!("choose {}", names.join(", "))
-        };
         let Some(name) = document.take_text("model")? else {
-            let path = document.path().display();
-            let what = format!(
-                "{path}: the file does not name its model: {}; if it is for `linecard run` or `plan`, use that command",
-                choose()
-            );
-            return Err(Failure::Usage.with(what));
+            return Err(ScenarioError::Unnamed { path: document.path().to_owned() }.into());
         };
         let Some(model) = named(&name) else {
             let removed = REMOVED.iter().find(|(old, _)| *old == name);
-            let what = match removed {
-                Some((_, instead)) => format!("this model was removed: use model = \"{instead}\""),
-                None => format!("no such model: {}", choose()),
-            };
-            return Err(document.refuse("model", what).into());
+            let error = removed
+                .map_or(ScenarioError::Unknown, |(_, instead)| ScenarioError::Removed { instead });
+            return Err(document.refuse("model", error).into());
         };
         sets.iter().try_for_each(|set| document.set(set))?;
         Ok(Self { model, document })
@@ -79,9 +100,7 @@ impl Scenario {
         if self.model.name == name {
             return Ok(self.document);
         }
-        Err(self.refuse(format!(
-            "this takes scenarios of \"{name}\": `linecard model run` takes all kinds"
-        )))
+        Err(self.refuse(ScenarioError::Other { expected: name.to_owned() }))
     }
 
     /// A warning for each value that is given by a parameter's former name.

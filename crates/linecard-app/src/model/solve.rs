@@ -2,9 +2,11 @@
 
 mod alternatives;
 mod confirm;
+mod error;
 mod outcome;
 
 use self::confirm::{Confirmed, Side};
+use self::error::{ClockError, Instead, OpenClock};
 pub use self::outcome::{
     Alternative, Answer, CarriedByGiven, ClockAnswer, Confirmation, Confirmations, Correction,
     CountOr, Cycles, Demand, FirmwareCycles, HostLink, Slot, Smallest, SolveOutcome, Utilisation,
@@ -122,7 +124,7 @@ pub enum Protocol {
 }
 
 /// `tcp:44=3,udp:1=1`.
-fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, String> {
+fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, ClockError> {
     let flow = |part: &str| -> Option<Flow> {
         let (kind, rest) = part.split_once(':')?;
         let (packets, weight) = rest.split_once('=').unwrap_or((rest, "1"));
@@ -137,12 +139,7 @@ fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, String> {
         (payload <= MAX_PAYLOAD).then_some(Flow { kind, payload, weight })
     };
     let flows = text.split(',').map(|part| flow(part).ok_or(part)).collect::<Result<Vec<_>, _>>();
-    let flows = flows.map_err(|part| {
-        format!(
-            "--mix: \"{part}\": write KIND:PACKETS=WEIGHT as tcp:44=3; kinds are tcp and udp, packets \
-             and weights 1 to 1000, and a message has at most {MAX_PAYLOAD} bytes of payload"
-        )
-    })?;
+    let flows = flows.map_err(|part| ClockError::Mix { part: part.to_owned() })?;
     Ok(Traffic { flows })
 }
 
@@ -152,8 +149,6 @@ const MAX_PAYLOAD: u64 = 65_495;
 /// Widths that slots and interfaces have. The specification has x32 too, which nobody builds.
 const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
 const WIDEST: u32 = 16;
-const CORE: &str = "the core's clock";
-const DMA: &str = "the DMA's clock";
 
 /// The query, with the firmware that confirms answers.
 struct Solving {
@@ -233,7 +228,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
     design.check().map_err(|error| Failure::Usage.with(error))?;
     let kind = if config.protocol == Protocol::Tcp { Kind::Tcp } else { Kind::Udp };
     let traffic = match (&config.mix.0, config.packets.0) {
-        (Some(mix), _) => parse_mix(mix, mtu).map_err(|what| Failure::Usage.with(what))?,
+        (Some(mix), _) => parse_mix(mix, mtu)?,
         (None, Some(packets)) => Traffic::uniform(kind, mtu, packets),
         (None, None) => Traffic::endless(kind, mtu),
     };
@@ -241,7 +236,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
         return Err(ConfigError::of_parameter("mtu", "no room for payload").into());
     }
     let costs = Firmware::measure(&image, design.timing);
-    let failed = |error| refused_run(&transmit::Config::default(), &error);
+    let failed = |error| refused_run(&transmit::Config::default(), error);
     let question = SolveInput {
         design,
         firmware: costs.map_err(failed)?,
@@ -328,21 +323,15 @@ impl Solving {
     }
 
     /// An answer with a clock within its limit; else what would be one.
-    fn within(&self, what: &str, hz: u64, limit: u64) -> Result<(), Error> {
-        if hz <= limit {
+    fn within(&self, clock: OpenClock, hz: u64, limit_hz: u64) -> Result<(), ClockError> {
+        if hz <= limit_hz {
             return Ok(());
         }
-        Err(Failure::Infeasible.with(format!(
-            "{what} would need {:.1} MHz, limit {:.1} MHz ({}): {}",
-            hz as f64 / 1e6,
-            limit as f64 / 1e6,
-            if what == DMA { "--max-dma" } else { "--max-core" },
-            self.instead()
-        )))
+        Err(ClockError::Limit { clock, hz, limit_hz, instead: self.instead() })
     }
 
     /// The narrowest bus, else the fewest cores, that carry the line with clocks within their limits.
-    fn instead(&self) -> String {
+    fn instead(&self) -> Instead {
         let given = &self.question.design;
         let doubled = |from: u32| std::iter::successors(Some(from), |bits| Some(bits * 2));
         let buses = doubled(given.bus_bits).skip(1).take_while(|bits| *bits <= 1024);
@@ -353,11 +342,10 @@ impl Solving {
         let found = wider.chain(more).find(|design| self.is_feasible(design));
         match found {
             Some(Design { cores, bus_bits, .. }) if cores == given.cores => {
-                format!("--bus {bus_bits} carries it")
+                Instead::Bus { bits: bus_bits }
             }
-            Some(Design { cores, .. }) => format!("--bus 1024 --cores {cores} carry it"),
-            None => "no bus up to 1024 bits with up to 256 cores carries it within the limits"
-                .to_owned(),
+            Some(Design { cores, .. }) => Instead::Cores { cores },
+            None => Instead::Nothing,
         }
     }
 
@@ -403,7 +391,7 @@ impl Solving {
     fn refuse(&self, error: SolveError) -> Error {
         match error {
             SolveError::Dma { .. } | SolveError::Core { .. } => {
-                Failure::Infeasible.with(format!("{error}; {}", self.instead()))
+                ClockError::Infeasible { source: error, instead: self.instead() }.into()
             }
             _ => Failure::Usage.with(error),
         }
@@ -416,8 +404,8 @@ impl Solving {
             true => self.question.core_clock().map_err(|error| self.refuse(error))?,
             false => self.core_clock_by_runs()?,
         };
-        self.within(CORE, edge.from_hz, self.limits.core_hz)?;
-        let confirm = |side, hz| self.confirm(CORE, side, hz, |hz| self.with_core(hz));
+        self.within(OpenClock::Core, edge.from_hz, self.limits.core_hz)?;
+        let confirm = |side, hz| self.confirm(OpenClock::Core, side, hz, |hz| self.with_core(hz));
         let [below, above] =
             [confirm(Side::Below, edge.smallest_hz)?, confirm(Side::Above, edge.from_hz)?];
         let clock = self.clock(below, above, &self.with_core(above.hz));
@@ -443,16 +431,19 @@ impl Solving {
     /// A clock that runs confirm, within its limit.
     fn confirm(
         &self,
-        what: &str,
+        clock: OpenClock,
         side: Side,
         computed_hz: u64,
         design: impl Fn(u64) -> Design,
     ) -> Result<Confirmed, Error> {
-        let limit_hz = if what == CORE { self.limits.core_hz } else { self.limits.dma_hz };
+        let limit_hz = match clock {
+            OpenClock::Core => self.limits.core_hz,
+            OpenClock::Dma => self.limits.dma_hz,
+        };
         let wanted = self.question.bits_per_second as f64;
         let carried = |hz| Ok(self.run(&design(hz))?.wire_bits_per_second);
         let confirmed = side.confirm(computed_hz, limit_hz, wanted, carried);
-        confirmed.map_err(|error| self.unconfirmed(what, computed_hz, error))
+        confirmed.map_err(|error| error.of(clock, computed_hz))
     }
 
     /// No closed form: by runs, at clocks a hundredth apart.
@@ -464,9 +455,7 @@ impl Solving {
         let mut good = 16 * Clock::MIN_HZ;
         while !carries(good)? {
             if good >= Clock::MAX_HZ {
-                let what = "no core clock up to 100 GHz carries this: raise the DMA's clock, the bus width \
-                            or the number of cores";
-                return Err(Failure::Infeasible.with(what.to_owned()));
+                return Err(ClockError::None.into());
             }
             good = (2 * good).min(Clock::MAX_HZ);
         }
@@ -498,12 +487,12 @@ impl Solving {
 
     fn dma_clock(&self) -> Result<Answer, Error> {
         let hz = self.question.dma_clock().map_err(|error| self.refuse(error))?;
-        self.within(DMA, hz, self.limits.dma_hz)?;
+        self.within(OpenClock::Dma, hz, self.limits.dma_hz)?;
         let of = |hz| {
             let old = &self.question.design;
             Design { dma: Clock::new(hz, Ps::ZERO).unwrap_or(old.dma), ..old.clone() }
         };
-        let confirm = |side, hz| self.confirm(DMA, side, hz, of);
+        let confirm = |side, hz| self.confirm(OpenClock::Dma, side, hz, of);
         let above = confirm(Side::Above, hz)?;
         let below = confirm(Side::Below, hz)?;
         Ok(Answer {

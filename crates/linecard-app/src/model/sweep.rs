@@ -1,6 +1,7 @@
 //! A scenario at many points: values of parameters from a grid or a list, each point run or computed, several at a time.
 
 mod axis;
+mod error;
 mod figure;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -10,11 +11,13 @@ mod transmit;
 
 use super::Scenario;
 use super::parallel;
+use super::scenario::ScenarioError;
 use super::transmit::TransmitModel;
 use super::transmit::firmware::IMAGE;
 use crate::erased::AtPoints;
-use crate::{Error, Failure, Job};
+use crate::{Error, Job};
 use axis::{Axis, Grid};
+use error::SweepError;
 use figure::Drawn;
 use linecard::progress::Progress;
 use linecard_config::Document;
@@ -51,11 +54,10 @@ impl Points {
         let Scenario { model, document } = scenario;
         let is_transmit = model.name == TransmitModel::NAME;
         if predict && !is_transmit {
-            let name = TransmitModel::NAME;
-            return Err(scenario.refuse(format!("only \"{name}\" can be computed: run it")));
+            return Err(scenario.refuse(ScenarioError::NotComputed));
         }
         if let Some(at) = (0..keys.len()).find(|at| keys[..*at].contains(&keys[*at])) {
-            return Err(Failure::Usage.with(format!("{}: this key is varied twice", keys[at])));
+            return Err(SweepError::Twice { key: keys[at].clone() }.into());
         }
         let job: Box<dyn AtPoints> = match is_transmit {
             true => Box::new(TransmitAtPoints::new(document, keys, predict)?),
@@ -84,8 +86,7 @@ impl Points {
         progress: &Arc<Progress>,
     ) -> Result<Vec<Result<Row, String>>, Error> {
         if let Some(point) = points.iter().find(|point| point.len() != self.keys) {
-            let (there, keys) = (point.len(), self.keys);
-            return Err(Failure::Usage.with(format!("a point has {there} values for {keys} keys")));
+            return Err(SweepError::Values { values: point.len(), keys: self.keys }.into());
         }
         let run = |point: &Vec<Value>| self.point(point, progress).map_err(|e| e.to_string());
         Ok(parallel::map(points, threads, run))
@@ -149,7 +150,7 @@ pub struct Tally {
     points: u64,
     failed: u64,
     wrong: u64,
-    first: Option<String>,
+    first: Option<Arc<Error>>,
     drawn: Drawn,
 }
 
@@ -162,8 +163,7 @@ impl<'o> Sweep<'o> {
     pub fn new(document: &Document, options: &'o Options) -> Result<Self, Error> {
         let Options { vary, predict, threads, .. } = options;
         if !(1..=parallel::MAX_THREADS).contains(threads) {
-            let most = parallel::MAX_THREADS;
-            return Err(Failure::Usage.with(format!("--threads {threads}: choose 1 to {most}")));
+            return Err(SweepError::Threads { threads: *threads }.into());
         }
         let axes = vary.iter().map(|text| Axis::parse(text, document));
         let grid = Grid::new(axes.collect::<Result<_, _>>()?)?;
@@ -204,10 +204,10 @@ impl<'o> Sweep<'o> {
                 progress.advance(1);
                 result
             });
-            for (point, result) in chunk.iter().zip(&results) {
+            for (point, result) in chunk.iter().zip(results) {
                 let values = self.grid.values(*point);
+                let row = rows::row(values.clone(), &result, self.job.names().len());
                 tally.take(&values, result);
-                let row = rows::row(values, result, self.job.names().len());
                 rows.add(row).map_err(write)?;
             }
         }
@@ -239,7 +239,7 @@ impl fmt::Debug for Sweep<'_> {
 }
 
 impl Tally {
-    fn take(&mut self, point: &[Value], result: &Result<rows::PointResult, String>) {
+    fn take(&mut self, point: &[Value], result: Result<rows::PointResult, Error>) {
         match result {
             Ok(found) => {
                 self.wrong += u64::from(!found.is_right);
@@ -249,7 +249,7 @@ impl Tally {
             }
             Err(why) => {
                 self.failed += 1;
-                self.first.get_or_insert_with(|| why.clone());
+                self.first.get_or_insert_with(|| Arc::new(why));
             }
         }
     }
@@ -266,15 +266,13 @@ impl Tally {
     ///
     /// Firmware that was wrong at a point; no point that could be run.
     pub fn warning(&self) -> Result<Option<String>, Error> {
-        let Self { points, failed, wrong, first, .. } = self;
-        if *wrong > 0 {
-            return Err(
-                Failure::Wrong.with(format!("the firmware is wrong at {wrong} of {points} points"))
-            );
+        let Self { points, failed, wrong, .. } = *self;
+        if wrong > 0 {
+            return Err(SweepError::Wrong { wrong, points }.into());
         }
-        let Some(first) = first else { return Ok(None) };
-        let what = format!("{failed} of {points} points could not be run; the first: {first}");
-        if failed == points { Err(Failure::Firmware.with(what)) } else { Ok(Some(what)) }
+        let Some(first) = self.first.clone() else { return Ok(None) };
+        let error = SweepError::Failed { failed, points, first };
+        if failed == points { Err(error.into()) } else { Ok(Some(error.to_string())) }
     }
 }
 

@@ -9,7 +9,8 @@ pub use config::{Chunk, Config, Lanes, Packet, Run, Spreading, Transfer};
 pub use outcome::TransferOutcome;
 pub use spec::{MAX_PACKETS, Spec, mode_name};
 
-use crate::{Context, Error, Failure, Job};
+use super::error::ModelError;
+use crate::{Context, Error, Job};
 use linecard_config::ConfigError;
 use linecard_report::{Axis, Histograms, Page, Unit, Value};
 use linecard_transfer::sim::{self, SimOutcome};
@@ -63,10 +64,10 @@ impl Job for TransferModel {
 /// A transfer that does not come to its end, and cancellation.
 pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<SimOutcome, Error> {
     let outcome = sim::run_with_progress(&spec.settings(), context.progress).map_err(|error| {
-        context.go_on().err().unwrap_or_else(|| {
-            let seed = spec.seed;
-            Failure::Wrong.with(format!("the transfer did not complete: {error} (seed {seed})"))
-        })
+        context
+            .go_on()
+            .err()
+            .unwrap_or_else(|| ModelError::Transfer { source: error, seed: spec.seed }.into())
     })?;
     context.go_on()?;
     Ok(outcome)

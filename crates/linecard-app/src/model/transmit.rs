@@ -13,8 +13,9 @@ pub use config::{Bus, Config, Core, Dma, Firmware, Host, Line};
 pub use outcome::{Account, Busy, Class, ClassCycles, OverPhases, Phases, Rates, TransmitOutcome};
 
 use super::core::WHOLE;
+use super::error::ModelError;
 use crate::captures::is_stdout;
-use crate::{Context, Error, Failure, Job};
+use crate::{Context, Error, Job};
 use capture::CaptureWriter;
 use figures::{Figures, simulate};
 use garde::Validate;
@@ -79,14 +80,13 @@ impl Job for TransmitModel {
             return Ok(());
         }
         let Account { payload_in, payload_out, packets_wrong, .. } = &outcome.account;
-        let first = outcome.mismatch.as_ref();
-        let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
-        Err(Failure::Wrong.with(format!(
-            "the firmware is wrong: {packets_wrong} packets differ from the offload's output for \
-             the messages, or never left; \
-             {} bytes of payload came and {} left{first}",
-            payload_in.0, payload_out.0
-        )))
+        Err(ModelError::Packets {
+            packets_wrong: *packets_wrong,
+            payload_in: payload_in.0,
+            payload_out: payload_out.0,
+            first: outcome.mismatch.clone(),
+        }
+        .into())
     }
 }
 
@@ -122,7 +122,7 @@ fn all_phases(
     let run = |step: u64, sink: &mut dyn FnMut(&Sent)| {
         let design = config.design(step * WHOLE / phases)?;
         simulate((config, &design), firmware.image(), context, sink)
-            .map_err(|error| refused_run(config, &error))
+            .map_err(|error| refused_run(config, error))
     };
     context.progress.expect(config.load.messages.saturating_mul(phases) as usize);
     let output = options.capture.as_deref().map(Path::new);
@@ -146,20 +146,21 @@ fn all_phases(
 
 /// Why a run ended early.
 #[must_use]
-pub fn refused_run(config: &Config, error: &TransmitError) -> Error {
-    let refuse = |parameter| ConfigError::of_parameter(parameter, error.to_string()).into();
-    match error {
-        TransmitError::Design(error) => config::refused(*error).into(),
-        TransmitError::Load(_) => refuse(firmware::IMAGE),
-        TransmitError::Message { .. } => refuse("load.mtu"),
-        TransmitError::Stalled { .. } => refuse("line.sbi"),
+pub fn refused_run(config: &Config, error: TransmitError) -> Error {
+    let parameter = match error {
+        TransmitError::Design(error) => return config::refused(error).into(),
+        TransmitError::Load(_) => firmware::IMAGE,
+        TransmitError::Message { .. } => "load.mtu",
+        TransmitError::Stalled { .. } => "line.sbi",
         TransmitError::Fault { .. }
         | TransmitError::Stuck { .. }
         | TransmitError::Endless { .. }
         | TransmitError::Halted { .. } => {
-            Failure::Firmware.with(format!("firmware {}: {error}", config.firmware.image))
+            let image = config.firmware.image.clone();
+            return ModelError::Transmit { image, source: error }.into();
         }
-    }
+    };
+    ConfigError::of_parameter(parameter, error).into()
 }
 
 /// The rate that is carried, and where the cores' cycles go.

@@ -1,7 +1,8 @@
 //! Runs of the firmware beside a computed clock; and the clock that they give where it is another.
 
-use super::{CORE, Confirmation, Confirmations, Correction, Solving};
-use crate::{Error, Failure};
+use super::error::{ClockError, OpenClock};
+use super::{Confirmation, Confirmations, Correction};
+use crate::Error;
 use linecard_model::Clock;
 use linecard_report::{BitRate, Share};
 
@@ -118,22 +119,15 @@ pub(super) fn runs(below: Confirmed, above: Confirmed) -> Confirmations {
     Confirmations { below: below.run(), above: above.run() }
 }
 
-impl Solving {
+impl ConfirmError {
     /// No run confirms what was computed: that is not an answer.
-    pub(super) fn unconfirmed(&self, what: &str, computed_hz: u64, error: ConfirmError) -> Error {
-        let last_hz = match error {
-            ConfirmError::Run(error) => return error,
-            ConfirmError::None { last_hz } => last_hz,
-        };
-        let mhz = |hz: u64| hz as f64 / 1e6;
-        let option = if what == CORE { "--core" } else { "--dma" };
-        let way = if last_hz < computed_hz { "down" } else { "up" };
-        Failure::Infeasible.with(format!(
-            "{what} is {:.1} MHz as computed, but runs of the firmware confirm neither it nor any clock {way} to \
-             {:.1} MHz: give {option}, and check it by a run",
-            mhz(computed_hz),
-            mhz(last_hz)
-        ))
+    pub(super) fn of(self, clock: OpenClock, computed_hz: u64) -> Error {
+        match self {
+            Self::Run(error) => error,
+            Self::None { last_hz } => {
+                ClockError::Unconfirmed { clock, computed_hz, last_hz }.into()
+            }
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The varied key: keys and their values, and the points of their grid.
 
 use super::super::transmit::Config;
-use crate::{Error, Failure};
+use super::error::{AxisError, SweepError};
+use crate::Error;
 use linecard_config::{ConfigError, Document, Parameter, Varied, scaled};
 use serde_json::Value;
 
 /// Most points of a grid: nobody reads more rows.
-const MAX_POINTS: u64 = 10_000_000;
+pub(super) const MAX_POINTS: u64 = 10_000_000;
 /// Digits behind the point of ends and steps.
 const MAX_DECIMALS: usize = 9;
 
@@ -19,12 +20,10 @@ pub(super) struct Axis {
 impl Axis {
     /// `KEY=FROM..TO:STEP` or `KEY=A,B,C`; each value is tried on the scenario.
     pub(super) fn parse(text: &str, document: &Document) -> Result<Self, Error> {
-        let refuse = |what: String| Failure::Usage.with(format!("--vary {text}: {what}"));
-        let (key, values) = text
-            .split_once('=')
-            .ok_or_else(|| refuse("write KEY=FROM..TO:STEP or KEY=A,B,C".to_owned()))?;
+        let refuse = |source| SweepError::Axis { text: text.to_owned(), source };
+        let (key, values) = text.split_once('=').ok_or_else(|| refuse(AxisError::NoValues))?;
         document.config::<Config>()?;
-        let problem = |error: ConfigError| refuse(error.problem.to_string());
+        let problem = |error: ConfigError| refuse(AxisError::Value(error));
         let varied = Varied::<Config>::new(document.clone(), &[key]).map_err(problem)?;
         let parameter = varied.parameters()[0];
         // A path may have two dots in a row.
@@ -51,18 +50,14 @@ impl Grid {
         for (at, axis) in axes.iter().enumerate() {
             let key = &axis.parameter.name;
             if axes[..at].iter().any(|other| other.parameter.name == *key) {
-                let what = format!("--vary {key}: this key is varied twice");
-                return Err(Failure::Usage.with(what));
+                return Err(SweepError::AxisTwice { key: key.clone() }.into());
             }
         }
         let count = |axis: &Axis| axis.values.len() as u64;
         let points = axes.iter().map(count).try_fold(1_u64, u64::checked_mul);
         match points.filter(|points| *points <= MAX_POINTS) {
             Some(points) => Ok(Self { axes, points }),
-            None => {
-                let what = format!("--vary: more than {MAX_POINTS} points: choose larger steps");
-                Err(Failure::Usage.with(what))
-            }
+            None => Err(SweepError::TooMany.into()),
         }
     }
 
@@ -98,20 +93,20 @@ impl Grid {
 }
 
 /// Both ends included; counted in whole units of the finest digit, so that nothing is rounded.
-fn range(from: &str, rest: &str) -> Result<Vec<String>, String> {
-    let form = || "write FROM..TO:STEP, as 100..500:10 or 40G..400G:40G".to_owned();
+fn range(from: &str, rest: &str) -> Result<Vec<String>, AxisError> {
+    let form = || AxisError::Form;
     let (to, step) = rest.split_once(':').unwrap_or((rest, "1"));
     let [from, to, step] = [from, to, step].map(|text| parts(text.trim()));
     let ((from, unit), (to, to_unit), (step, step_unit)) =
         (from.ok_or_else(form)?, to.ok_or_else(form)?, step.ok_or_else(form)?);
     if to_unit != unit || (step_unit != unit && !step_unit.is_empty()) {
-        return Err("write the same unit behind FROM, TO and STEP".to_owned());
+        return Err(AxisError::Units);
     }
     if step == 0 || to < from {
-        return Err("FROM must be at most TO, and STEP above 0".to_owned());
+        return Err(AxisError::Order);
     }
     if (to - from) / step >= MAX_POINTS {
-        return Err(format!("more than {MAX_POINTS} values: choose a larger STEP"));
+        return Err(AxisError::TooMany);
     }
     let value = |at: u64| format!("{}{unit}", decimal(from + at * step));
     Ok((0..=(to - from) / step).map(value).collect())

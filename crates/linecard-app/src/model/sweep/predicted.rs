@@ -25,7 +25,7 @@ pub(super) const NAMES: [&str; 10] = [
 /// Rate of a design, its bottleneck, and the core clocks that carry its line rate.
 pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<Vec<Value>, Error> {
     let firmware =
-        Firmware::measure(image, design.timing).map_err(|error| refused_run(config, &error))?;
+        Firmware::measure(image, design.timing).map_err(|error| refused_run(config, error))?;
     let line = design.line_bits_per_second;
     let question = SolveInput {
         design,

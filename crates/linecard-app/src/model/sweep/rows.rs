@@ -1,6 +1,7 @@
 //! Rows of a sweep: the values of a point, what it came to, and why it could not be run.
 
 use super::super::transmit::figures::Figures;
+use crate::Error;
 use linecard::offload::segment::Class;
 use linecard_io::capture::OutputFile;
 use serde_json::{Value, json};
@@ -65,7 +66,7 @@ pub(super) fn names(varied: &[String], found: &[&str]) -> Vec<String> {
 /// A point's row, of its values: null where there is nothing to say.
 pub(super) fn row(
     mut row: Vec<Value>,
-    result: &Result<PointResult, String>,
+    result: &Result<PointResult, Error>,
     columns: usize,
 ) -> Vec<Value> {
     match result {
@@ -75,7 +76,7 @@ pub(super) fn row(
         }
         Err(why) => {
             row.extend((0..columns).map(|_| Value::Null));
-            row.push(json!(why));
+            row.push(json!(why.to_string()));
         }
     }
     row

@@ -2,10 +2,11 @@
 
 use super::super::transmit::figures::simulate;
 use super::super::transmit::{Config, firmware, refused_run};
+use super::error::SweepError;
 use super::predicted;
 use super::rows::{self, PointResult};
 use crate::erased::{AtPoints, Row};
-use crate::{Context, Error, Failure};
+use crate::{Context, Error};
 use linecard::progress::Progress;
 use linecard_config::{Document, Varied};
 use linecard_model::elf::Firmware;
@@ -47,18 +48,16 @@ impl TransmitAtPoints {
         &self,
         values: &[Value],
         progress: &Arc<Progress>,
-    ) -> Result<PointResult, String> {
-        let found = self.varied.at(values).map_err(Error::from).and_then(|(config, document)| {
-            let context = Context { progress, document: Some(&document) };
-            self.found(&config, &context).map_err(|error| context.placed(error))
-        });
-        found.map_err(|error| error.to_string())
+    ) -> Result<PointResult, Error> {
+        let (config, document) = self.varied.at(values)?;
+        let context = Context { progress, document: Some(&document) };
+        self.found(&config, &context).map_err(|error| context.placed(error))
     }
 
     fn found(&self, config: &Config, context: &Context<'_>) -> Result<PointResult, Error> {
         let design = config.design(0)?;
         let firmware = self.firmware(config, context)?;
-        let failure = |error| refused_run(config, &error);
+        let failure = |error| refused_run(config, error);
         if self.predict {
             let values = predicted::values(config, design, firmware.image())?;
             return Ok(PointResult { values, is_right: true });
@@ -94,11 +93,9 @@ impl TransmitAtPoints {
 
 impl AtPoints for TransmitAtPoints {
     fn run(&self, values: &[Value], progress: &Arc<Progress>) -> Result<Row, Error> {
-        let found = self.values(values, progress).map_err(|what| Failure::Usage.with(what))?;
+        let found = self.values(values, progress)?;
         if !found.is_right {
-            let what =
-                "the firmware is wrong: packets differ from the offload's output for the messages";
-            return Err(Failure::Wrong.with(what.to_owned()));
+            return Err(SweepError::WrongPoint.into());
         }
         let names = self.names().iter().map(|name| (*name).to_owned());
         Ok(names.zip(found.values).collect())
