@@ -1,5 +1,6 @@
 //! Stages of transfers, measured as they go round in a line over loopback.
 
+use super::error::CalibrateError;
 use crate::{Error, Failure};
 use linecard_io::calibrate::{Series, StageCost, StageLoop};
 use linecard_plan::Token;
@@ -84,11 +85,10 @@ impl StageLoop for Round {
 impl Round {
     /// A line with packets of this payload and code, all of whose memory has been used.
     pub(crate) fn new(payload_bytes: u32, fec: Scheme) -> Result<Self, Error> {
-        let chunk_bytes = ChunkBytes::new(CHUNK_BYTES.into()).map_err(LineError::from);
-        let chunk_bytes = chunk_bytes.map_err(|error| failed(&error))?;
+        let chunk_bytes = ChunkBytes::new(CHUNK_BYTES.into()).map_err(failed)?;
         let depth = (DEPTH_BYTES / payload_bytes) as usize;
         let settings = LineSettings { payload_bytes, fec, chunk_bytes, batch: 64, depth };
-        let line = Line::new(settings).map_err(|error| failed(&error))?;
+        let line = Line::new(settings).map_err(failed)?;
         let mut round = Self { line, settings, error: None };
         for _ in 0..MOST_TO_WARM_UP {
             if round.error.is_some() || round.line.chunks() >= WARM_UP {
@@ -106,7 +106,7 @@ impl Round {
 
     /// Memory is there for what will be written: [`Line::warm`].
     pub(crate) fn warm(&self) -> Result<(), Error> {
-        self.line.warm().map_err(|error| failed(&error.into()))
+        self.line.warm().map_err(failed)
     }
 
     /// One visit to all stages, in calls of up to `batch` packets.
@@ -122,10 +122,10 @@ impl Round {
     }
 
     fn ended(&mut self) -> Result<(), Error> {
-        self.error.take().map_or(Ok(()), |error| Err(failed(&error)))
+        self.error.take().map_or(Ok(()), |error| Err(failed(error)))
     }
 }
 
-fn failed(error: &LineError) -> Error {
-    Failure::Thread.with(format!("a transfer over loopback: {error}"))
+fn failed(error: impl Into<LineError>) -> Error {
+    CalibrateError::Line(error.into()).into()
 }

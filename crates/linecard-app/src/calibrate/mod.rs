@@ -1,8 +1,10 @@
 //! Costs of stages on this machine, kept in a file.
 
+mod error;
 pub(crate) mod lines;
 
 use crate::{Context, Error, Failure, Job};
+use error::CalibrateError;
 use garde::Validate;
 use linecard_io::calibrate::{
     Calibration, Identity, Series, StageCost, Survey, SurveyError, VERSION, raise_priority,
@@ -225,9 +227,7 @@ pub(crate) fn cores(core: usize, other: Option<usize>) -> Result<Option<[usize; 
     }
     let other = other.unwrap_or(if core + 1 < there { core + 1 } else { core.saturating_sub(1) });
     if other == core {
-        let what =
-            format!("--other-core {other}: that is the core that --core names: choose another");
-        return Err(Failure::Usage.with(what));
+        return Err(CalibrateError::SameCore { core }.into());
     }
     Ok(Some([core, other]))
 }
@@ -243,22 +243,16 @@ pub(crate) fn undisturbed<T>(
         Err(why) => (None, Err(why)),
     };
     let result = match (core, &placed) {
-        (Some(core), None) => {
-            linecard_io::calibrate::on_core(core, work).map_err(|error| no_core(core, &error))??
-        }
+        (Some(core), None) => linecard_io::calibrate::on_core(core, work)
+            .map_err(|source| CalibrateError::Core { core, source })??,
         _ => work()?,
     };
     drop(placed);
     Ok((result, alone))
 }
 
-fn no_core(core: usize, error: &io::Error) -> Error {
-    let what = format!("cannot run on core {core}: {error}");
-    Failure::Usage.with(what)
-}
-
 pub(crate) fn thread(error: impl Into<SurveyError>) -> Error {
-    Failure::Thread.with(error.into().to_string())
+    Failure::Thread.with(error.into())
 }
 
 /// Where calibrations are kept unless a file is named.
@@ -267,34 +261,27 @@ pub(crate) fn default_file() -> Result<PathBuf, Error> {
     let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).and_then(absolute);
     let home = || env::var_os("HOME").map(PathBuf::from).and_then(absolute);
     let state = state.or_else(|| home().map(|home| home.join(".local/state")));
-    let what = "there is neither $XDG_STATE_HOME nor $HOME: name a file by --file or --calibration";
-    let state = state.ok_or_else(|| Failure::Usage.with(what.to_owned()))?;
+    let state = state.ok_or(CalibrateError::NoFolder)?;
     Ok(state.join("linecard/calibration.json"))
 }
 
 /// Reads what was measured on this machine; another's is refused. Gives what else is different.
 pub(crate) fn load(path: &Path) -> Result<(Calibration, Option<String>), Error> {
     let text = fs::read_to_string(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Failure::Usage.with(format!(
-            "there is no calibration {}: make one by `linecard calibrate`, or give stages their costs",
-            path.display()
-        )),
+        io::ErrorKind::NotFound => CalibrateError::Missing { path: path.into() }.into(),
         _ => Error::Open { path: path.into(), source },
     })?;
-    let refuse = |what: String| Failure::Usage.with(format!("{}: {what}", path.display()));
     let calibration: Calibration = serde_json::from_str(&text)
-        .map_err(|error| refuse(format!("this is not a calibration ({error}): make one again")))?;
-    if calibration.version != VERSION {
-        let version = calibration.version;
-        let what = format!("its version is {version}, and {VERSION} is known: make it again");
-        return Err(refuse(what));
+        .map_err(|source| CalibrateError::Invalid { path: path.into(), source })?;
+    let Calibration { version, identity, .. } = &calibration;
+    if *version != VERSION {
+        return Err(CalibrateError::Version { path: path.into(), version: *version }.into());
     }
     let here = Identity::of_this_host();
-    if let Some(other) = calibration.identity.refusal(&here) {
-        let what = format!("this is the calibration of another machine: {other}; make one here");
-        return Err(refuse(what));
+    if let Some(difference) = identity.refusal(&here) {
+        return Err(CalibrateError::Machine { path: path.into(), difference }.into());
     }
-    let remark = calibration.identity.remark(&here);
+    let remark = identity.remark(&here);
     Ok((calibration, remark))
 }
 

@@ -1,6 +1,7 @@
 //! From parameters to the graph that is planned.
 
 use super::config::{self, Config};
+use super::error::PlanningError;
 use crate::{Context, Error, calibrate};
 use linecard_config::{Bytes, ConfigError, Duration, Rate};
 use linecard_io::calibrate::{Calibration, Identity};
@@ -36,8 +37,7 @@ pub(super) fn query(config: &Config, context: &Context<'_>) -> Result<Query, Err
     let mut reader = Reader { config, context, loaded: None, packet };
     let count = config.stage.len();
     if count == 0 || count > MAX_STAGES {
-        let what = format!("{count} stages: name 1 to {MAX_STAGES} as [[stage]]");
-        return Err(ConfigError::of_parameter("stage", what).into());
+        return Err(ConfigError::of_parameter("stage", PlanningError::Stages { count }).into());
     }
     let stages = (0..count).map(|at| reader.stage(at)).collect::<Result<Vec<_>, Error>>()?;
     let graph = reader.graph()?;
@@ -48,21 +48,18 @@ pub(super) fn query(config: &Config, context: &Context<'_>) -> Result<Query, Err
 }
 
 /// Values that no plan is made for, at the stage that they are of.
-pub(super) fn refused(config: &Config, error: &PlanError) -> Error {
-    let stage = match error {
+pub(super) fn refused(config: &Config, error: PlanError) -> Error {
+    let stage = match &error {
         PlanError::Stage { stage, .. } => Some(stage.as_str()),
         _ => None,
     };
-    at_stage(config, stage, error.to_string()).into()
+    ConfigError::of_parameter(&last(config, stage), error).into()
 }
 
-/// An error at the last stage of this name, or about the scenario as a whole.
-fn at_stage(config: &Config, name: Option<&str>, what: String) -> ConfigError {
+/// The parameter of an error: the last stage of this name, or the demand where it is about the scenario as a whole.
+fn last(config: &Config, name: Option<&str>) -> String {
     let at = name.and_then(|name| config.stage.iter().rposition(|stage| stage.name == name));
-    match at {
-        Some(at) => ConfigError::of_parameter(&key(at, "name"), what),
-        None => ConfigError::of_parameter("demand", what),
-    }
+    at.map_or_else(|| "demand".to_owned(), |at| key(at, "name"))
 }
 
 /// A parameter of a stage.
@@ -96,38 +93,33 @@ impl Reader<'_> {
     /// As given in time or cycles, else as measured.
     fn cost(&mut self, at: usize) -> Result<Cost, Error> {
         let stage = &self.config.stage[at];
-        let refuse = |what: String| ConfigError::of_parameter(&key(at, "name"), what);
+        let refuse = |error| ConfigError::of_parameter(&key(at, "name"), error);
         let in_time = stage.fixed.is_some() || stage.each.is_some();
         let in_cycles = stage.fixed_cycles.is_some() || stage.each_cycles.is_some();
         if [in_time, in_cycles, stage.cost.is_some()].into_iter().filter(|given| *given).count() > 1
         {
-            let what =
-                "give a cost in time, in cycles, or by its name in the calibration: one of them";
-            return Err(refuse(what.to_owned()).into());
+            return Err(refuse(PlanningError::SeveralCosts).into());
         }
         let cost = if in_time {
             let time = |time: Option<Duration>| time.map_or(0.0, nanoseconds);
             Cost::new(time(stage.fixed), time(stage.each))
         } else if in_cycles {
             let clock = self.config.machine.clock_mhz;
-            let hz = clock.ok_or_else(|| {
-                refuse("cycles need a clock: give clock_mhz in [machine]".to_owned())
-            })?;
+            let hz = clock.ok_or_else(|| refuse(PlanningError::NoClock))?;
             let cycles = |cycles: Option<f64>| cycles.unwrap_or(0.0);
             let (fixed, each) = (cycles(stage.fixed_cycles), cycles(stage.each_cycles));
             Cost::of_cycles(fixed, each, hz.hz() as f64)
         } else {
             return self.measured(at);
         };
-        let cost = cost.map_err(|error| refuse(error.to_string()))?;
+        let cost = cost.map_err(|error| ConfigError::of_parameter(&key(at, "name"), error))?;
         let spread = stage.spread.as_ref().map_or(Ok(Spread::default()), |points| {
             let points: Vec<(f64, f64)> =
                 points.iter().map(|[ratio, share]| (*ratio, *share)).collect();
             Spread::new(&points)
         });
-        let wrong = |error: linecard_plan::CostError| {
-            ConfigError::of_parameter(&key(at, "spread"), error.to_string())
-        };
+        let wrong =
+            |error: linecard_plan::CostError| ConfigError::of_parameter(&key(at, "spread"), error);
         Ok(cost.with_spread(spread.map_err(wrong)?))
     }
 
@@ -139,11 +131,9 @@ impl Reader<'_> {
         };
         let cost = self.calibration()?.cost(name, packet).cloned();
         cost.ok_or_else(|| {
-            let what = format!(
-                "the calibration has neither {name}@{packet} nor {name}: give fixed and each, or \
-                 another packet size in [demand], or calibrate again if it is older than the stage"
-            );
-            ConfigError::of_parameter(&key(at, given), what).into()
+            let name = name.clone();
+            let error = PlanningError::NotCalibrated { name, packet };
+            ConfigError::of_parameter(&key(at, given), error).into()
         })
     }
 
@@ -175,7 +165,8 @@ impl Reader<'_> {
         }
         let names: Vec<&String> = stages.iter().map(|stage| &stage.name).collect();
         let graph = Graph::new(&names, &edges);
-        Ok(graph.map_err(|error| at_stage(self.config, error.stage(), error.to_string()))?)
+        Ok(graph
+            .map_err(|error| ConfigError::of_parameter(&last(self.config, error.stage()), error))?)
     }
 
     fn demand(&self, specs: &[StageSpec], payload: f64) -> Result<Demand, ConfigError> {
@@ -222,8 +213,9 @@ impl Reader<'_> {
     /// A stage's number by its name.
     fn number(&self, parameter: &str, name: &str) -> Result<usize, ConfigError> {
         let at = self.config.stage.iter().position(|stage| stage.name == name);
-        let missing =
-            || ConfigError::of_parameter(parameter, format!("there is no stage \"{name}\""));
+        let missing = || {
+            ConfigError::of_parameter(parameter, PlanningError::NoStage { name: name.to_owned() })
+        };
         at.ok_or_else(missing)
     }
 }

@@ -1,5 +1,6 @@
 //! Plans held against the engine: the same stages on real cores, predicted and measured side by side.
 
+use super::error::PlanningError;
 use super::input::Query;
 use super::outcome::{Compared, KEPT, NEAR, Observed, Offer, PlanOutcome, Verified};
 use crate::calibrate::{self, disturbed, thread, undisturbed};
@@ -26,7 +27,7 @@ const VISIT: Duration = Duration::from_millis(4);
 const OFFERED: [f64; 2] = [0.7, 1.3];
 
 /// Stages of the engine, by name.
-const KNOWN: [(Stages, &[&str]); 3] = [
+pub(super) const KNOWN: [(Stages, &[&str]); 3] = [
     (Stages::Segment, &["application", "segment", "discard"]),
     (Stages::Coalesce, &["replay", "coalesce", "release"]),
     (Stages::Both, &["application", "segment", "wire", "take", "coalesce", "verify"]),
@@ -63,23 +64,18 @@ pub(super) fn add(
 /// The deployment that a scenario's stages stand for, on as many cores as are planned.
 fn deployment(query: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
     let PlanInput { stages, machine, .. } = &query.input;
-    let refuse = |what: String| Err(Failure::Usage.with(format!("--measure: {what}")));
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
     let Some((known, _)) = KNOWN.iter().find(|(_, known)| *known == names) else {
-        let known: Vec<String> = KNOWN.iter().map(|(_, names)| names.join(", ")).collect();
-        return refuse(format!("the engine can run these stages: {}", known.join("; or ")));
+        return Err(PlanningError::OtherStages.into());
     };
     if !PACKETS.contains(&query.packet) {
-        return refuse(format!("packets of {} bytes: choose 576, 1500 or 9000", query.packet));
+        return Err(PlanningError::Packet { bytes: query.packet }.into());
     }
     check_groups(query)?;
     let there = Identity::of_this_host().cores.min(2);
     let used_cores = plan.map_or(machine.cores.min(there), |plan| plan.cores.len());
     if used_cores > there {
-        return refuse(format!(
-            "{used_cores} cores are planned, and the engine can use {there} \
-             here"
-        ));
+        return Err(PlanningError::Cores { planned: used_cores, available: there }.into());
     }
     if let (Stages::Both, 2, Some(plan)) = (known, used_cores, plan) {
         let core = |stage: usize| plan.stages[stage].cores.as_slice();
@@ -87,9 +83,7 @@ fn deployment(query: &Query, plan: Option<&Plan>) -> Result<Deployment, Error> {
             half.iter().all(|stage| core(*stage) == core(half[0]) && core(*stage).len() == 1)
         });
         if !halves {
-            let what = "the engine can have application, segment and wire on one core, and take, \
-                        coalesce and verify on the other: put them beside each other";
-            return refuse(what.to_owned());
+            return Err(PlanningError::Halves.into());
         }
     }
     let of_packets = |stage: &&StageSpec| stage.name == "segment" || stage.name == "coalesce";
@@ -114,12 +108,10 @@ fn check_groups(query: &Query) -> Result<(), Error> {
         let firings = input.firings(number) / input.demand.on_wire();
         let firings = if stage.on_wire { firings } else { input.firings(number) };
         if (firings / expected - 1.0).abs() > 1e-6 {
-            let what = format!(
-                "--measure: stage {} fires {firings} times for a packet, and in the engine \
-                 {expected}: it has {size} packets of {} bytes in a large one",
-                stage.name, query.packet
+            let (stage, packet) = (stage.name.clone(), query.packet);
+            return Err(
+                PlanningError::Firings { stage, firings, expected, group: size, packet }.into()
             );
-            return Err(Failure::Usage.with(what));
         }
     }
     Ok(())
@@ -142,8 +134,8 @@ fn once(deployment: &Deployment) -> Result<(f64, Result<(), String>), Error> {
     let (seen, alone): (deployed::Observed, _) =
         undisturbed(None, || run(deployment).map_err(thread))?;
     if seen.wrong > 0 {
-        let what = format!("{} packets failed verification: {deployment:?}", seen.wrong);
-        return Err(Failure::Wrong.with(what));
+        let deployment = *deployment;
+        return Err(PlanningError::Wrong { wrong: seen.wrong, deployment }.into());
     }
     Ok((seen.packets_per_second, alone))
 }

@@ -1,6 +1,7 @@
 //! From a demand to a mapping of stages to cores.
 
 mod config;
+mod error;
 mod input;
 mod lanes;
 mod measured;
@@ -31,7 +32,7 @@ impl Job for Planning {
     fn run(config: &Config, context: &Context<'_>) -> Result<PlanOutcome, Error> {
         let query = input::query(config, context)?;
         let answer =
-            linecard_plan::plan(&query.input).map_err(|error| input::refused(config, &error))?;
+            linecard_plan::plan(&query.input).map_err(|error| input::refused(config, error))?;
         let mut outcome = PlanOutcome::new(&query, &answer);
         if config.measure {
             measured::add(&mut outcome, &query, answer.as_ref().ok())?;

@@ -1,5 +1,6 @@
 //! Plans held against transfers: real files over loopback, predicted and measured side by side.
 
+use super::error::PlanningError;
 use super::lanes::{BATCH, Transfer};
 use super::outcome::{Compared, Disturbed, NEAR, Offer, Verified};
 use crate::calibrate::lines::{CHUNK_BYTES, CODES, PAYLOADS, Round, name};
@@ -149,7 +150,7 @@ impl Lines {
         let other = thread::spawn(move || {
             let mut line = pin(1).map_err(failed).and_then(|()| Round::new(payload, fec));
             while let Ok(()) = ordered.recv() {
-                let look = line.as_mut().map_err(|error| failed(&*error));
+                let look = line.as_mut().map_err(|error| failed(error.to_string()));
                 let _gone = out.send(look.and_then(|line| look_at(line, 1)));
             }
         });
@@ -199,8 +200,7 @@ impl Row {
             let before = self.most(&stages)?;
             let offered = share * before;
             if self.is_feasible(offered, &stages)? != (share < 1.0) {
-                let what = format!("the plan does not know whether {share} of the most fits");
-                return Err(Failure::Wrong.with(what));
+                return Err(PlanningError::Unsure { share }.into());
             }
             let run = file.send(&self.transfer, offered)?;
             stages = lines.now(self.transfer.cores)?;
@@ -237,8 +237,8 @@ impl Row {
         let question = self.transfer.question(goodput_bits_per_second, cost);
         question.ok_or_else(|| {
             let missing = self.transfer.stages().into_iter().filter(|stage| cost(*stage).is_none());
-            let missing: Vec<_> = missing.map(Stage::name).collect();
-            failed(format!("{}: not measured: {}", self.label(), missing.join(", ")))
+            let missing = missing.collect();
+            PlanningError::NotMeasured { transfer: self.label(), missing }.into()
         })
     }
 
@@ -282,9 +282,8 @@ impl Row {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn failed(why: impl ToString) -> Error {
-    Failure::Thread.with(why.to_string())
+fn failed(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Failure::Thread.with(why)
 }
 
 /// A file in memory, which is sent to a folder beside it.
