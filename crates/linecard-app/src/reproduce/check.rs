@@ -2,7 +2,8 @@
 //! and names that there are not.
 
 use super::comparison::Class;
-use super::expression::{Lookup, Probe, Query, deciding, evaluate, probe, read_text};
+use super::error::{ExpressionError, PaperError, Refused, UnknownName};
+use super::expression::{Lookup, Parsed, Probe, Query, deciding, evaluate, probe, read_text};
 use super::measure;
 use super::paper::{Curve, Free, Paper, Published, Reason, Reproduction, printed};
 use crate::Error;
@@ -46,50 +47,51 @@ enum MadeUp {
     Mixed(u64),
 }
 
-/// A refused key, and why.
-pub(super) type Refused = (String, String);
-
 /// Makes an error one about this key.
-pub(super) fn at(key: &str) -> impl Fn(String) -> Refused + '_ {
-    move |what| (key.to_owned(), what)
+pub(super) fn at<E: Into<PaperError>>(key: &str) -> impl Fn(E) -> Refused {
+    move |error| Refused { key: key.to_owned(), source: error.into() }
 }
 
 /// Puts a part of the file before the key of an error.
 pub(super) fn within(part: &str) -> impl Fn(Refused) -> Refused + '_ {
-    move |(key, what)| (format!("{part}.{key}"), what)
+    move |Refused { key, source }| Refused { key: format!("{part}.{key}"), source }
 }
 
 /// Checks what a file says; `paper` is all files together.
 pub(super) fn check(file: &Document, paper: &Paper) -> Result<(), Error> {
     for (name, job) in &paper.job {
-        let at = |key: &str, what: String| Err(refuse(file, &format!("job.{name}"), (key, what)));
+        let place = format!("job.{name}");
         if let Some(base) = job.base.as_ref().filter(|base| !paper.job.contains_key(*base)) {
-            return at("base", unknown("job", base, paper.job.keys()));
+            let error = unknown("job", base, paper.job.keys());
+            return Err(refuse(file, &place, at("base")(error)));
         }
         let model = paper.chain(name)?.iter().find_map(|(_, job)| job.model.as_ref());
         match model {
-            None => return at("model", format!("job `{name}` has none: give `model` or `base`")),
+            None => {
+                let error = PaperError::NoModel { job: name.clone() };
+                return Err(refuse(file, &place, at("model")(error)));
+            }
             Some(model) if parameters(model).is_none() => {
                 let known = MODELS.iter().map(|model| model.name).chain(measure::names());
-                return at("model", unknown("model", model, known));
+                let error = unknown("model", model, known);
+                return Err(refuse(file, &place, at("model")(error)));
             }
             Some(_) => {}
         }
     }
     for (name, text) in &paper.value {
         let any = |_: &Query| Ok(vec![1.0; MANY]);
-        deciding(text, &any).map_err(|what| refuse(file, "value", (name, what)))?;
+        deciding(text, &any).map_err(at(name)).map_err(|error| refuse(file, "value", error))?;
     }
     for (index, reproduction) in paper.reproductions().iter().enumerate() {
         let at = At { paper, reproduction, has_asked: Cell::new(false) };
         let place = format!("reproduction[{index}]");
-        at.check().map_err(|(key, what)| refuse(file, &place, (&key, what)))?;
+        at.check().map_err(|refused| refuse(file, &place, refused))?;
         for (table, rows) in reproduction.table.iter().map(|table| &table.rows).enumerate() {
             for (row, published) in rows.iter().enumerate() {
                 let place = format!("{place}.table[{table}].rows[{row}]");
-                let name = |what| format!("{:?}: {what}", published.what);
                 at.row(published)
-                    .map_err(|(key, what)| refuse(file, &place, (&key, name(what))))?;
+                    .map_err(|refused| refuse(file, &place, refused.of_row(&published.what)))?;
             }
         }
     }
@@ -97,8 +99,8 @@ pub(super) fn check(file: &Document, paper: &Paper) -> Result<(), Error> {
 }
 
 /// The error about a key of a part of the file: its line, but not the text of it, as rows are long.
-pub(super) fn refuse(file: &Document, place: &str, (key, what): (&str, String)) -> Error {
-    let path = format!("{place}.{key}");
+pub(super) fn refuse(file: &Document, place: &str, refused: Refused) -> Error {
+    let path = format!("{place}.{}", refused.key);
     // A key that is not there has the line of what it should be in.
     let parents = path.match_indices('.').rev().map(|(end, _)| path[..end].to_owned());
     let what_of_row = format!("{place}.what");
@@ -109,21 +111,17 @@ pub(super) fn refuse(file: &Document, place: &str, (key, what): (&str, String)) 
         }
         _ => Location::File(file.path().to_owned()),
     };
-    let what = format!("`{key}`: {what}");
-    ConfigError::new(location, Some(path), Problem::Invalid(what.into())).into()
+    ConfigError::new(location, Some(path), Problem::Invalid(refused.into())).into()
 }
 
 /// Says which names there are.
 pub(super) fn unknown<T: AsRef<str>>(
-    kind: &str,
+    kind: &'static str,
     name: &str,
     known: impl Iterator<Item = T>,
-) -> String {
-    let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
-    match &known[..] {
-        [] => format!("unknown {kind} `{name}`: there is none"),
-        known => format!("unknown {kind} `{name}`: known are {}", known.join(", ")),
-    }
+) -> UnknownName {
+    let known = known.map(|name| name.as_ref().to_owned()).collect();
+    UnknownName { kind, name: name.to_owned(), known }
 }
 
 /// Names of the parameters of a model or measurement.
@@ -133,8 +131,8 @@ fn parameters(model: &str) -> Option<Vec<&'static str>> {
     Some(all.iter().map(|parameter| parameter.name.as_str()).collect())
 }
 
-fn needs(is_met: bool, key: &str, what: impl Into<String>) -> Result<(), Refused> {
-    if is_met { Ok(()) } else { Err((key.to_owned(), what.into())) }
+fn needs(is_met: bool, key: &str, error: impl Into<PaperError>) -> Result<(), Refused> {
+    if is_met { Ok(()) } else { Err(at(key)(error)) }
 }
 
 /// A reproduction in its paper.
@@ -183,12 +181,12 @@ impl At<'_> {
         let mut seen: Vec<&str> = Vec::new();
         for (index, Free { keys, .. }) in self.reproduction.free.iter().enumerate() {
             let place = format!("free[{index}].keys");
-            needs(!keys.is_empty(), &place, "name the parameters that were chosen")?;
+            needs(!keys.is_empty(), &place, PaperError::NoKeys)?;
             for key in keys {
-                let what =
-                    || format!("no job has a parameter `{key}`: name each with all its parts");
-                needs(known.contains(&key.as_str()), &place, what())?;
-                needs(!seen.contains(&key.as_str()), &place, format!("`{key}` is there twice"))?;
+                let error = PaperError::NoParameter { key: key.clone() };
+                needs(known.contains(&key.as_str()), &place, error)?;
+                let error = PaperError::Twice { key: key.clone() };
+                needs(!seen.contains(&key.as_str()), &place, error)?;
                 seen.push(key);
             }
         }
@@ -250,9 +248,7 @@ impl At<'_> {
     /// Refuses an expression that decides about a row and that no outcome changes.
     fn answers(&self, row: &Published, key: &str, text: &str) -> Result<(), Refused> {
         let is_of_outcome = self.depends(text, key == "holds").map_err(at(key))?;
-        let what = "it names no outcome of a job, or is the same with any that is 0 or more, or one of two numbers, which \
-                    `arithmetic` alone may be: give a value of one, as `JOB.rates.KEY`";
-        needs(is_of_outcome || row.class == Class::Arithmetic, key, what)
+        needs(is_of_outcome || row.class == Class::Arithmetic, key, PaperError::NoOutcome)
     }
 
     /// Refuses a row whose fact counts elsewhere in the reproduction.
@@ -264,18 +260,16 @@ impl At<'_> {
         let rows = self.reproduction.table.iter().flat_map(|table| &table.rows);
         let before = rows.take_while(|other| !std::ptr::eq(*other, row));
         let twin = before.filter(|other| fact(row).is_some() && fact(other) == fact(row)).last();
-        let what =
-            |twin: &Published| format!("{:?} compares the same: a fact counts once", twin.what);
-        twin.map_or(Ok(()), |twin| Err(("ours".to_owned(), what(twin))))
+        twin.map_or(Ok(()), |twin| Err(at("ours")(PaperError::Twin { what: twin.what.clone() })))
     }
 
     fn reason(&self, row: &Published, reason: &Reason) -> Result<(), Refused> {
         for (key, text) in [("reason.from", &reason.from), ("reason.to", &reason.to)] {
             match text {
-                None => return Err((key.to_owned(), "give `from` and `to`".to_owned())),
+                None => return Err(at(key)(PaperError::NoLimit)),
                 Some(Value::String(text)) => {
-                    let what = "it names an outcome of a job: a limit is known before our value, and does not move with it";
-                    needs(!self.names_outcome(key, text, None)?, key, what)?;
+                    let is_fixed = !self.names_outcome(key, text, None)?;
+                    needs(is_fixed, key, PaperError::MovingLimit)?;
                 }
                 Some(_) => {}
             }
@@ -301,51 +295,51 @@ impl At<'_> {
     /// Whether the row has what its class needs, and nothing that contradicts it.
     fn class(&self, row: &Published) -> Result<(), Refused> {
         let is_of = |class| row.class == class;
-        let free: Vec<&str> = self.reproduction.free.iter().flat_map(Free::keys).collect();
+        let free = || {
+            let keys = self.reproduction.free.iter().flat_map(Free::keys);
+            keys.map(str::to_owned).collect::<Vec<_>>()
+        };
         match &row.parameter {
             Some(all) if is_of(Class::Fitted) => {
-                let what = || format!("no free parameter `{all}`: `free` has {}", free.join(", "));
-                needs(all.split(" and ").all(|key| free.contains(&key)), "parameter", what())?;
+                let free = free();
+                let is_free = all.split(" and ").all(|key| free.iter().any(|free| free == key));
+                let error = PaperError::NotFree { parameter: all.clone(), free };
+                needs(is_free, "parameter", error)?;
             }
-            Some(_) => needs(false, "parameter", "only `fitted` has one")?,
+            Some(_) => needs(false, "parameter", PaperError::OnlyFitted)?,
             None => {
-                let what =
-                    format!("`fitted` needs `parameter`, one of `free`: {}", free.join(", "));
-                needs(!is_of(Class::Fitted), "class", what)?;
+                let error = PaperError::NeedsParameter { free: free() };
+                needs(!is_of(Class::Fitted), "class", error)?;
             }
         }
         if is_of(Class::Exact) {
-            let what = "`exact` is a number to its printed digits: class it";
-            needs(row.within.is_none(), "within", format!("{what} `predicted`, with a `ground`"))?;
-            needs(row.holds.is_none(), "holds", format!("{what} `predicted`"))?;
-            needs(row.reason.is_none(), "reason", format!("{what} `differs`"))?;
-            let what = format!("{what} `predicted` if it is derived from printed ones");
-            needs(!row.is_derived(), "place", what)?;
+            let exact = |instead| PaperError::Exact { instead };
+            needs(row.within.is_none(), "within", exact("`predicted`, with a `ground`"))?;
+            needs(row.holds.is_none(), "holds", exact("`predicted`"))?;
+            needs(row.reason.is_none(), "reason", exact("`differs`"))?;
+            let derived = exact("`predicted` if it is derived from printed ones");
+            needs(!row.is_derived(), "place", derived)?;
         }
         if let Some(within) = row.within {
             let is_share = within > 0.0 && within <= 100.0;
-            needs(
-                is_share,
-                "within",
-                format!("{within} is out of range: choose up to 100 per cent"),
-            )?;
+            needs(is_share, "within", PaperError::Within { percent: within })?;
         }
         let is_blank = row.ground.as_ref().is_some_and(|ground| ground.trim().is_empty());
-        needs(!is_blank, "ground", "it is empty: say from what the limit follows")?;
+        needs(!is_blank, "ground", PaperError::EmptyGround)?;
         if is_of(Class::Predicted) || is_of(Class::Differs) {
-            let what = "a tolerance needs a `ground`: from what it follows that was known before our value";
-            needs(row.within.is_none() || row.ground.is_some(), "within", what)?;
+            let has_ground = row.within.is_none() || row.ground.is_some();
+            needs(has_ground, "within", PaperError::NoGround)?;
         }
         let needs_reason = is_of(Class::Differs) || is_of(Class::Cannot);
-        needs(row.reason.is_some() || !needs_reason, "class", "give a `reason` with its `text`")?;
+        needs(row.reason.is_some() || !needs_reason, "class", PaperError::NoReason)?;
         if is_of(Class::Cannot) {
-            let what = "of what cannot be had nothing can be compared: leave it out";
-            needs(row.holds.is_none(), "holds", what)?;
-            needs(row.within.is_none(), "within", what)?;
+            needs(row.holds.is_none(), "holds", PaperError::NothingToCompare)?;
+            needs(row.within.is_none(), "within", PaperError::NothingToCompare)?;
             let is_bare = |reason: &Reason| {
                 reason.from.is_none() && reason.to.is_none() && reason.knob.is_none()
             };
-            needs(row.reason.as_ref().is_none_or(is_bare), "reason", what)?;
+            let is_bare = row.reason.as_ref().is_none_or(is_bare);
+            needs(is_bare, "reason", PaperError::NothingToCompare)?;
         }
         Ok(())
     }
@@ -365,12 +359,12 @@ impl At<'_> {
 
     /// Whether an expression comes out in another way with other outcomes: a statement by the numbers that it compares, as
     /// what it holds for may be narrow, unless it holds for all.
-    fn depends(&self, text: &str, is_statement: bool) -> Result<bool, String> {
+    fn depends(&self, text: &str, is_statement: bool) -> Result<bool, ExpressionError> {
         let probe = |outcomes| self.probe(text, None, (0, outcomes));
         let probes = sizes().map(|size| probe(MadeUp::Alike(size)));
-        let probes = probes.collect::<Result<Vec<_>, String>>()?;
+        let probes = probes.collect::<Result<Vec<_>, _>>()?;
         let mixed = (0..MIXED).map(|round| probe(MadeUp::Mixed(round)));
-        let mixed = mixed.collect::<Result<Vec<_>, String>>()?;
+        let mixed = mixed.collect::<Result<Vec<_>, _>>()?;
         let holds = |probe: &Probe| probe.result.iter().all(|value| *value == 1.0);
         let always = probes.iter().chain(&mixed).all(holds);
         // With outcomes of 0 many a quotient is not a number, which is not another result.
@@ -388,12 +382,7 @@ impl At<'_> {
     }
 
     /// The numbers that decide, of values that name each other `depth` deep, with outcomes that are made up.
-    fn decides(
-        &self,
-        text: &str,
-        it: Option<&Curve>,
-        at: (usize, MadeUp),
-    ) -> Result<Vec<f64>, String> {
+    fn decides(&self, text: &str, it: Option<&Curve>, at: (usize, MadeUp)) -> Parsed {
         self.probe(text, it, at).map(Probe::deciding)
     }
 
@@ -402,9 +391,9 @@ impl At<'_> {
         text: &str,
         it: Option<&Curve>,
         (depth, outcomes): (usize, MadeUp),
-    ) -> Result<Probe, String> {
+    ) -> Result<Probe, ExpressionError> {
         if depth > MOST_VALUES {
-            return Err(format!("{text}: values name each other"));
+            return Err(ExpressionError::Circle { text: text.to_owned() });
         }
         probe(text, &|query: &Query| self.made_up(query, it, (depth, outcomes)))
     }
@@ -415,7 +404,7 @@ impl At<'_> {
         query: &Query,
         it: Option<&Curve>,
         (depth, outcomes): (usize, MadeUp),
-    ) -> Result<Vec<f64>, String> {
+    ) -> Parsed {
         let (root, jobs) = (query.root.as_str(), &self.reproduction.jobs);
         let of_job = || {
             let is_found = query.keys.first().is_some_and(|key| key != "config");
@@ -442,13 +431,13 @@ impl At<'_> {
         }
         let curves = self.reproduction.curve.iter().map(|curve| &curve.key);
         let known = jobs.iter().chain(self.paper.value.keys()).chain(curves);
-        Err(unknown("job, value or curve", root, known))
+        Err(unknown("job, value or curve", root, known).into())
     }
 }
 
 /// Refuses a limit that nothing can be within, if it is known without parameters of jobs.
 fn ordered(from: &Option<Value>, to: &Option<Value>) -> Result<(), Refused> {
-    let unknown = |_: &Query| Err(String::new());
+    let unknown = |query: &Query| Err(ExpressionError::NoValue(query.clone()));
     let number = |limit: &Option<Value>| match limit.as_ref()? {
         Value::String(text) => evaluate(text, &unknown).ok()?.single().ok(),
         limit => limit.as_f64(),
@@ -460,7 +449,7 @@ fn ordered(from: &Option<Value>, to: &Option<Value>) -> Result<(), Refused> {
 /// Refuses limits the wrong way round.
 pub(super) fn within_order(from: f64, to: f64) -> Result<(), Refused> {
     let is_wrong = from > to;
-    needs(!is_wrong, "reason.from", format!("{from} is more than `to`, {to}: nothing is between"))
+    needs(!is_wrong, "reason.from", PaperError::Order { from, to })
 }
 
 /// Numbers that are the same for the same name each time, from 1 to 2 times their size.
@@ -712,7 +701,10 @@ fields = {{ mhz = "it.config.server.mhz", rate = "it.rates.bits_per_second" }}
         read(&paper().replace("free", "notes = [\"{table.rate}\"]\nfree")).expect("a table");
         refuses("\"server.mhz\", ", "\"server\", ", "9: `free[0].keys`", "no job has a parameter");
         refuses("\"load.clients\"]", "\"server.mhz\"]", "9: `free[0].keys`", "there twice");
-        assert_eq!(unknown("job", "x", [""; 0].iter()), "unknown job `x`: there is none");
+        assert_eq!(
+            unknown("job", "x", [""; 0].iter()).to_string(),
+            "unknown job `x`: there is none"
+        );
     }
 
     /// A key that is missing is one of a line, too.

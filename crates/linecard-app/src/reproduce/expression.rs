@@ -3,6 +3,7 @@
 //! `slow.bus.header_clocks` is a value of the outcome of the job `slow`; of a job with several points it is a list, and
 //! `slow[load.clients > 8].…` is that of some of them. Arithmetic and comparisons go through lists item by item.
 
+use super::error::ExpressionError;
 use super::measure;
 use linecard_report::Value;
 use std::str::FromStr;
@@ -27,7 +28,7 @@ pub(super) struct Query {
 }
 
 /// Finds the values of a query.
-pub(super) type Lookup<'l> = dyn Fn(&Query) -> Result<Vec<f64>, String> + 'l;
+pub(super) type Lookup<'l> = dyn Fn(&Query) -> Parsed + 'l;
 
 /// How two numbers are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,10 +66,10 @@ impl Comparison {
 
 impl Numbers {
     /// The only number.
-    pub(super) fn single(&self) -> Result<f64, String> {
+    pub(super) fn single(&self) -> Result<f64, ExpressionError> {
         match self.values[..] {
             [value] => Ok(value),
-            _ => Err(format!("{} numbers, where one is needed", self.values.len())),
+            _ => Err(ExpressionError::NotSingle { count: self.values.len() }),
         }
     }
 
@@ -79,7 +80,7 @@ impl Numbers {
 }
 
 /// The result of an expression.
-pub(super) fn evaluate(text: &str, lookup: &Lookup<'_>) -> Result<Numbers, String> {
+pub(super) fn evaluate(text: &str, lookup: &Lookup<'_>) -> Result<Numbers, ExpressionError> {
     let mut parser = Parser::new(text, lookup);
     let values = parser.whole(text)?;
     Ok(Numbers { values, is_truth: parser.is_truth })
@@ -102,57 +103,57 @@ impl Probe {
 
 /// Reads an expression before there are outcomes, with values that `lookup` makes up, as many as it likes: only an
 /// expression that is wrong with any values is an error.
-pub(super) fn probe(text: &str, lookup: &Lookup<'_>) -> Result<Probe, String> {
+pub(super) fn probe(text: &str, lookup: &Lookup<'_>) -> Result<Probe, ExpressionError> {
     let mut parser = Parser { compared: Some(Vec::new()), ..Parser::new(text, lookup) };
     let result = parser.whole(text)?;
     Ok(Probe { compared: parser.compared.unwrap_or_default(), result })
 }
 
 /// The numbers that decide in [`probe`].
-pub(super) fn deciding(text: &str, lookup: &Lookup<'_>) -> Result<Vec<f64>, String> {
+pub(super) fn deciding(text: &str, lookup: &Lookup<'_>) -> Parsed {
     probe(text, lookup).map(Probe::deciding)
 }
 
 /// A text with its expressions replaced: `{EXPRESSION:FORMAT}`, where a format is a width and a number of decimals
 /// (`6.3`), a unit (`bit/s`, `B`, `ns`), or `s`, the ending of a plural.
-pub(super) fn fill(text: &str, lookup: &Lookup<'_>) -> Result<String, String> {
+pub(super) fn fill(text: &str, lookup: &Lookup<'_>) -> Result<String, ExpressionError> {
     fill_by(text, |expression| Ok(evaluate(expression, lookup)?.values))
 }
 
 /// Reads the expressions of a text before there are outcomes, as [`deciding`] does.
-pub(super) fn read_text(text: &str, lookup: &Lookup<'_>) -> Result<(), String> {
+pub(super) fn read_text(text: &str, lookup: &Lookup<'_>) -> Result<(), ExpressionError> {
     fill_by(text, |expression| deciding(expression, lookup)).map(drop)
 }
 
-fn fill_by(text: &str, values: impl Fn(&str) -> Parsed) -> Result<String, String> {
+fn fill_by(text: &str, values: impl Fn(&str) -> Parsed) -> Result<String, ExpressionError> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
-        let (inside, behind) = after.split_once('}').ok_or(format!("{text}: no `}}`"))?;
+        let (inside, behind) = after
+            .split_once('}')
+            .ok_or_else(|| ExpressionError::NoBrace { text: text.to_owned() })?;
         let (expression, format) = inside.rsplit_once(':').unwrap_or((inside, ""));
         let values = values(expression)?;
         let texts = values.iter().map(|value| shown(*value, format));
         filled += before;
-        filled += &texts.collect::<Result<Vec<_>, String>>()?.join(", ");
+        filled += &texts.collect::<Result<Vec<_>, _>>()?.join(", ");
         rest = behind;
     }
     Ok(filled + rest)
 }
 
 /// The widest number that a text has, in columns, and the most decimals.
-const MAX_DIGITS: usize = 64;
+pub(super) const MAX_DIGITS: usize = 64;
 /// Brackets and signs within each other.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
-fn shown(value: f64, format: &str) -> Result<String, String> {
+fn shown(value: f64, format: &str) -> Result<String, ExpressionError> {
     let (width, decimals) = format.split_once('.').unwrap_or((format, ""));
     let digits = |text: &str| match text {
         "" => Ok(0),
         text => {
             let number = usize::from_str(text).ok().filter(|number| *number <= MAX_DIGITS);
-            number.ok_or_else(|| {
-                format!("{format:?} is not a format: width and decimals are at most {MAX_DIGITS}")
-            })
+            number.ok_or_else(|| ExpressionError::Format { format: format.to_owned() })
         }
     };
     Ok(match format {
@@ -181,7 +182,7 @@ struct Parser<'t, 'l> {
     compared: Option<Vec<f64>>,
 }
 
-type Parsed = Result<Vec<f64>, String>;
+pub(super) type Parsed = Result<Vec<f64>, ExpressionError>;
 
 impl<'t, 'l> Parser<'t, 'l> {
     fn new(text: &'t str, lookup: &'l Lookup<'l>) -> Self {
@@ -190,10 +191,13 @@ impl<'t, 'l> Parser<'t, 'l> {
 
     /// All of `text`.
     fn whole(&mut self, text: &str) -> Parsed {
-        let values = self.truth().map_err(|what| format!("{text}: {what}"))?;
+        let values = self.truth().map_err(|source| ExpressionError::In {
+            text: text.to_owned(),
+            source: Box::new(source),
+        })?;
         match self.rest {
             "" => Ok(values),
-            rest => Err(format!("{text}: {rest:?} is left over")),
+            rest => Err(ExpressionError::LeftOver { text: text.to_owned(), rest: rest.to_owned() }),
         }
     }
 
@@ -205,7 +209,7 @@ impl<'t, 'l> Parser<'t, 'l> {
             (a, b) if a.len() == b.len() || self.compared.is_some() => {
                 Ok(a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect())
             }
-            (a, b) => Err(format!("{} numbers do not go with {}", a.len(), b.len())),
+            (a, b) => Err(ExpressionError::Lengths { left: a.len(), right: b.len() }),
         }
     }
 
@@ -276,7 +280,7 @@ impl<'t, 'l> Parser<'t, 'l> {
 
     fn atom(&mut self) -> Parsed {
         if self.depth == MAX_DEPTH {
-            return Err(format!("brackets and signs are nested more than {MAX_DEPTH} deep"));
+            return Err(ExpressionError::Depth);
         }
         self.depth += 1;
         let values = self.inner_atom();
@@ -304,7 +308,7 @@ impl<'t, 'l> Parser<'t, 'l> {
         while !self.takes(")") {
             arguments.push(self.truth()?);
             if !self.takes(",") && !self.rest.starts_with(')') {
-                return Err(format!("no `)` before {:?}", self.rest));
+                return Err(self.no(")"));
             }
         }
         self.is_truth = name == "rises";
@@ -319,7 +323,7 @@ impl<'t, 'l> Parser<'t, 'l> {
         }
     }
 
-    fn query(&mut self, root: &str) -> Result<Query, String> {
+    fn query(&mut self, root: &str) -> Result<Query, ExpressionError> {
         let mut query = Query { root: root.to_owned(), filters: Vec::new(), keys: Vec::new() };
         if self.takes("[") {
             loop {
@@ -327,10 +331,10 @@ impl<'t, 'l> Parser<'t, 'l> {
                 while self.takes(".") {
                     parameter = format!("{parameter}.{}", self.name()?);
                 }
-                let sign = self.comparison_sign().ok_or("a point is chosen by a comparison")?;
+                let sign = self.comparison_sign().ok_or(ExpressionError::NoComparison)?;
                 let number = match (&self.sum()?[..], &self.compared) {
                     ([number], _) | ([number, ..], Some(_)) => *number,
-                    _ => return Err("a list in a filter".to_owned()),
+                    _ => return Err(ExpressionError::List),
                 };
                 query.filters.push((parameter, sign, number));
                 if !self.takes(",") {
@@ -345,20 +349,25 @@ impl<'t, 'l> Parser<'t, 'l> {
         Ok(query)
     }
 
-    fn name(&mut self) -> Result<&'t str, String> {
+    fn name(&mut self) -> Result<&'t str, ExpressionError> {
         self.while_of(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    fn number(&mut self) -> Result<f64, String> {
+    fn number(&mut self) -> Result<f64, ExpressionError> {
         let text = self.while_of(|c| c.is_ascii_alphanumeric() || c == '.' || c == '_')?;
-        text.replace('_', "").parse().map_err(|_| format!("{text:?} is not a number"))
+        text.replace('_', "")
+            .parse()
+            .map_err(|_| ExpressionError::NotNumber { text: text.to_owned() })
     }
 
-    fn while_of(&mut self, is_of: impl Fn(char) -> bool) -> Result<&'t str, String> {
+    fn while_of(&mut self, is_of: impl Fn(char) -> bool) -> Result<&'t str, ExpressionError> {
         let end = self.rest.find(|c| !is_of(c)).unwrap_or(self.rest.len());
         let (text, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
-        if text.is_empty() { Err(format!("a name is missing before {rest:?}")) } else { Ok(text) }
+        if text.is_empty() {
+            return Err(ExpressionError::NoName { rest: rest.to_owned() });
+        }
+        Ok(text)
     }
 
     fn takes(&mut self, sign: &str) -> bool {
@@ -367,8 +376,12 @@ impl<'t, 'l> Parser<'t, 'l> {
         rest.is_some()
     }
 
-    fn expects(&mut self, sign: &str) -> Result<(), String> {
-        if self.takes(sign) { Ok(()) } else { Err(format!("no `{sign}` before {:?}", self.rest)) }
+    fn expects(&mut self, sign: &'static str) -> Result<(), ExpressionError> {
+        if self.takes(sign) { Ok(()) } else { Err(self.no(sign)) }
+    }
+
+    fn no(&self, sign: &'static str) -> ExpressionError {
+        ExpressionError::NoSign { sign, rest: self.rest.to_owned() }
     }
 }
 
@@ -379,13 +392,13 @@ fn call(name: &str, arguments: &[Vec<f64>]) -> Parsed {
         ("list", _) => return Ok(all),
         ("item", [values, at]) => {
             let at = at.first().map_or(usize::MAX, |at| *at as usize);
-            *values.get(at).ok_or(format!("{} numbers have no item {at}", values.len()))?
+            *values.get(at).ok_or(ExpressionError::NoItem { count: values.len(), at })?
         }
         ("abs", [values]) => return Ok(values.iter().map(|value| value.abs()).collect()),
         ("count", _) => all.len() as f64,
         ("sum", _) => all.iter().sum(),
         _ if all.is_empty() && !arguments.is_empty() => {
-            return Err(format!("{name} of nothing: no point is chosen"));
+            return Err(ExpressionError::Nothing { function: name.to_owned() });
         }
         (_, []) => return measure::function(name, &[]).map(|value| vec![value]),
         ("max", _) => all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
@@ -462,7 +475,7 @@ mod tests {
             ("run", [key]) if key == "rate" => {
                 Ok(points.iter().filter(|point| is_in(point.0)).map(|point| point.1).collect())
             }
-            _ => Err(format!("no {}", query.root)),
+            _ => Err(ExpressionError::NoValue(query.clone())),
         }
     }
 
@@ -497,11 +510,11 @@ mod tests {
             (&"-".repeat(99), "more than 64 deep"),
             ("max(run[a > 9].rate)", "no point is chosen"),
             ("run.rate + list(1, 2)", "3 numbers do not go with 2"),
-            ("nothing.rate", "no nothing"),
+            ("nothing.rate", "no job, curve or value \"nothing\""),
             ("unknown(1)", "unknown"),
             ("1 2", "left over"),
         ] {
-            let error = evaluate(text, &lookup).expect_err(text);
+            let error = evaluate(text, &lookup).expect_err(text).to_string();
             assert!(error.contains(what) && error.contains(text), "{error}");
         }
     }
@@ -537,7 +550,10 @@ mod tests {
         assert_eq!(text.as_deref(), Ok("10.0, 20.0, 30.0 of   1.00, 2 lanes, 16.00 Gbit/s"));
         assert!(fill("{run.rate:x}", &lookup).is_err() && fill("{1", &lookup).is_err());
         for wide in ["{1:70000}", "{1:.70000}", "{1:65}"] {
-            assert!(fill(wide, &lookup).is_err_and(|what| what.contains("at most 64")), "{wide}");
+            assert!(
+                fill(wide, &lookup).is_err_and(|what| what.to_string().contains("at most 64")),
+                "{wide}"
+            );
         }
     }
 }

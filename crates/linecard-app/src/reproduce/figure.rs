@@ -1,6 +1,7 @@
 //! A figure of a publication: our curves, and the points that the paper gives in words or tables, over them.
 
-use super::check::{Refused, at, unknown};
+use super::check::{at, unknown};
+use super::error::{PaperError, Refused};
 use super::expression::{Lookup, evaluate, fill};
 use linecard_report::{Axis, Curves, Unit};
 use serde::Deserialize;
@@ -75,7 +76,7 @@ impl Figure {
             if let Some(name) = &published.answered_by
                 && !curves().any(|curve| curve == name)
             {
-                return Err((key("answered_by"), unknown("curve", name, curves())));
+                return Err(at(&key("answered_by"))(unknown("curve", name, curves())));
             }
         }
         Ok(())
@@ -115,9 +116,9 @@ impl Figure {
 }
 
 /// Places and values that belong together.
-fn points(x: &[f64], y: &[f64]) -> Result<Vec<(f64, f64)>, String> {
+fn points(x: &[f64], y: &[f64]) -> Result<Vec<(f64, f64)>, PaperError> {
     if x.len() != y.len() {
-        return Err(format!("{} values of y, but {} of x", y.len(), x.len()));
+        return Err(PaperError::Points { x: x.len(), y: y.len() });
     }
     Ok(x.iter().copied().zip(y.iter().copied()).collect())
 }
@@ -125,6 +126,7 @@ fn points(x: &[f64], y: &[f64]) -> Result<Vec<(f64, f64)>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::error::ExpressionError;
     use crate::reproduce::expression::Query;
     use linecard_config::Document;
     use linecard_report::Chart;
@@ -132,11 +134,11 @@ mod tests {
     fn draw(text: &str) -> Result<Curves, String> {
         let document = Document::of_text("figure.toml", text).map_err(|error| error.to_string())?;
         let figure: Figure = document.read_as().map_err(|error| error.to_string())?;
-        let key = |(key, what)| format!("{key}: {what}");
+        let key = |Refused { key, source }| format!("{key}: {source}");
         figure.check(&|_, _| Ok(()), &|_, _| Ok(())).map_err(key)?;
         let lookup = |query: &Query| match query.root.as_str() {
             "clients" => Ok(vec![1.0, 2.0, 3.0]),
-            other => Err(format!("no {other}")),
+            _ => Err(ExpressionError::NoValue(query.clone())),
         };
         figure.draw(&lookup).map_err(key)
     }
@@ -172,7 +174,7 @@ mod tests {
         );
         assert_eq!(
             refused("\"94.9 * clients\"", "\"servers\""),
-            "curves[0].y: servers: no servers"
+            "curves[0].y: servers: no job, curve or value \"servers\" with []"
         );
         assert_eq!(
             refused("\"94.9 * clients\"", "\"list(1, 2)\""),

@@ -1,12 +1,13 @@
 //! Runs the jobs of a paper, and finds values in their outcomes.
 
-use super::check::{Refused, at};
-use super::expression::{Lookup, Query, evaluate, fill};
+use super::check::at;
+use super::error::{ExpressionError, Refused, ReproduceError};
+use super::expression::{Lookup, Parsed, Query, evaluate, fill};
 use super::measure;
 use super::outcome;
 use super::paper::{Curve, Paper};
 use crate::model::{named, parallel};
-use crate::{Context, Error, Failure};
+use crate::{Context, Error};
 use linecard::progress::Progress;
 use linecard_config::{ConfigError, Document};
 use serde_json::{Map, Value, json};
@@ -81,11 +82,11 @@ impl<'p> Runs<'p> {
     }
 
     /// The values that an expression names.
-    pub(super) fn numbers(&self, query: &Query) -> Result<Vec<f64>, String> {
+    pub(super) fn numbers(&self, query: &Query) -> Parsed {
         self.of(None, query)
     }
 
-    fn of(&self, it: Option<&It<'_>>, query: &Query) -> Result<Vec<f64>, String> {
+    fn of(&self, it: Option<&It<'_>>, query: &Query) -> Parsed {
         let root = query.root.as_str();
         if let Some(points) = self.jobs.get(root) {
             return select(&mut points.iter(), query);
@@ -99,7 +100,7 @@ impl<'p> Runs<'p> {
             (_, _, Some(columns), [column]) if columns.contains_key(column.as_str()) => {
                 Ok(columns[column.as_str()].clone())
             }
-            _ => Err(format!("no job, curve or value {root:?} with {:?}", query.keys)),
+            _ => Err(ExpressionError::NoValue(query.clone())),
         }
     }
 
@@ -136,7 +137,7 @@ impl<'p> Runs<'p> {
     }
 
     /// Points that make one line each, with the label of their job.
-    fn lines(&self, curve: &Curve) -> Result<Vec<(&str, It<'_>)>, String> {
+    fn lines(&self, curve: &Curve) -> Result<Vec<(&str, It<'_>)>, ExpressionError> {
         if let Some(each) = &curve.each {
             let numbers = evaluate(each, &|query: &Query| self.numbers(query))?;
             return Ok(numbers.values.into_iter().map(|number| ("", It::Number(number))).collect());
@@ -189,8 +190,7 @@ impl<'p> Job<'p> {
             }
         }
         let model = chain.iter().find_map(|(_, job)| job.model.as_deref());
-        let model =
-            model.ok_or_else(|| Failure::Usage.with(format!("job `{name}` has no model")))?;
+        let model = model.ok_or_else(|| ReproduceError::NoModel { job: name.to_owned() })?;
         let vary = chain.iter().find_map(|(_, job)| job.vary.as_deref()).unwrap_or_default();
         Ok(Self { model, document, vary, varied_in })
     }
@@ -245,18 +245,18 @@ fn run(model: &str, document: &Document) -> Result<Value, Error> {
         return finished.failure.map_or(Ok(finished.value), Err);
     }
     let measure = measure::named(model);
-    let measure = measure.ok_or_else(|| Failure::Usage.with(format!("no model {model:?}")))?;
+    let measure = measure.ok_or_else(|| ReproduceError::UnknownModel { name: model.to_owned() })?;
     measure(document, &Context { progress: &progress, document: Some(document) })
 }
 
 /// Values of some points.
-fn select(points: &mut dyn Iterator<Item = &Point>, query: &Query) -> Result<Vec<f64>, String> {
+fn select(points: &mut dyn Iterator<Item = &Point>, query: &Query) -> Parsed {
     let mut found = Vec::new();
     for point in points {
         let number = |key: &String| setting(&point.settings, key).and_then(Value::as_f64);
         let is_chosen = |(key, sign, bound): &(String, super::expression::Comparison, f64)| {
-            let value = number(key).ok_or(format!("the job does not set {key}"))?;
-            Ok::<bool, String>(sign.holds(value, *bound))
+            let value = number(key).ok_or_else(|| ExpressionError::NotSet { key: key.clone() })?;
+            Ok::<bool, ExpressionError>(sign.holds(value, *bound))
         };
         let chosen = query.filters.iter().map(is_chosen).collect::<Result<Vec<_>, _>>()?;
         if chosen.contains(&false) {
@@ -266,8 +266,8 @@ fn select(points: &mut dyn Iterator<Item = &Point>, query: &Query) -> Result<Vec
             Some((first, keys)) if first == "config" => setting(&point.settings, &keys.join(".")),
             _ => setting(&point.outcome, &query.keys.join(".")),
         };
-        let path = || format!("{}.{}: no such number", query.root, query.keys.join("."));
-        add_numbers(value.ok_or_else(path)?, &mut found).ok_or_else(path)?;
+        let added = value.and_then(|value| add_numbers(value, &mut found));
+        added.ok_or_else(|| ExpressionError::NoNumber(query.clone()))?;
     }
     Ok(found)
 }

@@ -1,12 +1,12 @@
 //! Knobs of reasons: a reason names a parameter, and what becomes of its row if that is changed. A reason that holds
 //! whatever its knob does explains nothing.
 
-use super::check::Refused;
 use super::comparison::Verdict;
+use super::error::ReproduceError;
 use super::expression::Query;
 use super::jobs::Runs;
 use super::paper::{Curve, Paper, Reproduction};
-use crate::{Context, Error, Failure};
+use crate::{Context, Error};
 use linecard_config::Document;
 use serde::Deserialize;
 use serde_json::Value;
@@ -75,8 +75,7 @@ impl Knob {
         let set = self.set.iter().map(|(key, value)| format!("{key} = {value}\n"));
         let change = format!("[job.{}]\n{}", self.job, set.collect::<String>());
         let own = Document::of_text("knob.toml", change.clone())?;
-        let wrong =
-            |(key, what): Refused| Failure::Usage.with(format!("papers, {name}: `{key}`: {what}"));
+        let wrong = |source| ReproduceError::Knob { name: name.to_owned(), source };
         let mut paper: Paper = file.read_as()?;
         paper.overlay(own.read_as()?, &own)?;
         let reproduction = paper.reproduction(name)?;

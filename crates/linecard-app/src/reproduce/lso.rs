@@ -1,10 +1,11 @@
 //! Quantities of papers/lso.toml (Elbeshti et al.): real firmware on the modelled core, with the clocks, sizes and
 //! protocol of a job.
 
+use super::error::ReproduceError;
 use crate::model::core::DmaClock;
 use crate::model::transmit::figures::{CLASSES, simulate};
 use crate::model::transmit::{Config, firmware, refused_run};
-use crate::{Context, Error, Failure};
+use crate::{Context, Error};
 use linecard::offload::segment::Class;
 use linecard::packet::header::{self, Ipv4};
 use linecard_config::{Bytes, Document, Frequency, Maybe, OneOrMany, Parsed, Rate};
@@ -160,8 +161,7 @@ impl Bench {
     }
 
     fn run(&self, config: &Config, mut sink: impl FnMut(&Sent)) -> Result<(), Error> {
-        let refuse = |error| Failure::Usage.with(format!("this hardware cannot be: {error}"));
-        let design = config.design(0).map_err(refuse)?;
+        let design = config.design(0).map_err(ReproduceError::Hardware)?;
         let progress = Arc::default();
         let context = Context::new(&progress);
         let figures = simulate((config, &design), self.firmware.image(), &context, &mut sink)
@@ -169,7 +169,7 @@ impl Bench {
         if figures.is_right() {
             return Ok(());
         }
-        Err(Failure::Wrong.with(format!("{} packets are wrong", figures.outcome.wrong)))
+        Err(ReproduceError::Wrong { count: figures.outcome.wrong }.into())
     }
 
     /// Bytes that a packet takes on the line.

@@ -1,10 +1,11 @@
 //! Quantities of papers/lso-receive.toml (Elbeshti et al., "Cycle processing"): real firmware on
 //! the modelled core of the receiving side.
 
-use crate::{Context, Error, Failure};
+use super::error::ReproduceError;
+use crate::{Context, Error};
 use garde::Validate;
 use linecard_config::{Document, Rate, power_of_two};
-use linecard_model::receive::{ReceiveError, Remedy, com_cell, firmware, smallest_core_hz};
+use linecard_model::receive::{Remedy, com_cell, firmware, smallest_core_hz};
 use linecard_model::rv32::Image;
 use linecard_model::transmit::{BusPolicy, Cell};
 use schemars::JsonSchema;
@@ -65,7 +66,8 @@ impl Config {
 pub(super) fn cell(document: &Document, _: &Context<'_>) -> Result<Value, Error> {
     let config: Config = document.config()?;
     let (firmware, remedy) = config.parts();
-    let cell = com_cell(&firmware, remedy, config.packet_bytes).map_err(|error| refused(&error))?;
+    let cell =
+        com_cell(&firmware, remedy, config.packet_bytes).map_err(ReproduceError::Receiving)?;
     let of = |value: fn(&Cell) -> u64| cell.as_ref().map(value);
     Ok(json!({
         "total": of(|cell| cell.total),
@@ -81,10 +83,6 @@ pub(super) fn clock(document: &Document, _: &Context<'_>) -> Result<Value, Error
     let (firmware, remedy) = config.parts();
     let rate = config.rate.bits_per_second();
     let hz = smallest_core_hz(&firmware, (remedy, config.packet_bytes), rate)
-        .map_err(|error| refused(&error))?;
+        .map_err(ReproduceError::Receiving)?;
     Ok(json!({ "mhz": hz.map(|hz| hz.div_ceil(1_000_000)) }))
-}
-
-fn refused(error: &ReceiveError) -> Error {
-    Failure::Usage.with(format!("the receiving side: {error}"))
 }

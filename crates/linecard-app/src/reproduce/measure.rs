@@ -1,5 +1,6 @@
 //! Quantities that papers need and no job computes, by the names that papers use.
 
+use super::error::ExpressionError;
 use super::{lso, lso_receive};
 use crate::model::transmit;
 use crate::plan::Planning;
@@ -68,7 +69,7 @@ pub(super) fn has_function(name: &str, arguments: usize) -> bool {
 }
 
 /// A function of numbers, one of [`FUNCTIONS`].
-pub(super) fn function(name: &str, arguments: &[f64]) -> Result<f64, String> {
+pub(super) fn function(name: &str, arguments: &[f64]) -> Result<f64, ExpressionError> {
     let period = |format: &str| Format::by_name(format).map(|format| format.period_ns());
     Ok(match (name, arguments) {
         ("frame_overhead", []) => FRAME_OVERHEAD.into(),
@@ -82,15 +83,18 @@ pub(super) fn function(name: &str, arguments: &[f64]) -> Result<f64, String> {
         ("stack_served", served) => syns_served(Discipline::Stack, served)?,
         ("fifo_served", served) => syns_served(Discipline::Fifo, served)?,
         ("round_robin_served", served) => syns_served(Discipline::RoundRobin, served)?,
-        ("period_1080i60_ns", []) => period("1080i60").map_err(|error| error.to_string())?,
-        ("period_1080i59_94_ns", []) => period("1080i59.94").map_err(|error| error.to_string())?,
-        _ => return Err(format!("no function {name} of {} numbers", arguments.len())),
+        ("period_1080i60_ns", []) => period("1080i60")?,
+        ("period_1080i59_94_ns", []) => period("1080i59.94")?,
+        _ => {
+            let (name, arguments) = (name.to_owned(), arguments.len());
+            return Err(ExpressionError::NoFunction { name, arguments });
+        }
     })
 }
 
 /// The share of SYNs that an overloaded DMA engine serves in time, of a load in per cent by some of the threads.
-fn syns_served(discipline: Discipline, arguments: &[f64]) -> Result<f64, String> {
-    let [load, threads, busy] = arguments else { return Err("give load, threads, busy".into()) };
+fn syns_served(discipline: Discipline, arguments: &[f64]) -> Result<f64, ExpressionError> {
+    let [load, threads, busy] = arguments else { return Err(ExpressionError::Overload) };
     let overload = Overload {
         discipline,
         load_percent: *load as u64,

@@ -6,6 +6,7 @@
 
 mod check;
 mod comparison;
+mod error;
 mod expression;
 mod figure;
 mod jobs;
@@ -19,11 +20,12 @@ mod outcome;
 mod paper;
 
 use crate::model::Scenario;
-use crate::{Context, Error, Failure, Finished};
+use crate::{Context, Error, Finished};
 pub use knob::{Turned, turn_knobs};
 pub use outcome::{Agreed, Agreement, Replaced, ReproduceOutcome, Verdicts};
 
-use check::{Refused, at};
+use check::at;
+use error::{Refused, ReproduceError};
 use expression::{Query, fill};
 use garde::Validate;
 use jobs::Runs;
@@ -54,16 +56,14 @@ impl Reproduced {
     ///
     /// # Errors
     ///
-    /// [`Failure::Usage`] if those names would lead to another folder: a file from elsewhere may give them.
+    /// [`Failure::Usage`](crate::Failure::Usage) if those names would lead to another folder: a file from elsewhere may give them.
     pub fn pictures(&self) -> Result<Vec<(String, String)>, Error> {
         let picture = |figure: Chart| {
             let (name, key) = (&self.name, figure.key().replace('_', "-"));
             let file = format!("{name}-{key}.svg");
             if Path::new(&file).file_name() != Some(file.as_ref()) {
-                let what = format!(
-                    "{name}, {key}: they are to name a file in the folder; use no `/` in them"
-                );
-                return Some(Err(Failure::Usage.with(what)));
+                let name = name.clone();
+                return Some(Err(ReproduceError::FileName { name, key }.into()));
             }
             figure.svg().map(|svg| Ok((file, svg)))
         };
@@ -93,11 +93,10 @@ impl Reproduced {
 ///
 /// # Errors
 ///
-/// [`Failure::Unexplained`].
+/// [`Failure::Unexplained`](crate::Failure::Unexplained).
 pub fn check(all: &[Reproduced]) -> Result<(), Error> {
     let count: usize = all.iter().map(|one| one.outcome.verdicts.unexplained).sum();
-    let what = format!("{count} figures differ without a reason, or beyond its limit: see DIFFERS");
-    if count == 0 { Ok(()) } else { Err(Failure::Unexplained.with(what)) }
+    if count == 0 { Ok(()) } else { Err(ReproduceError::Unexplained { count }.into()) }
 }
 
 /// All values of several reproductions together, by class.
@@ -239,10 +238,8 @@ fn reproduce_in(
     });
     let found = found.collect::<Result<Vec<_>, Error>>()?;
     if found.is_empty() {
-        let named = only.map_or(String::new(), |name| format!(" with the name {name:?}"));
-        let path = path.display();
-        let what = format!("{path}: no reproduction{named}: give a [[reproduction]]");
-        return Err(Failure::Usage.with(what));
+        let name = only.map(str::to_owned);
+        return Err(ReproduceError::NoneInFile { path: path.to_owned(), name }.into());
     }
     Ok(found)
 }
@@ -330,7 +327,7 @@ impl<'f> Position<'f> {
     ) -> Result<Vec<R>, Error> {
         let refuse = |(index, found): (usize, Result<R, Refused>)| {
             let part = format!("{}.{kind}[{index}]", self.path);
-            found.map_err(|(key, what)| check::refuse(self.file, &part, (&key, what)))
+            found.map_err(|refused| check::refuse(self.file, &part, refused))
         };
         parts.iter().map(made).enumerate().map(refuse).collect()
     }

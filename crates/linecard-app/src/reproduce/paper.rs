@@ -1,12 +1,13 @@
 //! The file of a publication, `papers/NAME.toml`: its values, the jobs that answer them, and how they are compared.
 //! docs/design/reproduce.md has the format.
 
-use super::check::{self, Refused, at, check, within};
+use super::check::{self, at, check, within};
 use super::comparison::{Class, Comparison, Printed, Row};
+use super::error::{ExpressionError, PaperError, Refused, ReproduceError};
 use super::expression::{Lookup, evaluate, fill};
 use super::figure::Figure;
 use super::knob::Knob;
-use crate::{Error, Failure};
+use crate::Error;
 use linecard_config::{ConfigError, Document};
 use serde::Deserialize;
 use serde_json::Value;
@@ -251,7 +252,7 @@ impl Paper {
 
     /// Takes what another file, `file`, says in place of this one.
     pub(super) fn overlay(&mut self, other: Self, file: &Document) -> Result<(), ConfigError> {
-        let refuse = |kind: &str, name: &str, known: Vec<&String>| {
+        let refuse = |kind: &'static str, name: &str, known: Vec<&String>| {
             let what = check::unknown(kind, name, known.into_iter());
             file.refuse(&format!("{kind}.{name}"), what)
         };
@@ -297,7 +298,7 @@ impl Paper {
         let mut next = Some(name);
         while let Some(name) = next {
             let job = self.job.get_key_value(name).filter(|_| chain.len() < MAX_BASES);
-            let (name, job) = job.ok_or_else(|| Failure::Usage.with(format!("no job `{name}`")))?;
+            let (name, job) = job.ok_or_else(|| ReproduceError::NoJob { name: name.to_owned() })?;
             chain.push((name.as_str(), job));
             next = job.base.as_deref();
         }
@@ -312,7 +313,7 @@ impl Paper {
 }
 
 fn unknown(name: &str) -> Error {
-    Failure::Usage.with(format!("{name}: no such reproduction"))
+    ReproduceError::None { name: name.to_owned() }.into()
 }
 
 impl Table {
@@ -322,7 +323,7 @@ impl Table {
         let mut comparison = Comparison::new(&self.key, title);
         for (index, value) in self.rows.iter().enumerate() {
             let row = value.row(lookup).map_err(within(&format!("rows[{index}]")));
-            comparison.add(row.map_err(|(key, what)| (key, format!("{:?}: {what}", value.what)))?);
+            comparison.add(row.map_err(|refused| refused.of_row(&value.what))?);
         }
         Ok(comparison)
     }
@@ -387,7 +388,9 @@ impl Reason {
         let bound = |key: &str, bound: &Option<Value>| match bound {
             None => Ok(f64::NAN),
             Some(Value::String(text)) => number(key, text),
-            Some(bound) => bound.as_f64().ok_or_else(|| at(key)(format!("{bound} is not a limit"))),
+            Some(bound) => {
+                bound.as_f64().ok_or_else(|| at(key)(PaperError::NotLimit { bound: bound.clone() }))
+            }
         };
         let text = fill(&self.text, lookup).map_err(at("reason.text"))?;
         let (from, to) = (bound("reason.from", &self.from)?, bound("reason.to", &self.to)?);
@@ -404,10 +407,11 @@ impl Reason {
 }
 
 /// A number with as many decimals as were printed, and its unit.
-pub(super) fn printed(text: &str) -> Result<(Printed, &str), String> {
+pub(super) fn printed(text: &str) -> Result<(Printed, &str), ExpressionError> {
     let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let value: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
+    let value: f64 =
+        number.parse().map_err(|_| ExpressionError::NotNumber { text: number.to_owned() })?;
     Ok(((value, decimals).into(), unit))
 }
 

@@ -1,5 +1,6 @@
 //! `iperf3` between the hosts of a lab.
 
+use super::error::LiveError;
 use crate::{Error, Failure};
 use linecard_io::lab::{Host, Lab, LabError};
 use std::fs;
@@ -17,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why it cannot be run, if it cannot.
 pub(super) fn missing() -> Option<String> {
     let said = Command::new("iperf3").arg("--version").stdin(Stdio::null()).output();
-    said.err().map(|error| not_run(&error))
+    said.err().map(|error| LiveError::NotRun(error).to_string())
 }
 
 /// TCP between two hosts, under way.
@@ -49,12 +50,11 @@ impl Test {
     /// Waits for its end; bits per second received.
     pub(super) fn finish(self) -> Result<f64, Error> {
         let said = self.client.output(self.most)?;
-        let result: serde_json::Value = serde_json::from_slice(&said)
-            .map_err(|error| failed(format!("the output of `iperf3` cannot be parsed: {error}")))?;
+        let result: serde_json::Value = serde_json::from_slice(&said).map_err(LiveError::Output)?;
         let rate = &result["end"]["sum_received"]["bits_per_second"];
-        rate.as_f64().ok_or_else(|| {
-            failed(format!("`iperf3` failed: {}", result["error"].as_str().unwrap_or("no result")))
-        })
+        Ok(rate.as_f64().ok_or_else(|| LiveError::Failed {
+            said: result["error"].as_str().map(str::to_owned),
+        })?)
     }
 }
 
@@ -72,16 +72,12 @@ fn wait_for_listener(lab: &Lab, host: Host, address: Ipv4Addr) -> Result<(), Err
         }
         thread::sleep(Duration::from_millis(10));
     }
-    Err(failed("`iperf3` does not listen after two seconds"))
+    Err(LiveError::NotListening.into())
 }
 
-fn start(command: &mut Command) -> Result<Running, Error> {
+fn start(command: &mut Command) -> Result<Running, LiveError> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    command.spawn().map(Running).map_err(|error| failed(not_run(&error)))
-}
-
-fn not_run(error: &std::io::Error) -> String {
-    format!("`iperf3` cannot be run ({error}): install the package iperf3")
+    command.spawn().map(Running).map_err(LiveError::NotRun)
 }
 
 /// A process that does not outlive this.
@@ -100,11 +96,11 @@ impl Running {
         let end = Instant::now() + time;
         while self.0.try_wait().map_err(failed)?.is_none() {
             if Instant::now() > end {
-                return Err(failed(format!("`iperf3` has not ended after {time:?}")));
+                return Err(LiveError::NotEnded { time }.into());
             }
             thread::sleep(Duration::from_millis(10));
         }
-        reader.join().map_err(|_| failed("the output of `iperf3` was not read"))
+        reader.join().map_err(|_| LiveError::NotRead.into())
     }
 }
 
@@ -117,7 +113,6 @@ impl Drop for Running {
 }
 
 /// Failures in a lab are due to missing privileges or programs.
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn failed(error: impl ToString) -> Error {
-    Failure::Attach.with(error.to_string())
+pub(super) fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Failure::Attach.with(error)
 }

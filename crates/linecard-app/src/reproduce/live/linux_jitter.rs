@@ -4,6 +4,7 @@
 //! model says about the stream is out of sample. Interrupts that are throttled are not in the trace: they are the model's.
 
 use super::Say;
+use super::error::LiveError;
 use crate::Context;
 use linecard_jitter::linux::experiment::{Experiment, Setup, THROTTLE};
 use linecard_jitter::linux::session::{Conditions, SessionOutcome, TestNetwork, measure};
@@ -94,29 +95,26 @@ fn measured(
     one: Experiment,
     place: &TestNetwork,
     context: &Context<'_>,
-) -> Result<HostPath, String> {
+) -> Result<HostPath, LiveError> {
     let base = Conditions { count: COUNT, ..Conditions::default() };
     let Setup::Stream(stream) = one.setup(&base, place.way()) else {
-        return Err("it has no stream".into());
+        return Err(LiveError::NoStream);
     };
     let period_ps = stream.period_ps.saturating_mul(APART);
     let apart = Conditions { period_ps, deferral: None, ..(*stream).clone() };
-    let once = |conditions: &Conditions| {
-        let outcome = measure(place, conditions, context.progress.stop_flag());
-        outcome.map_err(|error| error.to_string())
-    };
+    let once = |conditions: &Conditions| measure(place, conditions, context.progress.stop_flag());
     Ok(HostPath {
-        stages: Stages::of(&once(&apart)?)?,
+        stages: Stages::of(once(&apart)?)?,
         gaps_ns: gaps_ns(&once(&stream)?)?,
         period_ps: stream.period_ps,
         throttle_ns: stream.deferral.map_or(0, |_| THROTTLE.as_nanos() as u64),
     })
 }
 
-fn gaps_ns(outcome: &SessionOutcome) -> Result<[u64; SHARES.len()], String> {
+fn gaps_ns(outcome: &SessionOutcome) -> Result<[u64; SHARES.len()], LiveError> {
     let arrivals = outcome.measured.arrivals.windows(2);
     let gaps: Vec<u64> = arrivals.map(|pair| pair[1].at_ns.saturating_sub(pair[0].at_ns)).collect();
-    quantiles(&gaps, SHARES.map(|(_, share)| share)).ok_or_else(|| "no packet arrived".to_owned())
+    quantiles(&gaps, SHARES.map(|(_, share)| share)).ok_or(LiveError::NoPacket)
 }
 
 /// The share of traced packets whose time a share of the stream's packets has at most. Above nine tenths are those that something
@@ -132,12 +130,11 @@ fn quantiles<const N: usize>(times_ns: &[u64], shares: [f64; N]) -> Option<[u64;
 }
 
 impl Stages {
-    fn of(outcome: &SessionOutcome) -> Result<Self, String> {
-        let trace = outcome.trace.as_ref().map_err(ToString::to_string)?;
-        let joined = Joined::of(trace, &outcome.measured);
+    fn of(outcome: SessionOutcome) -> Result<Self, LiveError> {
+        let joined = Joined::of(&outcome.trace?, &outcome.measured);
         let stage = |from, to| {
             let times = quantiles(&own_ns(&joined, from, to), LEVELS.map(traced_share));
-            times.ok_or_else(|| "no packet was followed from end to end".to_owned())
+            times.ok_or(LiveError::NotFollowed)
         };
         Ok(Self {
             wire: stage(Stage::Generator, Stage::Send)?,

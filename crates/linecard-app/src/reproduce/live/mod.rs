@@ -2,6 +2,7 @@
 //! figures that must be met.
 
 mod end2end100;
+mod error;
 mod iperf3;
 mod linux_jitter;
 mod lro_npu;

@@ -1,6 +1,7 @@
 //! The plain way to use several lanes: a chunk in equal parts over as many TCP connections.
 
-use crate::{Error, Failure};
+use super::super::error::LiveError;
+use crate::Error;
 use linecard_io::lab::{Host, Lab};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -68,6 +69,6 @@ fn confirm(listener: &TcpListener, part: usize, chunks: usize) -> io::Result<()>
     Ok(())
 }
 
-fn failed(error: impl std::fmt::Display) -> Error {
-    Failure::Storage.with(format!("TCP split: {error}"))
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    LiveError::Split(Box::new(error)).into()
 }

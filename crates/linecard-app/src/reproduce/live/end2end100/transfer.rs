@@ -1,6 +1,7 @@
 //! A transfer between the hosts of a lab.
 
-use crate::{Error, Failure};
+use super::super::error::LiveError;
+use crate::Error;
 use linecard_io::lab::{Host, Lab};
 use linecard_transfer::control::Mode;
 use linecard_transfer::lane::LaneState;
@@ -10,7 +11,6 @@ use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::receive::{ReceiveOptions, receive};
 use linecard_transfer_net::send::{SendOptions, SendProgress, Sent, send};
-use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -171,6 +171,6 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error
     })
 }
 
-fn failed(error: impl Display) -> Error {
-    Failure::Storage.with(format!("real lanes: {error}"))
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    LiveError::Lanes(Box::new(error)).into()
 }

@@ -1,5 +1,6 @@
 //! Two hosts with an attachment between them, and measurements on them.
 
+use super::super::error::LiveError;
 use super::super::iperf3::{self, Test};
 use super::scenario::Scenario;
 use crate::{Error, Failure};
@@ -71,7 +72,7 @@ impl Session {
             let mut pairs = names.split(' ').zip(values.split(' '));
             pairs.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
         });
-        found.ok_or_else(|| failed("the kernel does not report retransmissions"))
+        Ok(found.ok_or(LiveError::NoRetransmissions)?)
     }
 
     /// A file of `/proc/net` of a host.
