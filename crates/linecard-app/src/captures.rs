@@ -1,5 +1,6 @@
 //! Captures that jobs read and write.
 
+use crate::error::Kind;
 use crate::{Context, Error, Failure};
 use linecard_io::capture::{CaptureError, Compression, Lost, OutputFile, decompressed};
 use linecard_io::convert::Unknown;
@@ -7,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens a capture; `-` is the standard input. The context expects its bytes, and reading fails once the job is
@@ -69,12 +70,31 @@ pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].map(Path::new).contains(&path)
 }
 
+/// A conversion that was stopped, or that could not follow any packet.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum ConversionError {
+    #[error("nothing was read or written")]
+    Nothing,
+    #[error("{} has the packets read until then", output.display())]
+    Part { output: PathBuf },
+    #[error("{} was not written (--keep-partial writes the packets read until then)", output.display())]
+    NotWritten { output: PathBuf },
+    #[error("{input}: {}", passed_unchanged(links))]
+    UnknownLinks { input: String, links: Unknown },
+}
+
+impl Kind for ConversionError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::UnknownLinks { .. } => Failure::UnknownLink,
+            _ => Failure::Stopped,
+        }
+    }
+}
+
 /// Why a conversion has no outcome, if that is because it was cancelled before it had read anything.
 pub(crate) fn stopped(context: &Context<'_>) -> Option<Error> {
-    context
-        .progress
-        .is_stopped()
-        .then(|| Failure::Stopped.with("nothing was read or written".to_owned()))
+    context.progress.is_stopped().then(|| ConversionError::Nothing.into())
 }
 
 /// Completes the output of a conversion, or removes it if the job was cancelled and the user does not want the part.
@@ -84,20 +104,17 @@ pub(crate) fn complete(
     output: &Path,
     keeps_part: bool,
     context: &Context<'_>,
-) -> Result<Option<String>, CaptureError> {
+) -> Result<Option<ConversionError>, CaptureError> {
     if !context.progress.is_stopped() {
         return writer.commit().map(|()| None);
     }
-    let output = output.display();
+    let output = output.to_owned();
     if keeps_part {
         writer.commit()?;
-        return Ok(Some(format!("{output} has the packets read until then")));
+        return Ok(Some(ConversionError::Part { output }));
     }
     drop(writer);
-    Ok(Some(format!(
-        "{output} was not written (--keep-partial writes the packets read until \
-         then)"
-    )))
+    Ok(Some(ConversionError::NotWritten { output }))
 }
 
 /// Notes of a conversion on its input and output, beside its figures.
@@ -120,7 +137,7 @@ pub(crate) struct Remarks {
     /// Why reading ended early.
     pub(crate) damage: Option<Arc<CaptureError>>,
     /// The state of the output if the job was cancelled.
-    pub(crate) stopped: Option<String>,
+    pub(crate) stopped: Option<ConversionError>,
 }
 
 impl Remarks {
@@ -175,24 +192,23 @@ impl Remarks {
 
     /// Refuses a damaged input, and one without any packet that could be followed.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if let Some(text) = &self.stopped {
-            return Err(Failure::Stopped.with(text.clone()));
+        if let Some(error) = &self.stopped {
+            return Err(error.clone().into());
         }
         let input = self.input.clone();
         if let Some(damage) = &self.damage {
             return Err(Error::Damaged { input, damage: Arc::clone(damage) });
         }
-        match self.unknown() {
-            Some(text) if self.unknown.values().sum::<u64>() == self.packets_in => {
-                Err(Failure::UnknownLink.with(format!("{input}: {text}")))
-            }
-            _ => Ok(()),
+        let packets: u64 = self.unknown.values().sum();
+        if self.unknown.is_empty() || packets != self.packets_in {
+            return Ok(());
         }
+        Err(ConversionError::UnknownLinks { input, links: self.unknown.clone() }.into())
     }
 }
 
 /// The note about packets of unknown link types.
-pub(crate) fn passed_unchanged(unknown: &Unknown) -> String {
+fn passed_unchanged(unknown: &Unknown) -> String {
     let list = unknown.iter();
     let one = |(link, packets): (&u32, &u64)| match packets {
         1 => format!("link type {link} (1 packet)"),

@@ -1,5 +1,6 @@
 //! Jobs as functions of a program: arguments by name, values with their types.
 
+use crate::error::Kind;
 use crate::jitter::analyze::Analyze;
 use crate::model::solve;
 use crate::model::transfer::TransferModel;
@@ -65,6 +66,21 @@ pub struct Arguments {
 struct Call<'a> {
     function: &'a Function,
     arguments: &'a Arguments,
+}
+
+/// Arguments that a function does not take, or lacks.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    #[error("{function}: a scenario is missing")]
+    NoScenario { function: &'static str },
+    #[error("{argument}: unknown argument")]
+    UnknownArgument { argument: String },
+}
+
+impl Kind for CallError {
+    fn failure(&self) -> Failure {
+        Failure::Usage
+    }
 }
 
 /// The functions.
@@ -244,9 +260,7 @@ impl Call<'_> {
     /// The path of the scenario.
     fn path(&self) -> Result<&Path, Error> {
         let path = self.arguments.scenario.as_deref();
-        path.ok_or_else(|| {
-            Failure::Usage.with(format!("{}: a scenario is missing", self.function.name))
-        })
+        Ok(path.ok_or(CallError::NoScenario { function: self.function.name })?)
     }
 
     /// The scenario of a model.
@@ -274,7 +288,7 @@ impl Call<'_> {
         let known: Vec<_> = self.function.arguments().collect();
         for (argument, value) in &self.arguments.values {
             let Some((_, parameter)) = known.iter().find(|(name, _)| name == argument) else {
-                return Err(Failure::Usage.with(format!("{argument}: unknown argument")));
+                return Err(CallError::UnknownArgument { argument: argument.clone() }.into());
             };
             if value.is_null() {
                 continue;

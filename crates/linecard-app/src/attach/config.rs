@@ -1,5 +1,6 @@
 //! The parameters of an attachment.
 
+use super::error::JoinError;
 use crate::offload::Checksum;
 use garde::Validate;
 use linecard::offload::{active_ack, coalesce, resequence};
@@ -407,9 +408,7 @@ impl Config {
         let is_pipe = near.file() == Some(Path::new("-"));
         let is_same_interface = near.name().is_some() && near.name() == far.name();
         if (near == far && !is_pipe) || is_same_interface {
-            let what =
-                format!("{far} cannot be joined to {near}, which is the same: name two ports");
-            return Err(ConfigError::of_parameter("far", what));
+            return Err(ConfigError::of_parameter("far", JoinError::SamePort { near, far }));
         }
         let checksum = self.checksum.into();
         Ok(Settings {

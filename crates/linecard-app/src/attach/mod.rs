@@ -4,6 +4,7 @@
 //! gone or a capture ends. An [`Observer`] shows what happens meanwhile.
 
 mod config;
+pub(crate) mod error;
 mod hints;
 mod history;
 pub(crate) mod http;
@@ -23,8 +24,9 @@ pub use outcome::{
 };
 pub use rates::{DropCounts, MergeRates, PortRates, Rates, Reasons, WorkerRates, reasons};
 
-use crate::captures::passed_unchanged;
+use crate::captures::ConversionError;
 use crate::{Context, Error, Failure, Finished, Job, Level};
+use error::JoinError;
 use history::History;
 use http::Listener;
 use linecard_io::attach::{
@@ -147,7 +149,7 @@ fn join(
         let ports =
             metrics::Ports { near: settings.near.to_string(), far: settings.far.to_string() };
         let served = listener.serve(move || metrics::text(&accounts.now(), &ports));
-        served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
+        served.map_err(JoinError::Metrics)?;
     }
     let handle = attached.stats_handle();
     let outcome = |account: &AttachStats, at_stop: &AttachStats, elapsed| {
@@ -199,9 +201,8 @@ fn worst(failures: Vec<AttachError>, observer: &mut dyn Observer) -> Option<Erro
 
 /// Takes the address for metrics.
 pub(crate) fn listen(address: SocketAddr, observer: &mut dyn Observer) -> Result<Listener, Error> {
-    let listener = Listener::bind(address).map_err(|error| {
-        Failure::Attach.with(format!("--metrics {address}: {error}; choose another address"))
-    })?;
+    let listener =
+        Listener::bind(address).map_err(|source| JoinError::MetricsAddress { address, source })?;
     observer.say(Level::Info, &format!("metrics at http://{}/metrics", listener.address()));
     Ok(listener)
 }
@@ -270,11 +271,9 @@ fn refused(error: AttachError) -> Error {
     match error {
         AttachError::Open { path, source } => Error::Open { path, source },
         AttachError::Capture { path, error } => Error::of_capture(&path, error),
-        AttachError::Engine(error @ engine::Failure::Pin { .. }) => {
-            Failure::Usage.with(format!("--cores: {error}"))
-        }
+        AttachError::Engine(error @ engine::Failure::Pin { .. }) => JoinError::Cores(error).into(),
         AttachError::Engine(error @ engine::Failure::Schedule { .. }) => {
-            Failure::Attach.with(format!("--scheduling: {error}"))
+            JoinError::Scheduling(error).into()
         }
         AttachError::Engine(error @ engine::Failure::Panicked { .. }) => {
             Failure::Thread.with(error)
@@ -290,7 +289,7 @@ fn failed(error: AttachError) -> Error {
             Error::Damaged { input: path.display().to_string(), damage: Arc::new(error) }
         }
         AttachError::UnknownLinks { path, links } => {
-            Failure::UnknownLink.with(format!("{}: {}", path.display(), passed_unchanged(&links)))
+            ConversionError::UnknownLinks { input: path.display().to_string(), links }.into()
         }
         error @ (AttachError::Capture { .. } | AttachError::Open { .. }) => refused(error),
         error @ AttachError::NotGivenBack(_) => Failure::NotRestored.with(error),
@@ -308,12 +307,9 @@ fn ended(settings: &Settings, account: &AttachStats) -> Option<Error> {
         (false, false) => &settings.far,
     };
     if matches!(port.kind, PortKind::Vhost(_)) {
-        return Some(Failure::Gone.with(format!("{port}: the virtual machine has left")));
+        return Some(JoinError::GuestLeft { port: port.clone() }.into());
     }
-    Some(Failure::Gone.with(format!(
-        "{port} is gone: its interface was removed, or moved to another namespace; held packets have \
-         been flushed"
-    )))
+    Some(JoinError::Gone { port: port.clone() }.into())
 }
 
 /// A capture of which nothing at all could be sent was not played.
@@ -324,13 +320,7 @@ fn sent_nothing(settings: &Settings, account: &AttachStats) -> Option<Error> {
         return None;
     }
     let reasons = reasons(&far.dropped).into_iter();
-    let most = reasons.max_by_key(|(_, _, count)| *count).map_or("", |(_, what, _)| what);
-    let check = match settings.far.kind {
-        PortKind::Vhost(_) => "no virtual machine took them: start it first",
-        _ => "check it with `ip link`",
-    };
-    Some(Failure::Gone.with(format!(
-        "{} took none of {lost} packets of {} ({most}); {check}",
-        settings.far, settings.near
-    )))
+    let reason = reasons.max_by_key(|(_, _, count)| *count).map_or("", |(_, what, _)| what);
+    let Settings { near, far, .. } = settings.clone();
+    Some(JoinError::NothingSent { near, far, packets: lost, reason }.into())
 }

@@ -3,7 +3,8 @@
 //! A capture is written beside its name, and takes that when it is complete: by then all rights are
 //! gone. So the process becomes somebody who may do that, and this is known before anything is opened.
 
-use crate::{Error, Failure};
+use super::error::JoinError;
+use crate::Error;
 use linecard_io::attach::{PortSpec, Settings};
 use linecard_io::rights::{Account, folder_of};
 use std::fs::{self, Metadata};
@@ -31,12 +32,8 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Error> {
     if !is_replaced {
         return Ok(None);
     }
-    judge(&folder, existing.as_ref()).map(Some).ok_or_else(|| {
-        Failure::Attach.with(format!(
-            "{far} could not be completed: only root may write there, and privileges are dropped. Choose \
-             a folder of another user, or take --keep-rights"
-        ))
-    })
+    let owner = judge(&folder, existing.as_ref());
+    Ok(Some(owner.ok_or_else(|| JoinError::Capture { capture: far.clone() })?))
 }
 
 /// The owner of the files of a page, when root gives up its rights: `owner`, if there is one for a
@@ -53,14 +50,7 @@ pub(super) fn of_page(
             Some(owner) => may_replace(&folder, existing.as_ref(), owner).then_some(owner),
             None => judge(&folder, existing.as_ref()),
         };
-        owner = Some(may.ok_or_else(|| {
-            Failure::Attach.with(format!(
-                "{} could not be written at the end: privileges are dropped, and only another user may \
-                 write there. Choose a folder of {}, or take --keep-rights",
-                file.display(),
-                owner.map_or("another user than root".to_owned(), |owner| format!("user {}", owner.uid())),
-            ))
-        })?);
+        owner = Some(may.ok_or_else(|| JoinError::Page { file: file.clone(), owner })?);
     }
     Ok(owner)
 }

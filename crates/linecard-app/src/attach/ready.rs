@@ -2,7 +2,8 @@
 //! also told of the end.
 
 use super::Observer;
-use crate::{Error, Failure, Level};
+use super::error::JoinError;
+use crate::{Error, Level};
 use linecard_io::attach::Settings;
 use linecard_io::sys::descriptor;
 use std::env;
@@ -23,11 +24,7 @@ const READY: &[u8] = b"READY=1\n";
 pub(super) fn descriptor(number: Option<u32>) -> Result<Option<File>, Error> {
     let Some(number) = number else { return Ok(None) };
     let copy = descriptor::copy(i32::try_from(number).unwrap_or(-1));
-    copy.map(Some).map_err(|error| {
-        Failure::Usage.with(format!(
-            "--ready-fd {number}: {error}; the caller has to open it, as a shell does by {number}>FILE"
-        ))
-    })
+    Ok(copy.map(Some).map_err(|source| JoinError::Ready { number, source })?)
 }
 
 /// A line on stderr, `READY=1` and a newline to a descriptor, and `READY=1` where a service manager waits for it.
