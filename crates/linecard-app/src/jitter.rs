@@ -8,6 +8,8 @@ pub mod audit;
 #[cfg(target_os = "linux")]
 pub mod dummy;
 #[cfg(target_os = "linux")]
+mod error;
+#[cfg(target_os = "linux")]
 pub mod figures;
 #[cfg(target_os = "linux")]
 pub mod lab;

@@ -1,5 +1,6 @@
 //! The effect of a setting on packets, and its significance: randomised runs with and without it.
 
+use super::error::JitterError;
 use super::lab::Stream;
 use super::recovery;
 use crate::{Context, Error, Failure, Job};
@@ -156,8 +157,8 @@ impl Job for Ab {
         };
         let finished = ab::measure((&toggles, &target), &design, &Store::of_user(), measure);
         let finished = finished.map_err(|error| Failure::Attach.with(error))?;
-        let elsewhere = recovery::end(&finished.restorations)?;
-        let outcomes = finished.outcomes.map_err(|error| failure(error, why.as_deref()))?;
+        let elsewhere = recovery::end(finished.restorations)?;
+        let outcomes = finished.outcomes.map_err(|error| failure(error, why.clone()))?;
         let mut outcome = AbOutcome::new(&outcomes, &design);
         outcome.notes.extend(elsewhere.into_iter().chain(why));
         let disturbed = disturbed.into_inner();
@@ -183,16 +184,16 @@ impl Job for Ab {
     }
 
     fn check(outcome: &AbOutcome) -> Result<(), Error> {
-        match outcome.withheld.as_slice() {
-            [] => Ok(()),
-            none => Err(Failure::Withheld.with(format!("no verdict on {}", none.join(", ")))),
+        if outcome.withheld.is_empty() {
+            return Ok(());
         }
+        Err(JitterError::NoEffect { toggles: outcome.withheld.clone() }.into())
     }
 }
 
 impl Config {
     fn toggles(&self) -> Result<Vec<&'static Toggle>, ConfigError> {
-        let refuse = |error: ToggleError| ConfigError::of_parameter("toggles", error.to_string());
+        let refuse = |error: ToggleError| ConfigError::of_parameter("toggles", error);
         self.toggles.iter().map(|name| toggle::named(name).map_err(refuse)).collect()
     }
 }
@@ -204,16 +205,12 @@ fn may_take_precedence(fifo: Option<u8>) -> bool {
 }
 
 /// The cause, with the reason why there is no cable if that is the cause.
-fn failure(error: AbError<RunError>, why: Option<&str>) -> Error {
+fn failure(error: AbError<RunError>, no_cable: Option<String>) -> Error {
     match error {
         AbError::Toggle { toggle, source: ToggleError::Interface } => {
-            Failure::Attach.with(format!(
-                "{toggle}: it acts on the interface at which packets arrive. {}",
-                why.unwrap_or("Leave --loopback out, or name the interface behind --sink-address.")
-            ))
+            JitterError::NoToggledInterface { toggle, no_cable }.into()
         }
-        AbError::Run(RunError::Stopped) => Failure::Withheld
-            .with("no verdict: stopped before all runs were complete; the settings are restored"),
+        AbError::Run(RunError::Stopped) => JitterError::NotComplete.into(),
         error @ (AbError::Design { .. } | AbError::TooFewBlocks { .. }) => {
             Failure::Usage.with(error)
         }

@@ -2,6 +2,7 @@
 
 mod capture;
 mod compare;
+mod error;
 mod outcome;
 
 pub use outcome::{
@@ -10,8 +11,9 @@ pub use outcome::{
     TimePair, Timing,
 };
 
-use crate::{Context, Error, Failure, Job};
+use crate::{Context, Error, Job};
 use capture::{Candidate, Captured};
+use error::AnalyzeError;
 use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_jitter::media::figures::Figures;
@@ -109,7 +111,7 @@ impl Config {
             "auto" => Ok(None),
             name => Format::by_name(name)
                 .map(Some)
-                .map_err(|error| ConfigError::of_parameter("format", format!("{error}, and auto"))),
+                .map_err(|error| ConfigError::of_parameter("format", AnalyzeError::Format(error))),
         }
     }
 
@@ -135,34 +137,21 @@ fn choose<'a>(
     let by_number = wanted.parse::<usize>().ok().and_then(|n| capture.flows.get(n.checked_sub(1)?));
     let is_it = |found: &&Candidate| found.ends.1.to_string() == *wanted;
     by_number.or_else(|| capture.flows.iter().find(is_it)).ok_or_else(|| {
-        let known: Vec<String> =
-            capture.flows.iter().take(5).map(|found| found.ends.1.to_string()).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        let what = format!(
-            "{} has {} UDP flows: choose 1 to that, or one of {known}",
-            input.display(),
-            capture.flows.len()
-        );
-        ConfigError::of_parameter("flow", what).into()
+        let first = capture.flows.iter().take(5).map(|found| found.ends.1).collect();
+        let (input, flows) = (input.to_owned(), capture.flows.len());
+        let error = AnalyzeError::NoFlow { input, flows, first };
+        ConfigError::of_parameter("flow", error).into()
     })
 }
 
 fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Figures, Error> {
-    let (from, to) = found.ends;
+    let ((from, to), packets) = (found.ends, found.flow.len());
+    let input = input.to_owned();
     let Some(figures) = Figures::of(&found.flow, format) else {
-        return Err(Failure::Withheld.with(format!(
-            "{}: the flow {from} to {to} has {} packets: figures need at least 3",
-            input.display(),
-            found.flow.len()
-        )));
+        return Err(AnalyzeError::FewPackets { input, from, to, packets }.into());
     };
     if figures.kind != Kind::Udp || figures.lateness.is_some() {
         return Ok(figures);
     }
-    Err(Failure::Withheld.with(format!(
-        "{}: no RTP stream, and the largest UDP flow, {from} to {to} with {} packets, has no \
-         constant rate, so there is no schedule to compare its times with",
-        input.display(),
-        found.flow.len()
-    )))
+    Err(AnalyzeError::NoSchedule { input, from, to, packets }.into())
 }

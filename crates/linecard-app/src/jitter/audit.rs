@@ -4,6 +4,7 @@
 mod effects;
 mod table;
 
+use super::error::JitterError;
 use super::recovery;
 use crate::{Context, Error, Failure};
 use garde::Validate;
@@ -78,17 +79,14 @@ impl Config {
         let Some(name) = only.iter().find(|name| checks().all(|check| check.id != **name)) else {
             return Ok(only);
         };
-        let names: Vec<&str> = checks().map(|check| check.id).collect();
-        let what = format!("there is no check {name}: there are {}", names.join(", "));
-        Err(ConfigError::of_parameter("only", what))
+        Err(ConfigError::of_parameter("only", JitterError::NoCheck { name: name.clone() }))
     }
 
     /// Settings are held only if they are applied.
     fn check(&self) -> Result<(), ConfigError> {
         for (parameter, is_given) in [("keep", self.keep.0), ("for", self.seconds.is_some())] {
             if is_given && !self.apply.0 {
-                let what = "it limits how long settings are held: add --apply";
-                return Err(ConfigError::of_parameter(parameter, what));
+                return Err(ConfigError::of_parameter(parameter, JitterError::NotApplied));
             }
         }
         Ok(())
@@ -138,14 +136,14 @@ fn apply(
         teller.say("no setting that can be changed now needs a change");
         return Ok(());
     }
-    let mut journal = Journal::begin(&Store::of_user()).map_err(|error| refused(&error))?;
+    let mut journal = Journal::begin(&Store::of_user()).map_err(refused)?;
     let applied = make(plan, &mut journal);
     let changed = applied.iter().filter(|one| matches!(one.outcome, Ok(Change::Made))).count();
     // A reader of the report that has gone must not keep settings from being restored.
     let printed = teller.show(&report(&applied));
     if changed == 0 {
-        let restorations = journal.roll_back().map_err(|error| refused(&error))?;
-        recovery::end(&restorations)?.iter().for_each(|line| teller.say(line));
+        let restorations = journal.roll_back().map_err(refused)?;
+        recovery::end(restorations)?.iter().for_each(|line| teller.say(line));
         printed?;
         return none_made(&applied);
     }
@@ -163,7 +161,7 @@ fn apply(
     teller.say(&format!("{settings} changed, and held until they are restored {until}"));
     hold(config.seconds.map(Duration::from_secs_f64), context);
     let restorations = journal.roll_back().map_err(not_restored)?;
-    recovery::end(&restorations)?.iter().for_each(|line| teller.say(line));
+    recovery::end(restorations)?.iter().for_each(|line| teller.say(line));
     teller.say(&format!("{settings} as they were, byte for byte"));
     printed
 }
@@ -197,7 +195,7 @@ fn roll_back(teller: &mut dyn Teller) -> Result<(), Error> {
     let mut report = Report::new("jitter audit");
     report.push(section);
     teller.show(&report)?;
-    recovery::end(&restorations)?.iter().for_each(|line| teller.say(line));
+    recovery::end(restorations)?.iter().for_each(|line| teller.say(line));
     Ok(())
 }
 
@@ -245,6 +243,6 @@ fn refused_all(count: usize, first: &JournalError) -> Error {
     Error::Output { source: io::Error::other(text) }
 }
 
-fn refused(error: &JournalError) -> Error {
-    Error::Output { source: io::Error::other(error.to_string()) }
+fn refused(error: JournalError) -> Error {
+    Error::Output { source: io::Error::other(error) }
 }

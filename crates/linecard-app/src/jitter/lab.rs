@@ -1,5 +1,6 @@
 //! Experiments on this host: where they run, what they take, what they came to.
 
+use super::error::JitterError;
 use super::record::{self, CauseRecord, GateRecord, Record};
 use super::recovery;
 use crate::{Context, Error, Failure};
@@ -168,44 +169,32 @@ impl Stream {
     }
 
     fn remote(&self, context: &Context<'_>) -> Result<Option<RemoteNetwork>, Error> {
-        let refuse = |parameter, why: &str| {
-            Err(Error::from(ConfigError::of_parameter(parameter, why.to_owned())))
-        };
+        let refuse =
+            |parameter, error| Err(Error::from(ConfigError::of_parameter(parameter, error)));
         let (command, target) = match (&self.remote_sender, &self.sink_address) {
             (None, None) => return Ok(None),
             (Some(_), None) => {
-                return refuse(
-                    "sink_address",
-                    "a remote sender needs an address of this host to send to: add --sink-address \
-                     ADDRESS:PORT%INTERFACE",
-                );
+                return refuse("sink_address", JitterError::NoSinkAddress);
             }
             (None, Some(_)) => {
-                return refuse(
-                    "remote_sender",
-                    "an address to send to is for a remote sender: add --remote-sender COMMAND",
-                );
+                return refuse("remote_sender", JitterError::NoRemoteSender);
             }
             (Some(command), Some(Parsed(target))) => (command, target),
         };
         if target.source.is_some() || target.address.ip().is_multicast() {
-            return refuse("sink_address", "a source or a group cannot be given here");
+            return refuse("sink_address", JitterError::SourceOrGroup);
         }
         if target.address.port() == 0 || target.address.ip().is_unspecified() {
-            return refuse("sink_address", "an address and a port are needed, which are not 0");
+            return refuse("sink_address", JitterError::NoAddress);
         }
         let (address, interface) = (target.address, target.interface.clone());
         if let Some(name) = interface.as_ref().filter(|name| !is_interface(name)) {
-            let why =
-                format!("interface {name} does not exist; `ip link` lists those of this host");
-            return refuse("sink_address", &why);
+            return refuse("sink_address", JitterError::NoInterface { name: name.clone() });
         }
         let stop = context.progress.stop_flag();
         match RemoteNetwork::start(command, self.sender_core, address, interface, stop) {
             Ok(remote) => Ok(Some(remote)),
-            Err(error @ RemoteError::Stopped { .. }) => {
-                Err(Failure::Withheld.with(format!("no verdict: {error}")))
-            }
+            Err(error @ RemoteError::Stopped { .. }) => Err(JitterError::Remote(error).into()),
             Err(error) => Err(Failure::Attach.with(error)),
         }
     }
@@ -223,8 +212,8 @@ impl Config {
         let named = |name: &String| {
             let found = Experiment::ALL.into_iter().find(|one| one.id().eq_ignore_ascii_case(name));
             found.ok_or_else(|| {
-                let what = format!("\"{name}\" is not an experiment: choose E0 to E8");
-                ConfigError::of_parameter("experiments", what)
+                let error = JitterError::NoExperiment { name: name.clone() };
+                ConfigError::of_parameter("experiments", error)
             })
         };
         self.experiments.iter().map(named).collect()
@@ -286,7 +275,7 @@ pub fn run(
 /// Restores settings that measurements over this network have changed; what there is to say of it.
 pub(super) fn restored(place: &TestNetwork) -> Result<Vec<String>, Error> {
     let restorations = place.restore().map_err(|error| Failure::NotRestored.with(error))?;
-    recovery::end(&restorations)
+    recovery::end(restorations)
 }
 
 /// Measures this host as it is for a second and a half; nothing where that was cancelled before the first packet.
@@ -521,18 +510,17 @@ pub(super) fn keep(folder: &Path, record: &Record) -> Result<(), Error> {
 /// [`Failure::Withheld`] with the gates that do not hold, or where nothing was measured.
 pub fn verdict(records: &[Record]) -> Result<(), Error> {
     if records.is_empty() {
-        let what = "no verdict: stopped before anything was measured".to_owned();
-        return Err(Failure::Withheld.with(what));
+        return Err(JitterError::NothingMeasured.into());
     }
-    let failed: Vec<String> = records
+    let failed: Vec<(String, String)> = records
         .iter()
         .filter(|record| !record.gives_a_verdict())
-        .map(|record| format!("{} {}", record.id, record.failed_gates()).trim().to_owned())
+        .map(|record| (record.id.clone(), record.failed_gates()))
         .collect();
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Withheld.with(format!("no verdict, for what was found at: {}", failed.join("; "))))
+    Err(JitterError::Gates { failed }.into())
 }
 
 /// The kept results of a folder, in the order of their names.
@@ -551,10 +539,7 @@ pub fn kept(folder: &Path) -> Result<Vec<Record>, Error> {
     });
     paths.sort();
     if paths.is_empty() {
-        let folder = folder.display();
-        return Err(Failure::Usage.with(format!(
-            "{folder} has no results: create some with linecard jitter run --all --output {folder}"
-        )));
+        return Err(JitterError::NoResults { folder: folder.to_owned() }.into());
     }
     paths.iter().map(|path| Record::read(path)).collect()
 }

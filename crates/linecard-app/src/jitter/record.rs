@@ -9,16 +9,17 @@ pub use page::{headline, page};
 pub(super) use text::beside_the_paper;
 pub use text::{folded, screen};
 
-use crate::{Error, Failure};
+use super::error::JitterError;
+use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 /// The form of the file; another number is another form.
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 /// Bytes of a kept result, at most: over thirty times the longest.
-const MAX_BYTES: u64 = 32 << 20;
+pub(super) const MAX_BYTES: u64 = 32 << 20;
 /// Spikes that are kept one by one: the largest.
 const WORST: usize = 100;
 /// Points of a time series that are kept: of each part its least and its most.
@@ -216,17 +217,16 @@ impl Record {
         let mut text = Vec::new();
         let read = file.and_then(|mut file| file.read_to_end(&mut text));
         read.map_err(|source| Error::Open { path: path.into(), source })?;
-        let refused = |why: String| Failure::Usage.with(format!("{}: {why}", path.display()));
+        let path = path.to_owned();
         if text.len() as u64 > MAX_BYTES {
-            return Err(refused(format!(
-                "it is longer than {MAX_BYTES} bytes, more than any result has"
-            )));
+            return Err(JitterError::TooLong { path }.into());
         }
-        let record: Self = serde_json::from_slice(&text)
-            .map_err(|error| refused(format!("it is not a result of an experiment ({error})")))?;
+        let record: Self = match serde_json::from_slice(&text) {
+            Ok(record) => record,
+            Err(source) => return Err(JitterError::NotResult { path, source }.into()),
+        };
         if record.version != VERSION {
-            let why = format!("form {}, and this is {VERSION}: measure again", record.version);
-            return Err(refused(why));
+            return Err(JitterError::Version { path, version: record.version }.into());
         }
         Ok(record)
     }

@@ -1,6 +1,7 @@
 //! Settings that an earlier process left changed, and the state of settings at the end of one.
 
-use crate::{Error, Failure};
+use super::error::JitterError;
+use crate::Error;
 use linecard_jitter::linux::journal::{Restoration, RestoreResult, Store};
 
 /// Puts back what dead processes have changed, to be called before anything else: a line for each.
@@ -22,14 +23,13 @@ pub fn recover() -> Vec<String> {
 ///
 /// # Errors
 ///
-/// [`Failure::NotRestored`] with all settings that are not as before.
-pub(super) fn end(restorations: &[Restoration]) -> Result<Vec<String>, Error> {
-    let bad = restorations.iter().filter(|one| !one.fate.is_good());
-    let bad: Vec<String> = bad.map(ToString::to_string).collect();
+/// [`Failure::NotRestored`](crate::Failure::NotRestored) with all settings that are not as before.
+pub(super) fn end(restorations: Vec<Restoration>) -> Result<Vec<String>, Error> {
+    let (good, bad): (Vec<_>, Vec<_>) =
+        restorations.into_iter().partition(|one| one.fate.is_good());
     if !bad.is_empty() {
-        return Err(Failure::NotRestored.with(bad.join("; ")));
+        return Err(JitterError::NotRestored { settings: bad }.into());
     }
-    let elsewhere =
-        restorations.iter().filter(|one| matches!(one.fate, RestoreResult::Elsewhere { .. }));
+    let elsewhere = good.iter().filter(|one| matches!(one.fate, RestoreResult::Elsewhere { .. }));
     Ok(elsewhere.map(ToString::to_string).collect())
 }

@@ -1,5 +1,6 @@
 //! A stream of constant rate, sent on an absolute schedule.
 
+use super::error::JitterError;
 use super::figures::{Spikes, Thread, Times, gaps, sorted};
 use super::placement::{Placement, refused};
 use super::rows;
@@ -129,18 +130,12 @@ impl Job for Send {
 
 impl Config {
     fn generator(&self) -> Result<GeneratorConfig, ConfigError> {
-        let refuse = |parameter, what: String| Err(ConfigError::of_parameter(parameter, what));
+        let refuse = |parameter, error| Err(ConfigError::of_parameter(parameter, error));
         let Ok(target) = self.target.parse() else {
-            return refuse(
-                "target",
-                "no address and port: write for example 192.0.2.1:5004".into(),
-            );
+            return refuse("target", JitterError::NoTarget);
         };
         let Some(preset) = Preset::named(&self.format) else {
-            let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-            let what =
-                format!("\"{}\" is not a format: choose one of {}", self.format, names.join(", "));
-            return refuse("format", what);
+            return refuse("format", JitterError::NoFormat { name: self.format.clone() });
         };
         let mut config = GeneratorConfig::new(target).like(preset);
         if let Some(period) = self.period {

@@ -1,5 +1,6 @@
 //! Receives a stream of [`super::send`]: when packets came, and which did not.
 
+use super::error::JitterError;
 use super::figures::{Spikes, Thread, Times, gaps};
 use super::placement::{Placement, refused};
 use super::rows;
@@ -131,7 +132,7 @@ fn failure(error: SinkError) -> Error {
         SinkError::Capacity(_) | SinkError::Room(_) | SinkError::BusyPollTime(_) => {
             Failure::Usage.with(error)
         }
-        SinkError::NoInterface => Failure::Usage.with(format!("{error} by --interface")),
+        SinkError::NoInterface => JitterError::NoSinkInterface(error).into(),
         _ => Failure::Attach.with(error),
     }
 }

@@ -4,6 +4,7 @@
 //! them in between. Memory does not depend on the time that this runs.
 
 mod causes;
+mod error;
 mod lines;
 pub mod metrics;
 mod outcome;
@@ -15,15 +16,17 @@ pub use outcome::{
 
 use super::placement::{Placement, refused};
 use super::recovery;
+use crate::attach::error::JoinError;
 use crate::attach::{self, Metrics, Observer};
 use crate::{Context, Error, Failure, Finished, Job, Level};
 use causes::{Causes, Conclusion, LateEpisode};
+use error::WatchingError;
 use garde::Validate;
 use linecard_config::{ConfigError, Duration, Parsed, Switch};
 use linecard_jitter::ledger::LatePacket;
 use linecard_jitter::linux::clock::{monotonic_ns, realtime_ns};
 use linecard_jitter::linux::find::{Findings, FoundStream, find};
-use linecard_jitter::linux::journal::{Journal, JournalError, Store};
+use linecard_jitter::linux::journal::{Journal, Store};
 use linecard_jitter::linux::setting::Setting;
 use linecard_jitter::linux::trace::{Examiner, FlightRecorder, Identity, TraceTarget, this_thread};
 use linecard_jitter::linux::watch::{Buffers, Receiver, Target, TargetError, WatchError};
@@ -231,7 +234,7 @@ fn watch(
         None => {
             // A missing right is said before streams are looked for.
             if config.trace.0 {
-                FlightRecorder::check().map_err(|error| untraced(&error))?;
+                FlightRecorder::check().map_err(untraced)?;
             }
             config.found(context, observer)?
         }
@@ -240,7 +243,7 @@ fn watch(
     if let Some(listener) = listener {
         let seen = shared.clone();
         let served = listener.serve(move || metrics::of(&seen));
-        served.map_err(|error| Failure::Attach.with(format!("--metrics: {error}")))?;
+        served.map_err(JoinError::Metrics)?;
     }
     if config.trace.0 {
         shared.lock().trace(config, &receivers, observer)?;
@@ -251,7 +254,7 @@ fn watch(
     drop(placed);
     let restored = stamped.map_or(Ok(Vec::new()), |journal| {
         let restorations = journal.roll_back().map_err(|error| Failure::NotRestored.with(error))?;
-        recovery::end(&restorations)
+        recovery::end(restorations)
     });
     let mut state = shared.lock();
     state.finish(observer);
@@ -264,14 +267,12 @@ fn stamp_all(receivers: &[Receiver]) -> Result<Journal, Error> {
     let names = receivers.iter().filter_map(|receiver| receiver.target().interface.clone());
     let names: BTreeSet<String> = names.collect();
     if names.is_empty() {
-        let what = "no stream has an interface: name one (--interface)";
-        return Err(ConfigError::of_parameter("hardware_stamps", what).into());
+        let error = WatchingError::NoInterface;
+        return Err(ConfigError::of_parameter("hardware_stamps", error).into());
     }
-    let unstamped =
-        |error: JournalError| Failure::Attach.with(format!("--hardware-stamps: {error}"));
-    let mut journal = Journal::begin(&Store::of_user()).map_err(unstamped)?;
+    let mut journal = Journal::begin(&Store::of_user()).map_err(WatchingError::Stamps)?;
     for name in names {
-        journal.change(&Setting::stamps(name), STAMP_ALL).map_err(unstamped)?;
+        journal.change(&Setting::stamps(name), STAMP_ALL).map_err(WatchingError::Stamps)?;
     }
     Ok(journal)
 }
@@ -328,25 +329,20 @@ impl Config {
         let source = self.source.map(|Parsed(source)| source);
         let is_group = |target: &Target| target.address.ip().is_multicast();
         if source.is_some() && !targets.iter().any(is_group) {
-            let what = "only a multicast group is received from one source, and none is given";
-            return Err(ConfigError::of_parameter("source", what));
+            return Err(ConfigError::of_parameter("source", WatchingError::NoGroup));
         }
         for target in &mut targets {
             target.source = target.source.or(source.filter(|_| is_group(target)));
             target.interface = target.interface.take().or_else(|| self.interface.clone());
         }
         let again = (1..targets.len()).find(|at| targets[..*at].contains(&targets[*at]));
-        let refuse = |what: String| Err(ConfigError::of_parameter("addresses", what));
-        match again {
-            Some(at) => refuse(format!("{} is given twice", targets[at])),
-            None if targets.is_empty() => {
-                refuse("none: name where the stream arrives, as 239.0.0.1:5004".to_owned())
-            }
-            None if targets.len() > MAX_STREAMS => {
-                refuse(format!("{} streams: at most {MAX_STREAMS} at once", targets.len()))
-            }
-            None => Ok(targets),
-        }
+        let error = match again {
+            Some(at) => WatchingError::Twice { target: targets.swap_remove(at) },
+            None if targets.is_empty() => WatchingError::NoAddress,
+            None if targets.len() > MAX_STREAMS => WatchingError::TooMany { count: targets.len() },
+            None => return Ok(targets),
+        };
+        Err(ConfigError::of_parameter("addresses", error))
     }
 
     /// A copy of each stream that is found at the interface.
@@ -356,13 +352,10 @@ impl Config {
         observer: &mut dyn Observer,
     ) -> Result<Vec<Receiver>, Error> {
         let Some(interface) = &self.interface else {
-            let what = "none: name where the stream arrives, as 239.0.0.1:5004, or an interface at which streams are \
-                        looked for (--interface)";
-            return Err(ConfigError::of_parameter("addresses", what).into());
+            return Err(ConfigError::of_parameter("addresses", WatchingError::NoPlace).into());
         };
         if self.source.is_some() {
-            let what = "only a multicast group is received from one source, and none is given";
-            return Err(ConfigError::of_parameter("source", what).into());
+            return Err(ConfigError::of_parameter("source", WatchingError::NoGroup).into());
         }
         let is_stopped = || context.progress.is_stopped();
         let Findings { streams: found, forgotten } =
@@ -377,11 +370,8 @@ impl Config {
             );
         }
         if found.is_empty() {
-            return Err(Failure::Withheld.with(format!(
-                "no stream was found at {interface} in {}; a group that no program of this host has joined cannot be \
-                 seen: name it, as 239.0.0.1:5004",
-                self.find
-            )));
+            let interface = interface.clone();
+            return Err(WatchingError::NothingFound { interface, time: self.find }.into());
         }
         for (at, one) in found.iter().enumerate() {
             let FoundStream { target, source, kind, payload_type, .. } = one;
@@ -450,18 +440,18 @@ impl State {
         let mut target = TraceTarget { identity: Identity::Start, ..TraceTarget::default() };
         for (receiver, stream) in receivers.iter().zip(&mut self.streams) {
             target.add(receiver.target().address);
-            stream.cookie = receiver.cookie().map_err(|error| untraced(&error))?;
+            stream.cookie = receiver.cookie().map_err(untraced)?;
             target.sockets.push(stream.cookie);
         }
         let core = config.placement.core.and_then(|core| u16::try_from(core).ok());
         let reader = PinnedThread { thread: this_thread(), core: core.unwrap_or(u16::MAX) };
-        let recorder = FlightRecorder::start(&target, reader).map_err(|error| untraced(&error))?;
+        let recorder = FlightRecorder::start(&target, reader).map_err(untraced)?;
         if !recorder.absent().is_empty() {
             let absent = recorder.absent().join(", ");
             observer.say(Level::Notice, &format!("this kernel has no tracepoints {absent}"));
         }
         let examiner = Examiner::start(recorder, Conclusion::of);
-        self.examiner = Some(examiner.map_err(|error| untraced(&error))?);
+        self.examiner = Some(examiner.map_err(untraced)?);
         Ok(())
     }
 
@@ -570,8 +560,8 @@ impl Teller<'_> {
     }
 }
 
-fn untraced(error: &dyn fmt::Display) -> Error {
-    Failure::Attach.with(format!("--trace: {error}"))
+fn untraced(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    WatchingError::Trace(Box::new(error)).into()
 }
 
 fn failed(error: WatchError) -> Error {

@@ -1,6 +1,7 @@
 //! The UDP flows of a capture.
 
-use crate::{Context, Error, Failure, captures};
+use super::error::AnalyzeError;
+use crate::{Context, Error, captures};
 use linecard::packet::header::protocol;
 use linecard::packet::{FiveTuple, Form, Layout, LinkType};
 use linecard_io::capture::{CaptureError, Reader, Record};
@@ -46,18 +47,13 @@ pub(super) struct Captured {
 impl Captured {
     /// Why there is nothing to analyse, with what was there.
     pub(super) fn nothing_found(&self, input: &Path) -> Error {
-        let input = input.display();
+        let Self { packets, fragments, .. } = *self;
+        let input = input.to_owned();
         match self.unknown_link {
-            Some(link) if !self.known_link => Failure::UnknownLink.with(format!(
-                "{input}: link type {link} is not known; supported are 0, 1, 101, 108, 113, 228, \
-                 229, 276: \
-                 loopback, Ethernet, raw IP, Linux cooked"
-            )),
-            _ => Failure::Withheld.with(format!(
-                "{input}: no UDP flow among {} packets ({} fragments, which are not reassembled)",
-                self.packets, self.fragments
-            )),
+            Some(link) if !self.known_link => AnalyzeError::UnknownLink { input, link },
+            _ => AnalyzeError::NoUdp { input, packets, fragments },
         }
+        .into()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Two captures of one stream: what each packet was delayed between them.
 
 use super::capture::{Candidate, Captured};
+use super::error::AnalyzeError;
 use super::outcome::{AnalyzeOutcome, CountPair, Join, Samples, SideBySide, TimePair};
-use crate::{Error, Failure};
+use crate::Error;
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::{Packet, by_number};
 use linecard_jitter::stats::sorted::Sorted;
@@ -26,15 +27,13 @@ pub(super) fn counterpart<'a>(
     let of_kind = || second.flows.iter().filter(alike);
     let same_ends = of_kind().find(|found| found.ends == chosen.ends);
     let same_place = || of_kind().find(|found| found.ends.1 == chosen.ends.1);
-    same_ends.or_else(|| of_kind().find(same_source)).or_else(same_place).ok_or_else(|| {
-        Failure::Withheld.with(format!(
-            "{}: no flow of {} to {} or from the same source among its {} UDP flows",
-            path.display(),
-            chosen.kind.name(),
-            chosen.ends.1,
-            second.flows.len()
-        ))
-    })
+    let found = same_ends.or_else(|| of_kind().find(same_source)).or_else(same_place);
+    Ok(found.ok_or_else(|| AnalyzeError::NoCounterpart {
+        input: path.to_owned(),
+        kind: chosen.kind.name(),
+        to: chosen.ends.1,
+        flows: second.flows.len(),
+    })?)
 }
 
 /// Adds both side by side, and the delay between them.
@@ -54,13 +53,9 @@ pub(super) fn add(
     }
     let joined = delays.len();
     let Some(least) = delays.iter().min().copied() else {
-        return Err(Failure::Withheld.with(format!(
-            "{}: none of its {} packets is one of the {} of the first capture: is it the same stream at \
-             the same time?",
-            path.display(),
-            after.len(),
-            before.len()
-        )));
+        let (packets, of_first) = (after.len(), before.len());
+        let input = path.to_owned();
+        return Err(AnalyzeError::NothingShared { input, packets, of_first }.into());
     };
     delays.iter_mut().for_each(|delay| *delay = delay.saturating_sub(least));
     outcome.second = Some(SideBySide::new(ours, theirs));

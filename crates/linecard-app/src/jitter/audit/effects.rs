@@ -1,6 +1,7 @@
 //! Measured effects of toggles, from the JSON of an A/B run.
 
-use crate::{Error, Failure};
+use super::super::error::JitterError;
+use crate::Error;
 use linecard_jitter::linux::audit::{Effects, Measured};
 use serde::Deserialize;
 use std::path::Path;
@@ -33,10 +34,8 @@ pub(super) fn read(path: Option<&Path>) -> Result<Effects, Error> {
     let Some(path) = path else { return Ok(Effects::new()) };
     let text = std::fs::read_to_string(path)
         .map_err(|source| Error::Open { path: path.to_owned(), source })?;
-    let run: Run = serde_json::from_str(&text).map_err(|error| {
-        let what = "not the JSON of `linecard jitter ab --json`";
-        Failure::Usage.with(format!("--effects {}: {what}: {error}", path.display()))
-    })?;
+    let run: Run = serde_json::from_str(&text)
+        .map_err(|source| JitterError::Effects { path: path.to_owned(), source })?;
     let mut effects = Effects::new();
     for Row { value } in run.effects.into_iter().filter(|row| row.value.took_effect) {
         let Effect { toggle, figure, without, with, lower, upper, p, .. } = value;

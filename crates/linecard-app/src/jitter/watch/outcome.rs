@@ -2,6 +2,7 @@
 
 use super::State;
 use super::causes::Total;
+use super::error::WatchingError;
 use super::lines::time;
 use crate::{Error, Failure};
 use linecard::stats::Histogram;
@@ -303,12 +304,8 @@ impl WatchOutcome {
         if self.packets.iter().any(|stream| stream.value.packets > 0) {
             return Ok(());
         }
-        let names: Vec<&str> = self.packets.iter().map(|stream| stream.label.as_str()).collect();
-        Err(Failure::Withheld.with(format!(
-            "no packet of a stream arrived at {}: check address and port of the sender, a firewall, and for a group \
-             --interface",
-            names.join(", ")
-        )))
+        let streams = self.packets.iter().map(|stream| stream.label.clone()).collect();
+        Err(WatchingError::NoPacket { streams }.into())
     }
 }
 
