@@ -1,9 +1,10 @@
 //! Common configuration of a core with a DMA engine, for sending and receiving: clocks, and the
 //! messages that are sent.
 
+use super::error::ModelError;
 use garde::Validate;
 use linecard::packet::header::{Ipv4, Tcp};
-use linecard_config::{Bytes, Frequency, OneOrMany, Problem, scaled};
+use linecard_config::{Bytes, ConfigError, Frequency, OneOrMany, Problem, scaled};
 use linecard_model::transmit::{DesignError, Message, firmware};
 use linecard_model::{Clock, ClockError, Ps};
 use schemars::JsonSchema;
@@ -182,13 +183,13 @@ pub(super) fn named(name: &str, (): &()) -> garde::Result {
     if name.is_empty() { Err(garde::Error::new("name a firmware")) } else { Ok(()) }
 }
 
-/// Why a design cannot be built of values that are each in range, without names of the model's own.
-pub(super) fn misfit(error: DesignError) -> String {
+/// Refuses a parameter where values that are each in range do not fit, without names of the model's own.
+pub(super) fn misfit(parameter: &str, error: DesignError) -> ConfigError {
     match error {
         DesignError::Range { value, min, max, .. } => {
-            format!("{value} does not fit the other values: choose {min} to {max}")
+            ConfigError::of_parameter(parameter, ModelError::Misfit { value, min, max })
         }
-        error => error.to_string(),
+        error => ConfigError::of_parameter(parameter, error),
     }
 }
 

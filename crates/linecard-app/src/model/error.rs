@@ -2,14 +2,16 @@
 
 use super::account::Conserved;
 use super::bottlenecks::name;
+use super::transfer::MAX_PACKETS;
 use crate::Failure;
 use crate::error::Kind;
 use linecard::offload::segment::SegmentError;
 use linecard_model::adapter::Mismatch;
 use linecard_model::receive::ReceiveError;
 use linecard_model::solve::{Bottleneck, Resource};
-use linecard_model::transmit::TransmitError;
+use linecard_model::transmit::{self, TransmitError};
 use linecard_transfer::sim::RunError;
+use std::path::PathBuf;
 
 /// A model that is wrong or has failed, or a rate that no design carries.
 #[derive(Debug, thiserror::Error)]
@@ -30,9 +32,20 @@ pub(super) enum ModelError {
     Frame(Mismatch),
     #[error(
         "the firmware is wrong: {packets_wrong} packets differ from the offload's output for the messages, or never \
-         left; {payload_in} bytes of payload came and {payload_out} left{}", the_first(first.as_deref())
+         left; {payload_in} bytes of payload came and {payload_out} left{}", the_first(first.as_ref())
     )]
-    Packets { packets_wrong: u64, payload_in: u64, payload_out: u64, first: Option<String> },
+    Packets {
+        packets_wrong: u64,
+        payload_in: u64,
+        payload_out: u64,
+        first: Option<transmit::Mismatch>,
+    },
+    #[error("{} does not exist: choose \"{}\", or name an ELF file", path.display(), known.join("\", \""))]
+    NoFirmware { path: PathBuf, known: Vec<&'static str> },
+    #[error("{value} does not fit the other values: choose {min} to {max}")]
+    Misfit { value: u64, min: u64, max: u64 },
+    #[error("{packets} packets in all: choose up to {MAX_PACKETS}")]
+    TooManyPackets { packets: u64 },
     #[error("the transfer did not complete: {source} (seed {seed})")]
     Transfer { source: RunError, seed: u64 },
     #[error("firmware {image}: {source}")]
@@ -62,11 +75,14 @@ impl Kind for ModelError {
         match self {
             Self::Transmit { .. } | Self::Receive { .. } => Failure::Firmware,
             Self::Infeasible { .. } => Failure::Infeasible,
+            Self::NoFirmware { .. } | Self::Misfit { .. } | Self::TooManyPackets { .. } => {
+                Failure::Usage
+            }
             _ => Failure::Wrong,
         }
     }
 }
 
-fn the_first(mismatch: Option<&str>) -> String {
+fn the_first(mismatch: Option<&transmit::Mismatch>) -> String {
     mismatch.map_or_else(String::new, |first| format!("; the first: {first}"))
 }

@@ -33,10 +33,9 @@ impl Job for ReceiveModel {
     fn validate(config: &Config) -> Result<(), ConfigError> {
         config.design()?;
         let load = &config.load;
-        let refuse =
-            |error: &dyn ToString| ConfigError::of_parameter("load.mtu", error.to_string());
+        let refuse = |error| ConfigError::of_parameter("load.mtu", error);
         for message in load.messages().take(2 * load.size.len()) {
-            message.mss(load.mtu()).map_err(|error| refuse(&error))?;
+            message.mss(load.mtu()).map_err(refuse)?;
         }
         Ok(())
     }

@@ -198,5 +198,5 @@ pub(super) fn refused(error: DesignError) -> ConfigError {
         DesignError::Range { name: "nodes * buffer_bytes", .. } => "host.nodes",
         DesignError::Range { .. } | DesignError::Clock(_) => "dma.mhz",
     };
-    ConfigError::of_parameter(parameter, misfit(error))
+    misfit(parameter, error)
 }

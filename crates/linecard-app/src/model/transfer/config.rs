@@ -1,6 +1,7 @@
 //! The parameters. The defaults are those of a published experiment with all of its lanes, in stable mode
 //! (Büchner et al., 2017); what the paper leaves open is in docs/results/end2end100.md.
 
+use super::super::error::ModelError;
 use super::spec::{MAX_PACKETS, Passed, Spec};
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Parsed, Probability, Rate, Switch};
@@ -215,10 +216,11 @@ impl Config {
     /// Chunks that cannot be divided, and more packets than a run has.
     pub fn spec(&self) -> Result<Spec, ConfigError> {
         let spec = self.unchecked();
-        let refuse = |what: String| ConfigError::of_parameter("chunk.count", what);
-        let packets = spec.packets().map_err(|error| refuse(error.to_string()))?;
+        let packets =
+            spec.packets().map_err(|error| ConfigError::of_parameter("chunk.count", error))?;
         if packets > MAX_PACKETS {
-            return Err(refuse(format!("{packets} packets in all: choose up to {MAX_PACKETS}")));
+            let error = ModelError::TooManyPackets { packets };
+            return Err(ConfigError::of_parameter("chunk.count", error));
         }
         Ok(spec)
     }

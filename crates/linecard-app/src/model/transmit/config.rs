@@ -178,5 +178,5 @@ pub(super) fn refused(error: DesignError) -> ConfigError {
         DesignError::BusBits(_) => "bus.bits",
         DesignError::Timing(_) => "core.kind",
     };
-    ConfigError::of_parameter(parameter, misfit(error))
+    misfit(parameter, error)
 }

@@ -1,5 +1,6 @@
 //! Firmware by name, or from a file; and its sources, line by line.
 
+use super::super::error::ModelError;
 use super::Config;
 use crate::Context;
 use linecard_config::ConfigError;
@@ -64,15 +65,13 @@ pub fn by_name(name: &str, path: &Path) -> Result<Firmware, ConfigError> {
 pub(crate) const IMAGE: &str = "firmware.image";
 
 /// Firmware from a file, which is not one of the names that are known.
-pub(crate) fn file(path: &Path, known: &[&str]) -> Result<Firmware, ConfigError> {
-    let refuse = |what: String| ConfigError::of_parameter(IMAGE, what);
+pub(crate) fn file(path: &Path, known: &[&'static str]) -> Result<Firmware, ConfigError> {
     // A path that may not be examined may exist: reading it says why not.
     if matches!(path.try_exists(), Ok(false)) {
-        let known: Vec<String> = known.iter().map(|name| format!("\"{name}\"")).collect();
-        let (path, known) = (path.display(), known.join(", "));
-        return Err(refuse(format!("{path} does not exist: choose {known}, or name an ELF file")));
+        let error = ModelError::NoFirmware { path: path.to_owned(), known: known.to_vec() };
+        return Err(ConfigError::of_parameter(IMAGE, error));
     }
-    Firmware::read(path).map_err(|error| refuse(error.to_string()))
+    Firmware::read(path).map_err(|error| ConfigError::of_parameter(IMAGE, error))
 }
 
 /// The text of source lines: of firmware that comes with the command, or of files that are there.

@@ -3,7 +3,7 @@
 use super::Config;
 use super::annotate::Line;
 use super::figures::{ClassFigures, Figures};
-use linecard_model::transmit::BusPolicy;
+use linecard_model::transmit::{BusPolicy, Mismatch};
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Outcome, Share, Value};
 use schemars::JsonSchema;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -34,7 +34,7 @@ pub struct TransmitOutcome {
     hazards: u64,
     /// The first packet that is wrong.
     #[serde(skip)]
-    pub(super) mismatch: Option<String>,
+    pub(super) mismatch: Option<Mismatch>,
 }
 
 /// Input and output.
@@ -178,7 +178,7 @@ impl TransmitOutcome {
             line_rate: figures.design.line_bits_per_second,
             phases_run: runs.len(),
             hazards: figures.hazards(),
-            mismatch: figures.outcome.mismatch.as_ref().map(ToString::to_string),
+            mismatch: figures.outcome.mismatch.clone(),
         }
     }
 
