@@ -1,10 +1,10 @@
 //! From a TCP connection to a control channel, or to the reason why not, before a deadline.
 
-use super::Control;
 use super::access::Access;
 use super::error::{ControlError, Protocol};
 use super::tls::{self, Verifier};
 use super::transport::{Received, Transport, of_tls, received, retried};
+use super::{Control, plain};
 use crate::keys::{CodeRefused, Exchange, MESSAGE_BYTES, Pairing, SharedKey};
 use crate::seal::Direction;
 use linecard_transfer::control::Reader;
@@ -66,7 +66,7 @@ impl Control {
         access: &Access,
         deadline: Instant,
     ) -> Result<Self, ControlError> {
-        let address = stream.peer_addr()?;
+        let address = plain(stream.peer_addr()?);
         only_within_this_machine(access, address.ip())?;
         let name = address.to_string();
         let direction = Direction::FromServer;

@@ -1,12 +1,13 @@
 //! The control channel: TCP with TLS 1.3, keys pinned or shared.
 //!
-//! Both ends are authenticated before the first message: each shows a key that the other knows
+//! Both ends are authenticated before the first message: each shows a key that the other knows, or accepts by a code
 //! ([`Access::Keys`]), or proves that it has a secret that both have ([`Access::Shared`]). The keys of
 //! lanes are exported from this handshake, so nobody takes part in a lane who did not take part in it.
 //!
 //! ```text
 //! client  TCP → TLS 1.3, ALPN says which access →
-//!         ← both: "LINECARD" and 32 bytes, the proof of the shared key or zeros →
+//!         ← with a pairing code, both: "LINECARD" and 33 bytes of SPAKE2 →
+//!         ← both: "LINECARD" and 32 bytes, the proof of a shared key or zeros; of a code, the client's first →
 //!         messages of linecard_transfer::control, both ways
 //! ```
 //!
@@ -70,9 +71,6 @@ impl Control {
     ///
     /// The connection is gone.
     pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), ControlError> {
-        // A socket for both families calls addresses of IPv4 by names that no other socket takes.
-        let plain =
-            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         Ok((plain(self.stream.local_addr()?), plain(self.stream.peer_addr()?)))
     }
 
@@ -214,6 +212,11 @@ impl Control {
         let secret = self.transport.export(b"EXPORTER-linecard-lane", &context)?;
         Ok(LaneSecret::new(secret))
     }
+}
+
+/// An address as every socket takes it: a socket for both families has a form of its own for IPv4.
+pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 impl AsFd for Control {

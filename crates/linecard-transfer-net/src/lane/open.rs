@@ -103,6 +103,7 @@ impl Spec {
             return Udp::bind(&at).map(Listener::Udp);
         }
         let socket = at.socket(Type::STREAM, None)?;
+        super::tcp::enlarge(&socket);
         socket.listen(BACKLOG).map_err(|source| at.failed(source))?;
         Ok(Listener::Tcp(socket))
     }

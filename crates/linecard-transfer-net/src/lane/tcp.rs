@@ -12,6 +12,7 @@ use super::buffer::{MAX_FRAMES, ReceiveBuffer};
 use super::error::or_none;
 use super::open::{At, OpenError};
 use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, MAX_SEND};
+use rustix::net::sockopt;
 use socket2::{Socket, Type};
 use std::io::{self, IoSlice, Read};
 use std::net::SocketAddr;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// Bytes that the kernel may keep unsent: 10 ms at 200 Mbit/s.
 const NOT_SENT_BYTES: u32 = 256 << 10;
+/// What the sending end keeps until it has arrived, and the receiving end until it is read, at most: 1 Gbit/s over 500 ms.
+const BUFFER_BYTES: usize = 64 << 20;
 /// Bytes of one reading; with the part of a frame from before they fit into the area.
 const READ_BYTES: usize = 256 << 10;
 /// Without an answer for so long the connection is given up.
@@ -45,6 +48,7 @@ impl Tcp {
     /// [`OpenError`]: an interface or address that this host does not have, no route.
     pub fn connect(at: &At, peer: SocketAddr) -> Result<Self, OpenError> {
         let socket = at.socket(Type::STREAM, Some(peer))?;
+        enlarge(&socket);
         match socket.connect(&peer.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(at.failed(error)),
             _ => Self::of(socket).map_err(|source| at.failed(source)),
@@ -156,6 +160,13 @@ impl Lane for Tcp {
     }
 }
 
+/// Lets the kernel keep the bandwidth-delay product of long paths, if this process may: by itself it stops at the limits of
+/// `net.ipv4.tcp_wmem` and `tcp_rmem`. Before the connection, which agrees on the scale of its windows.
+pub(super) fn enlarge(socket: &Socket) {
+    let _refused = sockopt::set_socket_send_buffer_size_force(socket, BUFFER_BYTES);
+    let _refused = sockopt::set_socket_recv_buffer_size_force(socket, BUFFER_BYTES);
+}
+
 /// Finds frames in received bytes, in place. Keeps the beginning of the next one.
 #[derive(Debug, Default)]
 struct Splitter {
@@ -204,8 +215,27 @@ fn frame(bytes: &[u8]) -> Result<Option<usize>, LaneError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Listener, Spec};
     use super::*;
     use linecard::rng::Rng;
+    use linecard_transfer::control::LaneKind;
+    use linecard_transfer::lane::LaneSettings;
+
+    /// Both ends, before they are connected.
+    #[test]
+    fn buffers_hold_the_product_of_a_long_path() {
+        let own = || Spec::new(LaneKind::Tcp, std::net::Ipv4Addr::LOCALHOST.into());
+        let Listener::Tcp(listener) = own().listen().unwrap() else { panic!("a lane of TCP") };
+        let peer = listener.local_addr().unwrap().as_socket().unwrap();
+        let connecting = Tcp::connect(&own().at(), peer).unwrap();
+        if sockopt::set_socket_send_buffer_size_force(&listener, BUFFER_BYTES).is_err() {
+            linecard_testkit::skip("buffers of TCP lanes", "it takes root or net_admin");
+            return;
+        }
+        assert!(connecting.socket.send_buffer_size().unwrap() >= BUFFER_BYTES);
+        assert!(listener.recv_buffer_size().unwrap() >= BUFFER_BYTES);
+        assert!(LaneSettings::default().stream_window >= BUFFER_BYTES as u64);
+    }
 
     fn framed(datagrams: &[Vec<u8>]) -> Vec<u8> {
         let frame =

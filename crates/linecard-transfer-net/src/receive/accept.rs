@@ -3,7 +3,7 @@
 
 use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES, Pendings};
 use super::{ReceiveError, ReceiveOptions};
-use crate::control::{Access, Control};
+use crate::control::{Access, Control, plain};
 use crate::end::{Clock, Interest, Waiter, Waker, last_words};
 use crate::file::Quotas;
 use crate::lane::Listener;
@@ -344,11 +344,6 @@ fn hello(control: &mut Control, patience: Duration) -> Result<Hello, ReceiveErro
 pub(super) fn refuse(control: &mut Control, code: RefuseCode, why: &dyn Display) {
     let text = Text::of(why.to_string().as_bytes());
     last_words(control, &Message::Refuse(Refuse { code, text }), Clock::start());
-}
-
-/// An address without the form in which a socket for both families shows IPv4.
-fn plain(from: SocketAddr) -> SocketAddr {
-    SocketAddr::new(from.ip().to_canonical(), from.port())
 }
 
 const _: () = assert!(MAX_FROM_ADDRESS < MAX_HANDSHAKES && MAX_HANDSHAKES <= MAX_THREADS);

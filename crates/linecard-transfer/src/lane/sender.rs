@@ -32,7 +32,7 @@ pub struct LaneSettings {
     pub datagram_bytes: u32,
     /// The lane is a stream (TCP), which has its own congestion control and does not lose data.
     pub stream: bool,
-    /// Bytes in flight on a stream.
+    /// Most bytes in flight on a stream, whose own window is the limit below that: 1 Gbit/s over 500 ms.
     pub stream_window: u64,
     /// How far ahead of the schedule one call may send, in ns: the size of batches.
     pub quantum_ns: u64,
@@ -60,7 +60,7 @@ impl Default for LaneSettings {
             framing_bytes: 42,
             datagram_bytes: 1_448,
             stream: false,
-            stream_window: 4 << 20,
+            stream_window: 64 << 20,
             quantum_ns: 250_000,
             catch_up_ns: 5_000_000,
             slack_ns: 4_000_000,
