@@ -143,6 +143,8 @@ fn of_control(error: ControlError, peer: &str) -> Error {
         ControlError::KeyChanged { .. }
         | ControlError::WrongCode { .. }
         | ControlError::VoidCode
+        | ControlError::NoCodeHere
+        | ControlError::NotListed
         | ControlError::OtherCode
         | ControlError::CodeEnded
         | ControlError::NoCode

@@ -7,6 +7,7 @@ use crate::{Error, Failure};
 use linecard_config::ConfigError;
 use linecard_transfer_net::keys::{CODE_LIFETIME, KnownPeers, NoCode, Pairing, PairingCode};
 use std::fmt;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -63,7 +64,10 @@ pub(super) fn shown(list: AuthorizedList, log: &Log) -> Result<Pairing, Error> {
     let code = PairingCode::fresh().map_err(|error| Failure::Thread.with(error))?;
     let log = Arc::clone(log);
     let remember = move |name: &str, key| {
-        list.add(key, &format!("paired, from {name}"))?;
+        // Its port is another one next time.
+        let address =
+            name.parse().map_or_else(|_| name.to_owned(), |at: SocketAddr| at.ip().to_string());
+        list.add(key, &format!("paired, from {address}"))?;
         log(&format!(
             "paired with {name}: {key} may send from now on, as {} says",
             list.path().display()

@@ -44,8 +44,13 @@ impl Rejected {
             _ => String::new(),
         };
         let what = if matches!(why, ReceiveError::DryRun) { "a dry run of" } else { "turned away" };
+        // Few, and not to be hidden by a flood of others.
+        let is_guess = matches!(why, ReceiveError::Control(ControlError::WrongCode { .. }));
         let line = format!("{what} {from}: {}{hint}", error::of_rejected(why));
-        self.log_at(&line, Instant::now());
+        match is_guess {
+            true => (self.log)(&line),
+            false => self.log_at(&line, Instant::now()),
+        }
     }
 
     fn log_at(&self, line: &str, now: Instant) {
@@ -87,6 +92,21 @@ impl Drop for Rejected {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn a_flood_hides_no_guess_at_a_pairing_code() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&lines);
+        let log: Log = Arc::new(move |line| log.lock().expect("no panic").push(line.to_owned()));
+        let rejected = Rejected::new((String::new(), String::new()), log);
+        let from = ([10, 0, 0, 1], 4_000).into();
+        let add = |why| rejected.add(TurnedAway { from, why: ReceiveError::Control(why) });
+        (0..100).for_each(|_| add(ControlError::ClosedEarly));
+        add(ControlError::WrongCode { left: 0 });
+        let lines = lines.lock().expect("no panic");
+        assert_eq!(lines.len(), MAX_LINES as usize + 1);
+        assert!(lines.iter().any(|line| line.contains("the code is void")), "{lines:?}");
+    }
 
     #[test]
     fn a_flood_is_counted() {

@@ -108,6 +108,14 @@ pub enum ControlError {
         "it has a pairing code, and the one of this end has been used, tried too often, or is too old"
     )]
     VoidCode,
+    /// An end that connects has a code, and this one shows none.
+    #[error("it has a pairing code, and this end shows none: --pair makes one")]
+    NoCodeHere,
+    /// The other end could not record this end's key.
+    #[error(
+        "the other end could not list this end's key: its own messages say why; the code is still valid"
+    )]
+    NotListed,
     /// The other end shows another code.
     #[error("the pairing code is not the one that the other end shows")]
     OtherCode,

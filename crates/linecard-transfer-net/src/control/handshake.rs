@@ -23,6 +23,8 @@ const OPENING_BYTES: usize = MAGIC.len() + 32;
 const PAIRING_BYTES: usize = MAGIC.len() + MESSAGE_BYTES;
 /// In place of a proof: the code is no longer accepted.
 const VOID: [u8; 32] = [1; 32];
+/// In place of a proof: the code is right, and the key could not be recorded.
+const UNRECORDED: [u8; 32] = [2; 32];
 /// How long an end that refuses waits for the other to read why.
 const LINGER: Duration = Duration::from_millis(500);
 /// After how long without a word the kernel asks whether the other host is there, how often, and how
@@ -128,11 +130,15 @@ impl Handshake<'_> {
             (_, Direction::FromServer) => Some(self.hello()?),
         };
         // At the accepting end, only if the other one wants to.
-        let pairing = self.access.pairing().filter(|_| {
-            hello.as_ref().is_none_or(|hello| tls::wants_pairing(&hello.client_hello()))
-        });
+        let wanted = hello.as_ref().is_none_or(|hello| tls::wants_pairing(&hello.client_hello()));
+        let pairing = self.access.pairing().filter(|_| wanted);
+        let is_unexpected = hello.is_some() && wanted && pairing.is_none();
         let verifier = Arc::new(Verifier::new(self.access, pairing.is_some(), self.name));
-        let mut transport = self.transport(hello, pairing.is_some(), &verifier)?;
+        let transport = self.transport(hello, pairing.is_some(), &verifier);
+        let mut transport = transport.map_err(|error| match error {
+            ControlError::OtherAccess if is_unexpected => ControlError::NoCodeHere,
+            error => error,
+        })?;
         let complete = self.complete(&mut transport, pairing);
         complete.map_err(|error| verifier.objection().unwrap_or(error))?;
         verifier.remember()?;
@@ -232,9 +238,10 @@ impl Handshake<'_> {
             if self.proves(transport, &key, &theirs)? {
                 return Ok(pairing.remember(self.name, peer)?);
             }
-            return Err(match theirs == opening(&VOID) {
-                true => ControlError::CodeEnded,
-                false => ControlError::OtherCode,
+            return Err(match &theirs[MAGIC.len()..] {
+                reason if reason == VOID => ControlError::CodeEnded,
+                reason if reason == UNRECORDED => ControlError::NotListed,
+                _ => ControlError::OtherCode,
             });
         }
         let theirs: [u8; OPENING_BYTES] = self.exchange(transport)?;
@@ -242,8 +249,9 @@ impl Handshake<'_> {
         let attempt = pairing.attempt(is_right, self.name, peer);
         let answer = match attempt {
             Ok(Ok(())) => mine,
-            Ok(Err(CodeRefused::Wrong { .. })) | Err(_) => [0; 32],
+            Ok(Err(CodeRefused::Wrong { .. })) => [0; 32],
             Ok(Err(CodeRefused::Void)) => VOID,
+            Err(_) => UNRECORDED,
         };
         self.queue(transport, &opening::<OPENING_BYTES>(&answer))?;
         let [] = self.exchange(transport)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A file of lines `name fingerprint`, as SSH's `known_hosts`. Empty lines and those that begin
 /// with `#` are skipped.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownPeers {
     path: PathBuf,
     entries: Vec<(String, Fingerprint)>,
@@ -94,6 +94,18 @@ impl KnownPeers {
         Ok(())
     }
 
+    /// The names that have this key.
+    pub fn names(&self, fingerprint: Fingerprint) -> impl Iterator<Item = &str> {
+        let of_key = self.entries.iter().filter(move |(_, key)| *key == fingerprint);
+        of_key.map(|(name, _)| name.as_str())
+    }
+
+    /// Whether a key of this name is known.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.entries.iter().any(|(other, _)| other == name)
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -154,6 +166,8 @@ mod tests {
         for _ in 0..2 {
             again.add("host:4100", key("b")).unwrap();
         }
+        assert!(again.knows("host:4100") && !again.knows("host"));
+        assert_eq!(again.names(key("b")).collect::<Vec<_>>(), ["host:4100"]);
         assert_eq!(
             KnownPeers::load(&path).unwrap().standing("host:4100", key("b")),
             Standing::Known

@@ -1,6 +1,6 @@
 //! Where each lane goes, and whether it can be opened.
 
-use crate::lane::{Absent, Lane, OpenError, Own, Peer, Spec};
+use crate::lane::{Absent, Lane, LocalEnd, OpenError, Own, Peer, Spec};
 use linecard_transfer::control::LaneKind;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -69,9 +69,14 @@ impl Path {
         path.detour = detour.filter(|_| path.problem.is_none()).map(|detour| {
             format!(
                 "packets to {peer} leave by {}, not by {}, which has its address: it shares that link \
-                 with other lanes. Give `linecard recv` an address on the link of {} by --lane, or this \
-                 lane the interface",
-                detour.leaves, detour.own, detour.own
+                 with other lanes. Give `linecard recv` an address on the link of {} by --lane{}",
+                detour.leaves,
+                detour.own,
+                detour.own,
+                match path.spec.local {
+                    LocalEnd::Address(_) => ", or this lane the interface",
+                    LocalEnd::Interface(_) => "",
+                }
             )
         });
         path

@@ -4,7 +4,7 @@ use super::relay::{as_pairing_client, as_pairing_server};
 use super::{NAME, authorizing, listener, meet, met, soon};
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::keys::{
-    Authorized, Fingerprint, Identity, KnownPeers, Pairing, PairingCode, Remember,
+    Authorized, Fingerprint, Identity, KeyError, KnownPeers, Pairing, PairingCode, Remember,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -191,7 +191,23 @@ fn a_receiver_without_a_code_says_so() {
     let connecting = pairing(&sender, Pairing::typed(code("4821-6093"), recording().1));
     let (connected, accepted) = meet(&connecting, &authorizing(&receiver, &[&sender]));
     assert!(matches!(connected, Err(ControlError::NoCode)), "{connected:?}");
-    assert!(matches!(accepted, Err(ControlError::OtherAccess)), "{accepted:?}");
+    assert!(matches!(accepted, Err(ControlError::NoCodeHere)), "{accepted:?}");
+}
+
+/// The user of the connecting end learns that the code was right.
+#[test]
+fn a_key_that_cannot_be_listed_is_said_at_both_ends() {
+    let [sender, receiver] = identities();
+    let (at_sender, typed) = recording();
+    let failing: Remember = Box::new(|_, _| Err(KeyError::Library));
+    let connecting = pairing(&sender, Pairing::typed(code("4821-6093"), typed));
+    let accepting = pairing(&receiver, Pairing::shown(code("4821-6093"), failing));
+    for _ in 0..2 {
+        let (connected, accepted) = meet(&connecting, &accepting);
+        assert!(matches!(connected, Err(ControlError::NotListed)), "{connected:?}");
+        assert!(matches!(accepted, Err(ControlError::Key(_))), "{accepted:?}");
+    }
+    assert!(at_sender.lock().unwrap().is_empty());
 }
 
 /// The next connection needs the files only.

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
-/// A transfer over equal lanes in virtual time.
+/// A transfer over several lanes in virtual time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -52,6 +52,9 @@ pub struct Lanes {
     #[garde(range(min = Rate::new(1_000_000), max = Rate::tera(1)))]
     #[schemars(extend("x-flag" = "rate"))]
     pub rate: Rate,
+    /// bits per second of each lane, framing included, where lanes differ: in place of count and rate
+    #[garde(length(max = 64), inner(range(min = Rate::new(1_000_000), max = Rate::tera(1))))]
+    pub rates: Vec<Rate>,
     /// delay of a lane, one way
     #[default(Duration::from_ns(5_000))]
     #[garde(range(min = Duration::ZERO, max = Duration::from_ms(100)))]
@@ -230,8 +233,10 @@ impl Config {
         // Within their ranges they fit.
         let bytes = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
         Spec {
-            lanes: lanes.count,
-            rate_bits_per_second: lanes.rate.bits_per_second(),
+            rates_bits_per_second: match lanes.rates.as_slice() {
+                [] => vec![lanes.rate.bits_per_second(); lanes.count as usize],
+                rates => rates.iter().map(|rate| rate.bits_per_second()).collect(),
+            },
             mode: transfer.mode.into(),
             fec: transfer.fec.0,
             chunks: chunk.count,

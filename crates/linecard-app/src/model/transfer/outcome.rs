@@ -124,14 +124,19 @@ impl TransferOutcome {
 fn title(spec: &Spec) -> String {
     let fec = if spec.fec == Scheme::NONE { "no repair".to_owned() } else { spec.fec.to_string() };
     let s = |count: u64| if count == 1 { "" } else { "s" };
+    let rates = &spec.rates_bits_per_second;
+    let rate = |rate: Option<&u64>| {
+        linecard_report::Value::BitRate(rate.map_or(0.0, |rate| *rate as f64)).to_string()
+    };
+    let (least, most) = (rate(rates.iter().min()), rate(rates.iter().max()));
     format!(
         "{} chunk{} of {} bytes over {} lane{} of {} in virtual time, {}, {fec}, seed {}",
         spec.chunks,
         s(spec.chunks),
         spec.chunk_bytes,
-        spec.lanes,
-        s(spec.lanes),
-        linecard_report::Value::BitRate(spec.rate_bits_per_second as f64),
+        rates.len(),
+        s(rates.len() as u64),
+        if least == most { most } else { format!("{least} to {most}") },
         mode_name(spec.mode),
         spec.seed
     )

@@ -1,4 +1,4 @@
-//! A transfer over equal lanes as the simulation takes it, and what follows from it before it runs.
+//! A transfer over several lanes as the simulation takes it, and what follows from it before it runs.
 
 use super::Config;
 use linecard_transfer::control::Mode;
@@ -20,13 +20,11 @@ pub const MAX_PACKETS: u64 = 10_000_000;
 /// Memory of a receiver for chunks, as with `linecard recv` without `--memory`.
 const MEMORY_BYTES: u64 = 512 << 20;
 
-/// A transfer over equal lanes, in the units of the simulation: see [`super::Config`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A transfer over several lanes, in the units of the simulation: see [`super::Config`].
+#[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// 1 to 64.
-    pub lanes: u64,
-    /// Of each, in bit/s, framing included.
-    pub rate_bits_per_second: u64,
+    /// Of each lane, in bit/s, framing included; 1 to 64.
+    pub rates_bits_per_second: Vec<u64>,
     /// How chunks are spread.
     pub mode: Mode,
     /// Repair of lost packets.
@@ -102,7 +100,6 @@ impl Spec {
     pub fn settings(&self) -> Settings {
         let known = self.congestion.is_none();
         let lane = LaneSettings {
-            rate_bits_per_second: if known { self.rate_bits_per_second } else { 0 },
             congestion: self.congestion.unwrap_or_default(),
             framing_bytes: self.framing_bytes,
             datagram_bytes: self.payload_bytes + OVERHEAD_BYTES as u32,
@@ -111,12 +108,18 @@ impl Spec {
             ..LaneSettings::default()
         };
         let link = LinkSettings {
-            rate_bits_per_second: self.rate_bits_per_second,
             framing_bytes: self.framing_bytes,
             delay_ns: self.delay_ns,
-            queue_bytes: (!known).then(|| self.queue_bytes()),
             faults: self.faults,
             ..LinkSettings::default()
+        };
+        let of_rate = |&rate_bits_per_second: &u64| {
+            let lane = LaneSettings {
+                rate_bits_per_second: if known { rate_bits_per_second } else { 0 },
+                ..lane
+            };
+            let queue_bytes = (!known).then(|| self.queue_bytes(rate_bits_per_second));
+            (lane, LinkSettings { rate_bits_per_second, queue_bytes, ..link.clone() })
         };
         let send = SendSettings {
             payload_bytes: self.payload_bytes,
@@ -129,9 +132,10 @@ impl Spec {
         let [data, repair] = [fec.data_packets(), fec.repair_packets()].map(|count| count as u64);
         let memory = chunk + (chunk * repair).div_ceil(data.max(1));
         // Two for each lane in any case: with 64 lanes, a receiver has to be given more memory.
-        let window = (MEMORY_BYTES / memory).max(2 * self.lanes) as u32;
+        let window =
+            (MEMORY_BYTES / memory).max(2 * self.rates_bits_per_second.len() as u64) as u32;
         Settings {
-            lanes: vec![(lane, link); self.lanes as usize],
+            lanes: self.rates_bits_per_second.iter().map(of_rate).collect(),
             window: window.min(MAX_WINDOW),
             send,
             chunks: self.chunks as u32,
@@ -144,9 +148,8 @@ impl Spec {
         }
     }
 
-    fn queue_bytes(&self) -> u64 {
-        let bytes =
-            u128::from(self.rate_bits_per_second) * u128::from(self.queue_ns) / 8_000_000_000;
+    fn queue_bytes(&self, rate_bits_per_second: u64) -> u64 {
+        let bytes = u128::from(rate_bits_per_second) * u128::from(self.queue_ns) / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
@@ -175,7 +178,7 @@ impl Spec {
     /// Rate of all lanes together, framing included, in bit/s.
     #[must_use]
     pub fn line_bits_per_second(&self) -> f64 {
-        self.lanes as f64 * self.rate_bits_per_second as f64
+        self.rates_bits_per_second.iter().map(|rate| *rate as f64).sum()
     }
 
     /// The framing bound: the rate of data if packets leave without a gap, in bit/s.

@@ -112,7 +112,10 @@ pub fn send(
     let pairing = config.pairing(context, observer)?;
     let options = config.options(context, access, pairing.as_ref())?;
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
-    let mut result = run.try_all(&options, &addresses);
+    let mut result = match &pairing {
+        None => run.try_all(&options, &addresses),
+        Some(_) => config.pair(context, &mut run, &options, &addresses)?,
+    };
     if let Err(SendError::Control(ControlError::UnknownPeer { found, .. })) = &result
         && !config.strict
         && run.observer.is_right(&config.peer.0, *found)
@@ -136,7 +139,7 @@ pub fn send(
                     config.peer.0
                 ))
             }
-            _ => config.explain(error),
+            _ => config.explain(context, error),
         };
         Failed { outcome: Some(Box::new(SendOutcome::part(&run.progress, &error))), error }
     };
@@ -306,6 +309,32 @@ impl Config {
         Ok(Some(pairing::typed(source.0.code(observer)?, known)))
     }
 
+    /// Sends to a receiver with a code, or without if both know each other by now: a command that is given again goes on.
+    fn pair(
+        &self,
+        context: &Context<'_>,
+        run: &mut Run<'_>,
+        options: &SendOptions,
+        addresses: &[SocketAddr],
+    ) -> Result<Result<(Sent, SocketAddr), SendError>, Error> {
+        if self.known(context)?.knows(&options.name) {
+            match run.try_all(&self.options(context, None, None)?, addresses) {
+                Err(SendError::Control(
+                    ControlError::NotAccepted { .. } | ControlError::KeyChanged { .. },
+                )) => {}
+                result => return Ok(result),
+            }
+        }
+        let before = self.known(context)?;
+        let result = run.try_all(options, addresses);
+        let after = self.known(context)?;
+        if after != before {
+            run.observer
+                .line(&format!("paired with {}: its key is known from now on", options.name));
+        }
+        Ok(result)
+    }
+
     fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {
         let given = self.known_peers.as_deref().map(|path| file_of(context, "known_peers", path));
         let path = file(given.as_deref(), "known_peers", "--known-peers")?;
@@ -313,14 +342,20 @@ impl Config {
     }
 
     /// The error, and the remedy for a new key.
-    fn explain(&self, error: SendError) -> Error {
-        let is_new = matches!(error, SendError::Control(ControlError::UnknownPeer { .. }));
+    fn explain(&self, context: &Context<'_>, error: SendError) -> Error {
+        let new = match &error {
+            SendError::Control(ControlError::UnknownPeer { found, .. }) => Some(*found),
+            _ => None,
+        };
         let error = of_send(error, &self.peer.0.to_string());
-        if !is_new || error.failure() != Some(Failure::Unauthenticated) {
+        let Some(found) = new.filter(|_| error.failure() == Some(Failure::Unauthenticated)) else {
             return error;
-        }
+        };
+        let known = self.known(context).ok();
+        let other = known.as_ref().and_then(|known| known.names(found).next());
+        let other = other.map_or_else(String::new, |name| format!(", and is that of {name}"));
         Failure::Unauthenticated.with(format!(
-            "{error}. If `linecard recv` prints this fingerprint there, send with --accept-new once, and it is \
+            "{error}{other}. If `linecard recv` prints this fingerprint there, send with --accept-new once, and it is \
              remembered"
         ))
     }

@@ -95,7 +95,9 @@ fn a_code_for_the_first_time() {
     let mut sender = ends.command("sender", &all);
     sender.stdin(fs::File::open(ends.folder.path("code")).unwrap());
     let sent = sender.output().unwrap();
-    assert_eq!((sent.status.code(), &*sent.stderr), (Some(0), &b""[..]));
+    let line =
+        format!("linecard: paired with {}: its key is known from now on\n", receiver.address);
+    assert_eq!((sent.status.code(), sent.stderr), (Some(0), line.into_bytes()));
     let json: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
     assert!(!json.to_string().contains(&code), "a code is not printed");
     let address = receiver.address.clone();
@@ -108,12 +110,31 @@ fn a_code_for_the_first_time() {
     ends.assert_equal();
     let again = ["recv", "to", "--overwrite", "--authorized", "senders", "--listen", &address];
     let receiver = super::ends::Receiver::start(ends.command("receiver", &again));
+    // The same command goes on where it was: both know each other.
     let (code_of_exit, stderr) = send(&receiver.address, &["--pair", &code]);
-    assert_eq!(code_of_exit, Some(15), "{stderr}");
-    says(&stderr, &["shows no pairing code", "linecard recv --pair"]);
-    let (code_of_exit, stderr) = send(&receiver.address, &[]);
     assert_eq!((code_of_exit, stderr.as_str()), (Some(0), ""));
     assert_eq!(receiver.end().code, Some(0));
+    let receiver = super::ends::Receiver::start(ends.command("receiver", &again));
+    let stranger = ["send", "from.bin", &receiver.address, "--pair", &code];
+    let stranger = ends.command("stranger", &stranger).output().unwrap();
+    assert_eq!(stranger.status.code(), Some(15));
+    says(
+        &String::from_utf8_lossy(&stranger.stderr),
+        &["shows no pairing code", "linecard recv --pair"],
+    );
+    let other = format!("localhost:{}", address.split(':').nth(1).unwrap());
+    let (code_of_exit, stderr) = send(&other, &[]);
+    assert_eq!(code_of_exit, Some(15), "{stderr}");
+    says(&stderr, &["is not known", &format!("and is that of {address}")]);
+    let (code_of_exit, stderr) = send(&receiver.address, &[]);
+    assert_eq!((code_of_exit, stderr.as_str()), (Some(0), ""));
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0));
+    assert!(
+        got.stderr.contains("it has a pairing code, and this end shows none"),
+        "{}",
+        got.stderr
+    );
     for (arguments, why) in [
         (&["send", "from.bin", "h", "--pair", "4821"][..], "eight digits"),
         (&["send", "-", "127.0.0.1:9", "--pair", "-"], "stdin is the data"),
