@@ -14,7 +14,7 @@ mod started;
 pub use access::Access;
 pub use outcome::{MAX_LISTED, Transferred};
 pub use pairing::CodeSource;
-pub use peer::{DEFAULT_PORT, Listen, Peer, RemoteFolder};
+pub use peer::{AddressError, DEFAULT_PORT, Listen, Peer, RemoteFolder};
 
 use crate::Error;
 use linecard_transfer_net::end::Cores;

@@ -10,6 +10,47 @@ pub const DEFAULT_PORT: u16 = 4_780;
 
 /// The receiving end as the user calls it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+/// A text that is not the address of an end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// Neither the name of a host nor an address.
+    #[error(
+        "\"{}\" is not a host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}, or \
+         host:folder to have `linecard recv` started there by ssh", text.escape_debug()
+    )]
+    Host {
+        /// The text.
+        text: String,
+    },
+    /// A user with a port, where a folder is expected.
+    #[error(
+        "\"{text}\": a port is for `linecard recv` that runs, without a user; write {}./{port} for a folder of that name",
+        text.trim_end_matches(port)
+    )]
+    UserWithPort {
+        /// The text.
+        text: String,
+        /// The port in it.
+        port: String,
+    },
+    /// A folder whose path is not plain.
+    #[error(
+        "\"{}\": the folder is to be a path without `~USER`, `//` before it, or line ends", text.escape_debug()
+    )]
+    Folder {
+        /// The text.
+        text: String,
+    },
+    /// Not an address at which a receiver could listen.
+    #[error(
+        "\"{text}\" is not an address of this host: write 0.0.0.0, 192.0.2.1:{DEFAULT_PORT} or [::1]:{DEFAULT_PORT}"
+    )]
+    Listen {
+        /// The text.
+        text: String,
+    },
+}
+
 pub enum Peer {
     /// A receiver that runs: `HOST`, `HOST:PORT`, `[IPv6]:PORT`.
     Listening {
@@ -55,16 +96,10 @@ impl Default for Peer {
 }
 
 impl FromStr for Peer {
-    type Err = String;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "\"{}\" is not a host: write host, host:{DEFAULT_PORT}, 192.0.2.1 or [2001:db8::1]:{DEFAULT_PORT}, or \
-                 host:folder to have `linecard recv` started there by ssh",
-                text.escape_debug()
-            )
-        };
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let wrong = || AddressError::Host { text: text.to_owned() };
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(Self::Listening { host: address.ip().to_string(), port: address.port() });
         }
@@ -100,11 +135,9 @@ impl FromStr for Peer {
                 Ok(port) if port > 0 => Ok(Self::Listening { host, port }),
                 _ => Err(wrong()),
             },
-            (Some(_), Some(port)) if is_port(port) => Err(format!(
-                "\"{text}\": a port is for `linecard recv` that runs, without a user; write {}./{port} for a folder of \
-                 that name",
-                text.trim_end_matches(port)
-            )),
+            (Some(_), Some(port)) if is_port(port) => {
+                Err(AddressError::UserWithPort { text: text.to_owned(), port: port.to_owned() })
+            }
             (_, Some(folder)) => {
                 let login = user.map_or_else(|| host.clone(), |user| format!("{user}@{host}"));
                 // A login begins at home.
@@ -114,10 +147,7 @@ impl FromStr for Peer {
                     || folder.starts_with(['~'])
                     || folder.starts_with("//")
                 {
-                    return Err(format!(
-                        "\"{}\": the folder is to be a path without `~USER`, `//` before it, or line ends",
-                        text.escape_debug()
-                    ));
+                    return Err(AddressError::Folder { text: text.to_owned() });
                 }
                 Ok(Self::Started(RemoteFolder { login, host, folder }))
             }
@@ -142,15 +172,13 @@ impl fmt::Display for Peer {
 pub struct Listen(pub SocketAddr);
 
 impl FromStr for Listen {
-    type Err = String;
+    type Err = AddressError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Ok(address) = text.parse() {
             return Ok(Self(address));
         }
-        let ip = ip(text).map_err(|()| {
-            format!("\"{text}\" is not an address of this host: write 0.0.0.0, 192.0.2.1:{DEFAULT_PORT} or [::1]:{DEFAULT_PORT}")
-        })?;
+        let ip = ip(text).map_err(|()| AddressError::Listen { text: text.to_owned() })?;
         Ok(Self(SocketAddr::new(ip, DEFAULT_PORT)))
     }
 }
@@ -236,7 +264,10 @@ mod tests {
             "host:x\ny",
             "[host]:x",
         ] {
-            assert!(name(wrong).is_err_and(|text| text.lines().count() == 1), "{wrong}");
+            assert!(
+                name(wrong).is_err_and(|error| error.to_string().lines().count() == 1),
+                "{wrong}"
+            );
         }
     }
 

@@ -90,8 +90,8 @@ impl SendArguments {
             let what = "name what to send, and behind it where `linecard recv` runs: PATH... PEER";
             return Err(Failure::Usage.with(what));
         };
-        let peer = peer.to_string_lossy().parse();
-        let peer = peer.map_err(|why: String| Failure::Usage.with(format!("PEER: {why}")))?;
+        let peer = peer.to_string_lossy().parse::<Peer>();
+        let peer = peer.map_err(|error| Failure::Usage.with(format!("PEER: {error}")))?;
         Ok((inputs.to_vec(), peer))
     }
 }
