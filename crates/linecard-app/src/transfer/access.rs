@@ -1,7 +1,7 @@
 //! How the ends of a transfer know each other: the files of keys.
 
-use super::error::{is_missing, of_key};
-use crate::{Context, Error, Failure};
+use super::error::{TransferError, is_missing, of_key};
+use crate::{Context, Error};
 use garde::Validate;
 use linecard_config::ConfigError;
 use linecard_transfer_net::control::{self, Trust};
@@ -37,20 +37,20 @@ impl Access {
     /// The access that needs no key of this end's own.
     fn without_identity(&self, context: &Context<'_>) -> Result<Option<control::Access>, Error> {
         if self.insecure_none {
-            let what = "there are no keys then: leave out psk and identity";
             return match self.psk.is_some() || self.identity.is_some() {
-                true => Err(ConfigError::of_parameter("access.insecure_none", what).into()),
+                true => Err(ConfigError::of_parameter(
+                    "access.insecure_none",
+                    TransferError::OpenWithKeys,
+                )
+                .into()),
                 false => Ok(Some(control::Access::Open)),
             };
         }
         let Some(path) = &self.psk else { return Ok(None) };
         let path = file_of(context, "access.psk", path);
-        let key = SharedKey::load(&path).map_err(|error| match is_missing(&error) {
-            true => Failure::Storage.with(format!(
-                "--psk {error}; `linecard keys psk {}` makes one, for both ends",
-                path.display()
-            )),
-            false => Failure::Storage.with(format!("--psk {error}")),
+        let key = SharedKey::load(&path).map_err(|source| match is_missing(&source) {
+            true => TransferError::NoSharedKey { path, source },
+            false => TransferError::SharedKey(source),
         })?;
         Ok(Some(control::Access::Shared(key)))
     }
@@ -93,10 +93,8 @@ pub(super) fn file(given: Option<&Path>, name: &str, option: &str) -> Result<Pat
     }
     let of = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = of("XDG_CONFIG_HOME").or_else(|| of("HOME").map(|home| home.join(".config")));
-    folder.map(|folder| folder.join("linecard").join(name)).ok_or_else(|| {
-        Failure::Usage
-            .with(format!("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE"))
-    })
+    let file = folder.map(|folder| folder.join("linecard").join(name));
+    file.ok_or_else(|| TransferError::NoHome { option: option.to_owned() }.into())
 }
 
 /// The number of senders that the list allows; a missing list allows none.

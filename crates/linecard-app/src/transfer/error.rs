@@ -1,15 +1,204 @@
 //! Errors of a transfer as errors of jobs: which end is at fault, and what to do.
 
+use super::started::NOT_FOUND;
+use crate::error::Kind;
 use crate::{Error, Failure};
-use linecard_transfer_net::control::{ControlError, Protocol};
+use linecard_config::UnitError;
+use linecard_transfer_net::control::ControlError;
 use linecard_transfer_net::file::FileError;
-use linecard_transfer_net::keys::KeyError;
+use linecard_transfer_net::keys::{Fingerprint, KeyError};
 use linecard_transfer_net::receive::ReceiveError;
 use linecard_transfer_net::send::SendError;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitStatus;
 
 /// Remedies at either end.
 const SEND_AGAIN: &str = "the received data is kept: run the same commands again to resume";
+
+/// Arguments that are refused, keys that cannot be used, peers that fail, and files that are missing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TransferError {
+    #[error("there are no keys then: leave out psk and identity")]
+    OpenWithKeys,
+    #[error("a receiver that is started by ssh gets a key for once: leave out options on keys")]
+    StartedWithKeys,
+    #[error("a command is needed")]
+    NoCommand,
+    #[error("it limits what delete removes: give --delete, too")]
+    LimitWithoutDelete,
+    #[error("stdin is the data: give the code itself")]
+    CodeFromData,
+    #[error("--pair -: cannot read the code: {0}")]
+    Code(#[source] io::Error),
+    #[error(transparent)]
+    TestSize(UnitError),
+    #[error("no file has an empty name")]
+    EmptyName,
+    #[error("name at least one file or folder, or - for stdin")]
+    NoInput,
+    #[error("{0} is sent alone; write ./{0} for a file of that name", path.display())]
+    NotAlone { path: PathBuf },
+    #[error("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE")]
+    NoHome { option: String },
+    #[error("a note is one line, without control characters")]
+    NoteLines,
+    #[error("the note `{note}`: {problem}")]
+    Note { note: String, problem: &'static str },
+    #[error("{} lists this key with another folder or quota: change its line there", list.display())]
+    ListedOtherwise { list: PathBuf },
+    #[error(
+        "--insecure-none --listen {at}: without keys, only this machine may connect: listen at 127.0.0.1, or use keys"
+    )]
+    OpenToOthers { at: SocketAddr },
+    #[error(
+        "--started is for `linecard send`, which writes a key and a folder to the standard input"
+    )]
+    NotStarted,
+    #[error("--psk {source}; `linecard keys psk {}` makes one, for both ends", path.display())]
+    NoSharedKey { path: PathBuf, source: KeyError },
+    #[error("--psk {0}")]
+    SharedKey(#[source] KeyError),
+    #[error("cannot send {}: {source}", path.display())]
+    Input { path: PathBuf, source: io::Error },
+    #[error("cannot listen at {at}: {source}{}", listen_advice(source))]
+    Listen { at: SocketAddr, source: io::Error },
+    #[error("cannot find {host}: {source}; check its name")]
+    Lookup { host: String, source: io::Error },
+    #[error("{host} has no address; check its name")]
+    NoAddress { host: String },
+    #[error("cannot start `{login} {host}`: {source}")]
+    Start { login: String, host: String, source: io::Error },
+    #[error(
+        "`{login} {host}` has ended ({}) before `{receiver}` listened there: {}", ended(*status), end_advice(*status)
+    )]
+    LoginEnded { login: String, host: String, receiver: String, status: Option<ExitStatus> },
+    #[error("the receiver has not answered for {seconds} s")]
+    NotListening { seconds: u64 },
+    #[error(
+        "the login at {peer} has ended ({status}), and the receiver with it: run the same command again to go on"
+    )]
+    LostLogin { peer: String, status: ExitStatus },
+    #[error("{peer} does not answer; check its address and the firewalls on the path")]
+    NoAnswer { peer: String },
+    #[error("{0}; is `linecard recv` running there, at this port?")]
+    NoReceiver(#[source] ControlError),
+    #[error("{0}; {SEND_AGAIN}")]
+    Disconnected(#[source] ControlError),
+    #[error("the key of {peer} is not known: {found}")]
+    UnknownPeer { peer: String, found: Fingerprint },
+    #[error(
+        "the key of {peer} is not known: {found}{}. If `linecard recv` prints this fingerprint there, send with \
+         --accept-new once, and it is remembered",
+        other.as_ref().map_or_else(String::new, |name| format!(", and is that of {name}"))
+    )]
+    NewReceiver { peer: String, found: Fingerprint, other: Option<String> },
+    #[error(
+        "{peer} does not accept this end's key; run there: linecard keys authorize {own}; or start `linecard recv \
+         --pair` there, and send with --pair and the code that it shows"
+    )]
+    NotAccepted { peer: String, own: Fingerprint },
+    #[error(
+        "{peer} cannot use its list of authorized senders, and refuses all: `linecard recv` prints there how to \
+         correct it. The key of this end is {own}"
+    )]
+    NoListThere { peer: String, own: Fingerprint },
+    #[error("the other end authenticates in another way: give --psk to both ends, or to neither")]
+    OtherAccess,
+    #[error("the other end has another shared key: both need a copy of the same file for --psk")]
+    WrongSharedKey,
+    #[error(
+        "what went to {} does not have the hash of the sent data: do not use it, send it again", path.display()
+    )]
+    Damaged { path: PathBuf },
+    #[error(
+        "{failed} not transferred, {objects} files and folders are in their places; data that is already there is \
+         not sent again when the same commands are repeated"
+    )]
+    Incomplete { failed: u64, objects: u64 },
+    #[error("all files are in their places, and not all that was to be removed at the receiver is")]
+    Unremoved,
+    #[error("{failed} would not be transferred; nothing was sent")]
+    WouldFail { failed: u64 },
+    #[error("nothing would be removed; nothing was sent")]
+    WouldNotRemove,
+    #[error("stopped; {SEND_AGAIN}")]
+    Stopped,
+    #[error("stopped before the receiver listened")]
+    StoppedAtLogin,
+    #[error("stopped before anything arrived")]
+    NothingArrived,
+}
+
+impl Kind for TransferError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::OpenWithKeys
+            | Self::StartedWithKeys
+            | Self::NoCommand
+            | Self::LimitWithoutDelete
+            | Self::CodeFromData
+            | Self::Code(_)
+            | Self::TestSize(_)
+            | Self::EmptyName
+            | Self::NoInput
+            | Self::NotAlone { .. }
+            | Self::NoHome { .. }
+            | Self::NoteLines
+            | Self::Note { .. }
+            | Self::ListedOtherwise { .. }
+            | Self::OpenToOthers { .. }
+            | Self::NotStarted => Failure::Usage,
+            Self::NoSharedKey { .. } | Self::SharedKey(_) | Self::Input { .. } => Failure::Storage,
+            Self::Listen { .. } => Failure::Attach,
+            Self::Lookup { .. }
+            | Self::NoAddress { .. }
+            | Self::Start { .. }
+            | Self::LoginEnded { .. }
+            | Self::NotListening { .. }
+            | Self::LostLogin { .. }
+            | Self::NoAnswer { .. }
+            | Self::NoReceiver(_)
+            | Self::Disconnected(_) => Failure::Unreachable,
+            Self::UnknownPeer { .. }
+            | Self::NewReceiver { .. }
+            | Self::NotAccepted { .. }
+            | Self::NoListThere { .. }
+            | Self::OtherAccess
+            | Self::WrongSharedKey => Failure::Unauthenticated,
+            Self::Damaged { .. } => Failure::Wrong,
+            Self::Incomplete { .. }
+            | Self::Unremoved
+            | Self::WouldFail { .. }
+            | Self::WouldNotRemove => Failure::Partial,
+            Self::Stopped | Self::StoppedAtLogin | Self::NothingArrived => Failure::Stopped,
+        }
+    }
+}
+
+fn listen_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::AddrInUse => "; give another port, as --listen ADDRESS:PORT",
+        ErrorKind::AddrNotAvailable => "; `ip address` lists those of this host",
+        _ => "",
+    }
+}
+
+fn ended(status: Option<ExitStatus>) -> String {
+    status.map_or_else(|| "killed".to_owned(), |status| status.to_string())
+}
+
+fn end_advice(status: Option<ExitStatus>) -> &'static str {
+    match status.and_then(|status| status.code()) {
+        Some(NOT_FOUND) => {
+            "one of these is not in the PATH, which a login without a terminal may have another of: name it by --ssh or \
+             --receiver"
+        }
+        Some(0) => "that is not `linecard recv`",
+        _ => "its own message says why",
+    }
+}
 
 /// An error of a sender. `peer` is what the user calls the other end.
 pub(super) fn of_send(error: SendError, peer: &str) -> Error {
@@ -24,7 +213,7 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
         | SendError::NeverReached { .. }
         | SendError::Unusable
         | SendError::Unconfirmed { .. } => Failure::Unreachable.with(error),
-        SendError::Stopped => Failure::Stopped.with(format!("stopped; {SEND_AGAIN}")),
+        SendError::Stopped => TransferError::Stopped.into(),
         SendError::Wait(_) => Failure::Attach.with(error),
         SendError::Seal(_) => Failure::Thread.with(error),
         SendError::Refused(_)
@@ -47,7 +236,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         ReceiveError::Silent(_) | ReceiveError::NoHello(_) | ReceiveError::NothingAnnounced(_) => {
             Failure::Unreachable.with(error)
         }
-        ReceiveError::Stopped => Failure::Stopped.with(format!("stopped; {SEND_AGAIN}")),
+        ReceiveError::Stopped => TransferError::Stopped.into(),
         ReceiveError::Seal(_) => Failure::Thread.with(error),
         ReceiveError::OneOnly => Failure::Usage.with(error),
         ReceiveError::Refused(_)
@@ -65,43 +254,10 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
     }
 }
 
-/// Why a peer that had connected to send was rejected.
-pub(super) fn of_rejected(error: ReceiveError) -> String {
-    match error {
-        ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
-            format!("its key {found} is not authorized")
-        }
-        ReceiveError::Control(ControlError::NotAccepted { own }) => format!(
-            "it does not know the key of this end: if it should, its user must compare the key \
-             with {own}, and send with --accept-new once"
-        ),
-        ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => {
-            "it has closed the connection before it sent anything".into()
-        }
-        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Tls }) => {
-            "received data is not TLS: the peer is another program, or a sender with \
-             --insecure-none"
-                .into()
-        }
-        ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Linecard }) => {
-            "received data is not linecard's protocol without keys: the peer is another program, \
-             or a sender \
-             without --insecure-none"
-                .into()
-        }
-        ReceiveError::Control(error) => of_control(error, "it").to_string(),
-        ReceiveError::Busy(with) => format!("another transfer runs, from {with}"),
-        error => of_receive(error).to_string(),
-    }
-}
-
 /// An error of files at this end.
 fn of_file(error: FileError) -> Error {
     match error {
-        FileError::Damaged { path, kept } if path == kept => Failure::Wrong.with(format!(
-            "what went to {} does not have the hash of the sent data: do not use it, send it again",
-            path.display()
-        )),
+        FileError::Damaged { path, kept } if path == kept => TransferError::Damaged { path }.into(),
         FileError::Damaged { .. } => Failure::Wrong.with(error),
         FileError::Closed { source, .. } => Error::Report(source),
         error => Failure::Storage.with(error),
@@ -109,37 +265,24 @@ fn of_file(error: FileError) -> Error {
 }
 
 /// An error of the control connection.
-fn of_control(error: ControlError, peer: &str) -> Error {
-    let text = error.to_string();
+pub(super) fn of_control(error: ControlError, peer: &str) -> Error {
+    let peer = peer.to_owned();
     match error {
         ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
-            Failure::Unreachable.with(format!(
-                "{peer} does not answer; check its address and the firewalls on the path"
-            ))
+            TransferError::NoAnswer { peer }.into()
         }
-        ControlError::Connect { .. } => Failure::Unreachable
-            .with(format!("{text}; is `linecard recv` running there, at this port?")),
-        ControlError::TimedOut { .. } => Failure::Unreachable.with(text),
+        ControlError::Connect { .. } => TransferError::NoReceiver(error).into(),
+        ControlError::TimedOut { .. } => Failure::Unreachable.with(error),
         ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
-            Failure::Unreachable.with(format!("{text}; {SEND_AGAIN}"))
+            TransferError::Disconnected(error).into()
         }
         ControlError::UnknownPeer { found, .. } => {
-            Failure::Unauthenticated.with(format!("the key of {peer} is not known: {found}"))
+            TransferError::UnknownPeer { peer, found }.into()
         }
-        ControlError::NotAccepted { own } => Failure::Unauthenticated.with(format!(
-            "{peer} does not accept this end's key; run there: linecard keys authorize {own}; or start `linecard recv \
-             --pair` there, and send with --pair and the code that it shows"
-        )),
-        ControlError::NoListThere { own } => Failure::Unauthenticated.with(format!(
-            "{peer} cannot use its list of authorized senders, and refuses all: `linecard recv` \
-             prints there how to correct it. The key of this end is {own}"
-        )),
-        ControlError::OtherAccess => Failure::Unauthenticated.with(
-            "the other end authenticates in another way: give --psk to both ends, or to neither",
-        ),
-        ControlError::WrongSharedKey => Failure::Unauthenticated.with(
-            "the other end has another shared key: both need a copy of the same file for --psk",
-        ),
+        ControlError::NotAccepted { own } => TransferError::NotAccepted { peer, own }.into(),
+        ControlError::NoListThere { own } => TransferError::NoListThere { peer, own }.into(),
+        ControlError::OtherAccess => TransferError::OtherAccess.into(),
+        ControlError::WrongSharedKey => TransferError::WrongSharedKey.into(),
         ControlError::KeyChanged { .. }
         | ControlError::WrongCode { .. }
         | ControlError::VoidCode
@@ -149,11 +292,11 @@ fn of_control(error: ControlError, peer: &str) -> Error {
         | ControlError::CodeEnded
         | ControlError::NoCode
         | ControlError::OtherProtocol { .. }
-        | ControlError::Tls(_) => Failure::Unauthenticated.with(text),
-        ControlError::Insecure(_) => Failure::Usage.with(text),
-        ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage.with(text),
-        ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread.with(text),
-        ControlError::Full | ControlError::Message(_) => Failure::PeerRefused.with(text),
+        | ControlError::Tls(_) => Failure::Unauthenticated.with(error),
+        ControlError::Insecure(_) => Failure::Usage.with(error),
+        ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage.with(error),
+        ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread.with(error),
+        ControlError::Full | ControlError::Message(_) => Failure::PeerRefused.with(error),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The key of this host, shared keys, and authorized senders.
 
 use super::access::{self, allowed};
-use super::error::of_key;
-use crate::{Context, Error, Failure, Job};
+use super::error::{TransferError, of_key};
+use crate::{Context, Error, Job};
 use garde::Validate;
 use linecard_transfer_net::keys::{Authorized, KeyError, SharedKey};
 use schemars::JsonSchema;
@@ -130,21 +130,18 @@ pub fn authorize(
 ) -> Result<Entry, Error> {
     let list = access::file(path, "authorized", "--authorized")?;
     if note.contains(char::is_control) {
-        return Err(Failure::Usage.with("a note is one line, without control characters"));
+        return Err(TransferError::NoteLines.into());
     }
     let line = format!("{fingerprint} {note}");
     let wanted = line.parse::<linecard_transfer_net::keys::Entry>();
     let wanted =
-        wanted.map_err(|what| Failure::Usage.with(format!("the note `{note}`: {what}")))?;
+        wanted.map_err(|problem| TransferError::Note { note: note.to_owned(), problem })?;
     // A list that is not as it should be would be refused later, with this line in it.
     allowed(&list)?;
     let there = Authorized::Listed(list.clone()).entry(fingerprint).map_err(of_key)?;
     let was_there = there.is_some();
     if there.is_some_and(|there| !note.is_empty() && there != wanted) {
-        return Err(Failure::Usage.with(format!(
-            "{} lists this key with another folder or quota: change its line there",
-            list.display()
-        )));
+        return Err(TransferError::ListedOtherwise { list }.into());
     }
     if !was_there {
         let open = AuthorizedList::open(list.clone()).map_err(of_key)?;

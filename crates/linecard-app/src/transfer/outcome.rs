@@ -1,6 +1,7 @@
 //! Common parts of the outcomes of both ends.
 
-use crate::{Error, Failure};
+use super::error::TransferError;
+use crate::Error;
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Seconds};
 use linecard_transfer_net::file::Failures;
 use schemars::JsonSchema;
@@ -9,9 +10,6 @@ use std::time::Duration;
 
 /// The label of a failure to remove something.
 const REMOVAL: &str = "removal";
-/// The error where all arrived and not all was removed.
-const UNREMOVED: &str =
-    "all files are in their places, and not all that was to be removed at the receiver is";
 
 /// A file's byte is copied between the kernel and a chunk, and hashed.
 const BY_FILES: f64 = 2.0 + 1.0;
@@ -82,7 +80,7 @@ impl Transferred {
         let failed = (failures.count() > 0).then_some(failures.count());
         Self {
             complete: failed.is_none(),
-            error: failed.map(|count| incomplete(count, objects)),
+            error: failed.map(|failed| TransferError::Incomplete { failed, objects }.to_string()),
             objects: Some(objects),
             unchanged: (unchanged > 0).then_some(unchanged),
             failed,
@@ -95,7 +93,7 @@ impl Transferred {
         let unremoved = (unremoved.count() > 0).then_some(unremoved.count());
         Self {
             complete: self.complete && unremoved.is_none(),
-            error: self.error.or(unremoved.map(|_| UNREMOVED.to_owned())),
+            error: self.error.or(unremoved.map(|_| TransferError::Unremoved.to_string())),
             removed: (removed > 0).then_some(removed),
             unremoved,
             ..self
@@ -106,9 +104,9 @@ impl Transferred {
     pub(super) fn check(&self) -> Result<(), Error> {
         match (self.failed, self.objects, self.unremoved) {
             (Some(failed), Some(objects), _) => {
-                Err(Failure::Partial.with(incomplete(failed, objects)))
+                Err(TransferError::Incomplete { failed, objects }.into())
             }
-            (_, Some(_), Some(_)) => Err(Failure::Partial.with(UNREMOVED)),
+            (_, Some(_), Some(_)) => Err(TransferError::Unremoved.into()),
             _ => Ok(()),
         }
     }
@@ -144,13 +142,6 @@ pub(super) fn failures(failed: &Failures, unremoved: &Failures) -> Vec<Item<Stri
     let item = |label: &str, why: &String| Item { label: label.to_owned(), value: why.clone() };
     let failed = failed.first().iter().map(|why| item("file", why));
     failed.chain(unremoved.first().iter().map(|why| item(REMOVAL, why))).collect()
-}
-
-fn incomplete(failed: u64, objects: u64) -> String {
-    format!(
-        "{failed} not transferred, {objects} files and folders are in their places; data that is \
-         already there is not sent again when the same commands are repeated"
-    )
 }
 
 pub(super) fn bits_per_second(bytes: u64, elapsed: Duration) -> f64 {

@@ -1,6 +1,7 @@
 //! Pairing by a short code: after it, each end lists the key of the other.
 
 use super::Log;
+use super::error::TransferError;
 use super::keys::AuthorizedList;
 use super::send::Observer;
 use crate::{Error, Failure};
@@ -41,9 +42,7 @@ impl CodeSource {
         match self {
             Self::Given(code) => Ok(code),
             Self::Typed => {
-                let text = observer.pairing_code().map_err(|error| {
-                    Failure::Usage.with(format!("--pair -: cannot read the code: {error}"))
-                })?;
+                let text = observer.pairing_code().map_err(TransferError::Code)?;
                 let code = text.trim().parse::<PairingCode>();
                 Ok(code.map_err(|error| ConfigError::of_parameter("pair", error))?)
             }

@@ -1,15 +1,15 @@
 //! The address of the other end, and that at which a receiver listens.
 
-use crate::{Error, Failure};
+use super::error::TransferError;
+use crate::Error;
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 
 /// The port of a receiver, unless another is given: no service is registered there.
 pub const DEFAULT_PORT: u16 = 4_780;
 
-/// The receiving end as the user calls it.
-#[derive(Debug, Clone, PartialEq, Eq)]
 /// A text that is not the address of an end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
@@ -41,6 +41,12 @@ pub enum AddressError {
         /// The text.
         text: String,
     },
+    /// An address that is valid on one link only.
+    #[error("\"{}\": an address with an interface is not taken: give another address of that host, or its name", text.escape_debug())]
+    Scoped {
+        /// The text.
+        text: String,
+    },
     /// Not an address at which a receiver could listen.
     #[error(
         "\"{text}\" is not an address of this host: write 0.0.0.0, 192.0.2.1:{DEFAULT_PORT} or [::1]:{DEFAULT_PORT}"
@@ -51,6 +57,8 @@ pub enum AddressError {
     },
 }
 
+/// The receiving end as the user calls it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// A receiver that runs: `HOST`, `HOST:PORT`, `[IPv6]:PORT`.
     Listening {
@@ -78,11 +86,11 @@ impl Peer {
     /// The addresses of one that runs, in the order in which they should be tried; at least one.
     pub(super) fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
         let found = (host, port).to_socket_addrs();
-        let found: Vec<SocketAddr> = found.map(Iterator::collect).map_err(|error| {
-            Failure::Unreachable.with(format!("cannot find {host}: {error}; check its name"))
-        })?;
+        let found: Vec<SocketAddr> = found
+            .map(Iterator::collect)
+            .map_err(|source| TransferError::Lookup { host: host.to_owned(), source })?;
         if found.is_empty() {
-            return Err(Failure::Unreachable.with(format!("{host} has no address; check its name")));
+            return Err(TransferError::NoAddress { host: host.to_owned() }.into());
         }
         Ok(found)
     }
@@ -105,6 +113,12 @@ impl FromStr for Peer {
         }
         if let Ok(ip) = ip(text) {
             return Ok(Self::Listening { host: ip.to_string(), port: DEFAULT_PORT });
+        }
+        // Otherwise it would be a host of the name `fe80`, with a folder.
+        if let Some((address, _)) = text.trim_start_matches('[').split_once('%')
+            && address.parse::<Ipv6Addr>().is_ok()
+        {
+            return Err(AddressError::Scoped { text: text.to_owned() });
         }
         let (user, host) = match text.split_once('@') {
             Some((user, host)) if !user.contains([':', '/', '[']) => (Some(user), host),
@@ -191,21 +205,12 @@ impl fmt::Display for Listen {
 
 /// Listens at an address; without one at this port of all addresses, or if it is `open` on this machine only.
 pub(super) fn listen(at: Option<SocketAddr>, port: u16, open: bool) -> Result<TcpListener, Error> {
-    let failed = |at: SocketAddr| {
-        move |error: std::io::Error| {
-            let hint = match error.kind() {
-                std::io::ErrorKind::AddrInUse => "; give another port, as --listen ADDRESS:PORT",
-                std::io::ErrorKind::AddrNotAvailable => "; `ip address` lists those of this host",
-                _ => "",
-            };
-            Failure::Attach.with(format!("cannot listen at {at}: {error}{hint}"))
-        }
-    };
+    let failed =
+        |at: SocketAddr| move |source: io::Error| TransferError::Listen { at, source }.into();
     match at {
-        Some(at) if open && !at.ip().is_loopback() => Err(Failure::Usage.with(format!(
-            "--insecure-none --listen {at}: without keys, only this machine may connect: listen at \
-             127.0.0.1, or use keys"
-        ))),
+        Some(at) if open && !at.ip().is_loopback() => {
+            Err(TransferError::OpenToOthers { at }.into())
+        }
         Some(at) => TcpListener::bind(at).map_err(failed(at)),
         None if open => {
             let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -263,6 +268,8 @@ mod tests {
             "u@-h:x",
             "host:x\ny",
             "[host]:x",
+            "fe80::1%eth0",
+            "[fe80::1%eth0]:80",
         ] {
             assert!(
                 name(wrong).is_err_and(|error| error.to_string().lines().count() == 1),

@@ -1,14 +1,66 @@
 //! Peers that were rejected: a line for each, but not for each of a flood.
 
-use super::{Log, error};
-use linecard_transfer_net::control::ControlError;
+use super::Log;
+use super::error::{of_control, of_receive};
+use crate::Error;
+use linecard_transfer_net::control::{ControlError, Protocol};
+use linecard_transfer_net::keys::Fingerprint;
 use linecard_transfer_net::receive::{ReceiveError, TurnedAway};
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lines in [`SPAN`], at most: everybody who reaches the port can cause one.
 const MAX_LINES: u32 = 20;
 const SPAN: Duration = Duration::from_secs(10);
+
+/// Why a peer that had connected to send was rejected.
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error("its key {found} is not authorized")]
+    NotAuthorized { found: Fingerprint },
+    #[error(
+        "it does not know the key of this end: if it should, its user must compare the key with {own}, and send with \
+         --accept-new once"
+    )]
+    NotAccepted { own: Fingerprint },
+    #[error("it has closed the connection before it sent anything")]
+    Closed,
+    #[error(
+        "received data is not TLS: the peer is another program, or a sender with --insecure-none"
+    )]
+    NotTls,
+    #[error(
+        "received data is not linecard's protocol without keys: the peer is another program, or a sender without \
+         --insecure-none"
+    )]
+    NotLinecard,
+    #[error("another transfer runs, from {with}")]
+    Busy { with: SocketAddr },
+    #[error(transparent)]
+    Other(Error),
+}
+
+impl From<ReceiveError> for Reason {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
+                Self::NotAuthorized { found }
+            }
+            ReceiveError::Control(ControlError::NotAccepted { own }) => Self::NotAccepted { own },
+            ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => Self::Closed,
+            ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Tls }) => {
+                Self::NotTls
+            }
+            ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Linecard }) => {
+                Self::NotLinecard
+            }
+            ReceiveError::Control(error) => Self::Other(of_control(error, "it")),
+            ReceiveError::Busy(with) => Self::Busy { with },
+            error => Self::Other(of_receive(error)),
+        }
+    }
+}
 
 /// Logs them.
 pub(super) struct Rejected {
@@ -46,7 +98,7 @@ impl Rejected {
         let what = if matches!(why, ReceiveError::DryRun) { "a dry run of" } else { "turned away" };
         // Few, and not to be hidden by a flood of others.
         let is_guess = matches!(why, ReceiveError::Control(ControlError::WrongCode { .. }));
-        let line = format!("{what} {from}: {}{hint}", error::of_rejected(why));
+        let line = format!("{what} {from}: {}{hint}", Reason::from(why));
         match is_guess {
             true => (self.log)(&line),
             false => self.log_at(&line, Instant::now()),

@@ -4,6 +4,7 @@
 //! standard output with the port at which it listens, and with the address at which the login arrived. Both meet there as
 //! holders of that key. The receiver ends with its standard input.
 
+use super::error::TransferError;
 use super::peer::{Peer, RemoteFolder};
 use crate::{Error, Failure};
 use linecard::progress::Progress;
@@ -28,7 +29,7 @@ const MAX_GREETING: u64 = 1 << 20;
 /// The option of the receiver that lets its sender remove files.
 const ALLOW_DELETE: &str = "--allow-delete";
 /// How a shell ends that finds no command of a name.
-const NOT_FOUND: i32 = 127;
+pub(super) const NOT_FOUND: i32 = 127;
 /// How ssh ends if its connection does.
 const DISCONNECTED: i32 = 255;
 /// How often a wait looks whether it is to stop.
@@ -76,11 +77,11 @@ impl StartedReceiver {
         // The folder goes the way of the key: shells do not agree on how words are quoted.
         let remote = format!("{receiver} --started {delete} .");
         let text = format!("{text}\n{}\n", place.folder);
-        let failed = |error: io::Error| {
-            Failure::Unreachable.with(format!("cannot start `{login} {}`: {error}", place.login))
-        };
+        let [login, host, receiver] = [login, &place.login, receiver].map(str::to_owned);
+        let failed =
+            |source| TransferError::Start { login: login.clone(), host: host.clone(), source };
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("exec {login} \"$@\""), "sh", &place.login, &remote]);
+        command.args(["-c", &format!("exec {login} \"$@\""), "sh", &host, &remote]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let missing = || failed(io::ErrorKind::BrokenPipe.into());
@@ -94,19 +95,7 @@ impl StartedReceiver {
         });
         let Some((port, address)) = ready? else {
             let status = started.end();
-            let advice = match status.and_then(|status| status.code()) {
-                Some(NOT_FOUND) => {
-                    "one of these is not in the PATH, which a login without a terminal may have another of: name it by \
-                     --ssh or --receiver"
-                }
-                Some(0) => "that is not `linecard recv`",
-                _ => "its own message says why",
-            };
-            let status = status.map_or_else(|| "killed".to_owned(), |status| status.to_string());
-            return Err(Failure::Unreachable.with(format!(
-                "`{login} {}` has ended ({status}) before `{receiver}` listened there: {advice}",
-                place.login
-            )));
+            return Err(TransferError::LoginEnded { login, host, receiver, status }.into());
         };
         let named = Peer::addresses(&place.host, port);
         let arrived = address.map(|ip| SocketAddr::new(ip, port));
@@ -191,13 +180,12 @@ fn wait(ready: &Receiver<Ready>, stop: &Progress) -> Result<Option<Ready>, Error
             Ok(ready) => return Ok(Some(ready)),
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
             Err(RecvTimeoutError::Timeout) if stop.is_stopped() => {
-                return Err(Failure::Stopped.with("stopped before the receiver listened"));
+                return Err(TransferError::StoppedAtLogin.into());
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
-    let waited = LOGIN.as_secs();
-    Err(Failure::Unreachable.with(format!("the receiver has not answered for {waited} s")))
+    Err(TransferError::NotListening { seconds: LOGIN.as_secs() }.into())
 }
 
 fn parse(line: &str) -> Option<Ready> {
@@ -241,9 +229,7 @@ pub(super) fn read_wanted(stop: &Arc<Progress>) -> Result<Wanted, Error> {
     let (key, folder) = (line().and_then(|line| SharedKey::parse(&line)), line());
     drop(stdin);
     let (Some(key), Some(folder)) = (key, folder) else {
-        return Err(Failure::Usage.with(
-            "--started is for `linecard send`, which writes a key and a folder to the standard input",
-        ));
+        return Err(TransferError::NotStarted.into());
     };
     let stop = Arc::clone(stop);
     thread::spawn(move || {

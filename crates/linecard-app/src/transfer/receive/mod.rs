@@ -7,7 +7,7 @@ pub use config::Config;
 pub use outcome::{Lane, LaneOutcome, ReceiveOutcome, Transfer};
 
 use super::access::{allowed, file, file_of};
-use super::error::{of_key, of_receive};
+use super::error::{TransferError, of_key, of_receive};
 use super::keys::AuthorizedList;
 use super::pairing;
 use super::rejected::Rejected;
@@ -101,7 +101,7 @@ impl<'a> Receiver<'a> {
             let folder = options.folder.as_deref().map(|folder| (folder, Use::Change));
             let list = list.as_deref().map(|list| (folder_of(list), Use::Read));
             let files: Vec<_> = folder.into_iter().chain(list).collect();
-            confine(&files).map_err(|error| Failure::Attach.with(error.to_string()))?;
+            confine(&files).map_err(|error| Failure::Attach.with(error))?;
         }
         let rejected = Rejected::new(config.authorize(), Arc::clone(log));
         let notice = Box::new(move |peer| rejected.add(peer));
@@ -140,9 +140,7 @@ impl<'a> Receiver<'a> {
         });
         result.map(|got| ReceiveOutcome::new(&got)).map_err(|error| {
             let error = match (error, &last) {
-                (ReceiveError::Stopped, None) => {
-                    Failure::Stopped.with("stopped before anything arrived".to_owned())
-                }
+                (ReceiveError::Stopped, None) => TransferError::NothingArrived.into(),
                 (error, _) => of_receive(error),
             };
             let outcome = last.map(|progress| Box::new(ReceiveOutcome::part(&progress, &error)));

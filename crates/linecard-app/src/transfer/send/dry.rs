@@ -1,7 +1,8 @@
 //! The findings of a dry run.
 
+use crate::Error;
+use crate::transfer::error::TransferError;
 use crate::transfer::outcome::listed;
-use crate::{Error, Failure};
 use linecard_report::{ByteCount, Item, Value};
 use linecard_transfer_net::file::Kind;
 use linecard_transfer_net::send::{Action, Planned, Sent};
@@ -76,11 +77,8 @@ impl DryRun {
     pub(super) fn check(&self) -> Result<(), Error> {
         match (self.failed, self.unremoved) {
             (0, None) => Ok(()),
-            (0, Some(_)) => {
-                Err(Failure::Partial.with("nothing would be removed; nothing was sent"))
-            }
-            (failed, _) => Err(Failure::Partial
-                .with(format!("{failed} would not be transferred; nothing was sent"))),
+            (0, Some(_)) => Err(TransferError::WouldNotRemove.into()),
+            (failed, _) => Err(TransferError::WouldFail { failed }.into()),
         }
     }
 

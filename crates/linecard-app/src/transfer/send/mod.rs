@@ -9,7 +9,7 @@ pub use dry::{DryRun, Step};
 pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 
 use super::access::{file, file_of};
-use super::error::{of_key, of_send};
+use super::error::{TransferError, of_key, of_send};
 use super::started::{Commands, StartedReceiver};
 use super::{CodeSource, Failed, Peer, RemoteFolder, cores, pairing};
 use crate::{Context, Error, Failure, Job};
@@ -134,10 +134,7 @@ pub fn send(
     let failed = |error| {
         let error = match (&error, lost_login) {
             (SendError::Ended(_) | SendError::Control(_), Some(status)) => {
-                Failure::Unreachable.with(format!(
-                    "the login at {} has ended ({status}), and the receiver with it: run the same command again to go on",
-                    config.peer.0
-                ))
+                TransferError::LostLogin { peer: config.peer.0.to_string(), status }.into()
             }
             _ => config.explain(context, error),
         };
@@ -202,13 +199,11 @@ impl Config {
         linecard_config::check(self)?;
         let has_keys = self.access != super::Access::default();
         if has_keys || self.accept_new || self.strict || self.pair.is_some() {
-            let what =
-                "a receiver that is started by ssh gets a key for once: leave out options on keys";
-            return Err(ConfigError::of_parameter("peer", what).into());
+            return Err(ConfigError::of_parameter("peer", TransferError::StartedWithKeys).into());
         }
         for (name, command) in [("ssh", &self.ssh), ("receiver", &self.receiver)] {
             if command.trim().is_empty() {
-                return Err(ConfigError::of_parameter(name, "a command is needed").into());
+                return Err(ConfigError::of_parameter(name, TransferError::NoCommand).into());
             }
         }
         // Before somebody types a password.
@@ -216,9 +211,8 @@ impl Config {
         wrong_lane.map_or(Ok(()), |error| Err(Failure::Attach.with(error)))?;
         if let Input::Paths(paths) = input(&self.inputs)? {
             for path in paths.iter().filter(|path| path.as_os_str() != "-") {
-                std::fs::symlink_metadata(path).map_err(|error| {
-                    Failure::Storage.with(format!("cannot send {}: {error}", path.display()))
-                })?;
+                std::fs::symlink_metadata(path)
+                    .map_err(|source| TransferError::Input { path: path.clone(), source })?;
             }
             Source::check_names(&paths).map_err(|error| Failure::Storage.with(error))?;
         }
@@ -270,8 +264,7 @@ impl Config {
     /// How much may be removed at the receiver.
     fn max_delete(&self) -> Result<Option<u64>, ConfigError> {
         if self.max_delete.is_some() && !self.delete {
-            let what = "it limits what delete removes: give --delete, too".to_owned();
-            return Err(ConfigError::of_parameter("max_delete", what));
+            return Err(ConfigError::of_parameter("max_delete", TransferError::LimitWithoutDelete));
         }
         Ok(self.max_delete)
     }
@@ -302,8 +295,7 @@ impl Config {
         let Some(source) = &self.pair else { return Ok(None) };
         let is_data = self.inputs.iter().any(|path| path.as_os_str() == "-");
         if source.0 == CodeSource::Typed && is_data {
-            let what = "stdin is the data: give the code itself";
-            return Err(ConfigError::of_parameter("pair", what).into());
+            return Err(ConfigError::of_parameter("pair", TransferError::CodeFromData).into());
         }
         let known = self.known(context)?;
         Ok(Some(pairing::typed(source.0.code(observer)?, known)))
@@ -343,44 +335,36 @@ impl Config {
 
     /// The error, and the remedy for a new key.
     fn explain(&self, context: &Context<'_>, error: SendError) -> Error {
-        let new = match &error {
-            SendError::Control(ControlError::UnknownPeer { found, .. }) => Some(*found),
-            _ => None,
-        };
-        let error = of_send(error, &self.peer.0.to_string());
-        let Some(found) = new.filter(|_| error.failure() == Some(Failure::Unauthenticated)) else {
-            return error;
-        };
-        let known = self.known(context).ok();
-        let other = known.as_ref().and_then(|known| known.names(found).next());
-        let other = other.map_or_else(String::new, |name| format!(", and is that of {name}"));
-        Failure::Unauthenticated.with(format!(
-            "{error}{other}. If `linecard recv` prints this fingerprint there, send with --accept-new once, and it is \
-             remembered"
-        ))
+        let peer = self.peer.0.to_string();
+        match error {
+            SendError::Control(ControlError::UnknownPeer { found, .. }) => {
+                let known = self.known(context).ok();
+                let other = known.and_then(|known| known.names(found).next().map(str::to_owned));
+                TransferError::NewReceiver { peer, found, other }.into()
+            }
+            error => of_send(error, &peer),
+        }
     }
 }
 
 /// The data to send. A file's name may be any bytes.
 fn input(paths: &[PathBuf]) -> Result<Input, ConfigError> {
-    let refuse = |what: String| ConfigError::of_parameter("inputs", what);
+    let refuse = |error| ConfigError::of_parameter("inputs", error);
     let size = |path: &PathBuf| path.to_str()?.strip_prefix("test:").map(str::to_owned);
     if let [path] = paths
         && let Some(size) = size(path)
     {
-        let bytes = size.parse::<Bytes>().map_err(|error| refuse(error.to_string()))?;
+        let bytes =
+            size.parse::<Bytes>().map_err(|error| refuse(TransferError::TestSize(error)))?;
         return Ok(Input::Test(bytes.get()));
     }
     if paths.iter().any(|path| path.as_os_str().is_empty()) {
-        return Err(refuse("no file has an empty name".to_owned()));
+        return Err(refuse(TransferError::EmptyName));
     }
     let alone = |path: &&PathBuf| path.as_os_str() == "-" || size(path).is_some();
     match (paths, paths.iter().find(alone)) {
-        ([], _) => Err(refuse("name at least one file or folder, or - for stdin".to_owned())),
-        ([_, _, ..], Some(path)) => {
-            let path = path.display();
-            Err(refuse(format!("{path} is sent alone; write ./{path} for a file of that name")))
-        }
+        ([], _) => Err(refuse(TransferError::NoInput)),
+        ([_, _, ..], Some(path)) => Err(refuse(TransferError::NotAlone { path: path.clone() })),
         _ => Ok(Input::Paths(paths.to_vec())),
     }
 }
