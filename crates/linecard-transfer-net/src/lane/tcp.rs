@@ -21,7 +21,8 @@ use std::time::Duration;
 
 /// Bytes that the kernel may keep unsent: 10 ms at 200 Mbit/s.
 const NOT_SENT_BYTES: u32 = 256 << 10;
-/// What the sending end keeps until it has arrived, and the receiving end until it is read, at most: 1 Gbit/s over 500 ms.
+/// Bytes that the sending end keeps until they have arrived, and the receiving end until they are read, at most: 1 Gbit/s
+/// over 500 ms.
 const BUFFER_BYTES: usize = 64 << 20;
 /// Bytes of one reading; with the part of a frame from before they fit into the area.
 const READ_BYTES: usize = 256 << 10;

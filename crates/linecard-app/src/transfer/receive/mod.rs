@@ -87,8 +87,7 @@ impl<'a> Receiver<'a> {
         };
         let options = config.options(context, access.clone());
         if let Some(folder) = &options.folder {
-            let opened = Folder::open(folder).and_then(|folder| folder.check_writable());
-            opened.map_err(|error| Failure::Storage.with(error))?;
+            Folder::open(folder).map_err(|error| Failure::Storage.with(error))?;
         }
         let at = config.listen.map(|listen| listen.0.0);
         let port = if config.started { 0 } else { DEFAULT_PORT };
