@@ -4,7 +4,8 @@
 #
 # Two namespaces are joined by paths in user space (src/bin/path.rs) with a rate, a delay, losses, and a queue of 50 ms;
 # the kernel of such a machine need not have netem. Each case sends for about 5 s. A line for each run, then medians:
-# Mbit/s of data, and processor seconds of both ends per GB (those of TCP without the kernel's interrupts).
+# Mbit/s of data, and processor seconds of both ends per GB (those of TCP without the kernel's interrupts); and what the
+# simulation says of `send` over such paths.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 rounds=${1:-3}
@@ -108,6 +109,17 @@ theirs() {
             / (($sum.bytes // 1) / 1e9))"' "$work/iperf" | record "$name"
 }
 
+# simulated DELAY_MS LOSS RATE...: Mbit/s of the same transfer in virtual time; packets are those of a TUN device.
+simulated() {
+    local delay=$1 loss=$2 rates
+    shift 2
+    rates=$(printf '"%sM",' "$@")
+    "$linecard" model run "$here/../scenarios/model-transfer.toml" --json --set "lanes.rates=[${rates%,}]" \
+        --set "lanes.delay=${delay}ms" --set "lanes.loss=$loss" --set lanes.congestion=bbr --set lanes.queue=50ms \
+        --set lanes.framing=28 --set packet.bytes=1408 --set "chunk.count=$((bytes / 16777216 + 1))" \
+        | jq '.summary.goodput_bits_per_second / 1e6'
+}
+
 record() { tee -a "$work/figures.$case.$1" | sed "s/^/$case $1: Mbit\/s, CPU s\/GB: /"; }
 
 declare -A cases=(
@@ -131,6 +143,9 @@ for case in "${chosen[@]}"; do
         theirs mptcp-cubic "$(few)" cubic "$work/mptcp.so"
         theirs mptcp-bbr "$bytes" bbr "$work/mptcp.so"
     done
+    predicted=$(simulated "$delay" "$loss" $rates)
+    sort -g "$work/figures.$case.linecard" | awk -v name="$case" -v predicted="$predicted" '{ row[NR] = $1 }
+        END { print name, "simulated: Mbit/s", predicted, "; measured is", row[int((NR + 1) / 2)] / predicted, "of it" }'
     for name in linecard linecard-tcp mptcp-cubic mptcp-bbr; do
         sort -g "$work/figures.$case.$name" | awk -v name="$case $name" \
             '{ row[NR] = $0 } END { print name ": median Mbit/s, CPU s/GB:", row[int((NR + 1) / 2)] }'

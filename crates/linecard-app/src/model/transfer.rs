@@ -1,4 +1,4 @@
-//! A transfer over equal lanes in virtual time: both ends are the real ones ([`linecard_transfer`]), the lanes are
+//! A transfer over several lanes in virtual time: both ends are the real ones ([`linecard_transfer`]), the lanes are
 //! modelled, and packets are counted without their bytes. The same seed gives the same outcome, byte for byte.
 
 mod config;

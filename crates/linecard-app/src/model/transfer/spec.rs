@@ -215,6 +215,29 @@ impl Spec {
 mod tests {
     use super::*;
 
+    /// Lanes that find their rates carry what each of them has, the slow one too.
+    #[test]
+    fn lanes_of_different_rates_carry_what_each_has() {
+        let rates_bits_per_second = vec![200_000_000, 200_000_000, 200_000_000, 50_000_000];
+        for congestion in [None, Some(Congestion::Bbr)] {
+            let spec = Spec {
+                rates_bits_per_second: rates_bits_per_second.clone(),
+                congestion,
+                chunks: 24,
+                payload_bytes: 1_408,
+                queue_ns: 50_000_000,
+                ..Spec::default()
+            };
+            let outcome = linecard_transfer::sim::run(&spec.settings()).expect("it completes");
+            let bound = spec.framing_bound_bits_per_second().expect("a layout");
+            let share = outcome.goodput_bits_per_second() / bound;
+            assert!((0.95..=1.0).contains(&share), "{congestion:?}: {share}");
+            let bytes: Vec<u64> = outcome.lanes.iter().map(|lane| lane.line_bytes).collect();
+            let slow = bytes[3] as f64 / bytes[0] as f64;
+            assert!((0.2..0.32).contains(&slow), "{bytes:?}");
+        }
+    }
+
     #[test]
     fn bounds_are_what_framing_and_repair_leave() {
         let bound = Spec::default().framing_bound_bits_per_second().expect("a layout");
