@@ -1,4 +1,4 @@
-//! Traffic to the coalescer: what leaves is what the naive twin lets out, everything comes back
+//! Traffic to the coalescer: the output equals that of the naive twin, everything comes back
 //! byte for byte, and batches make no difference.
 
 use crate::draw::Draw;

@@ -1,4 +1,4 @@
-//! Any program on the modelled core: it sends what its messages become, or ends with an error.
+//! Any program on the modelled core: it sends the packets of its messages, or ends with an error.
 
 use crate::draw::Draw;
 use linecard_model::elf::Firmware;

@@ -139,7 +139,7 @@ fn bucket(stream: Stream, packets: &[Packet]) -> Option<u64> {
     Some(highest)
 }
 
-/// With the earliest start nobody reads too early, and no earlier start has that.
+/// With the earliest start no packet is read too early, and with no earlier start.
 fn buffer(stream: Stream, packets: &[Packet]) {
     let Some(first) = packets.iter().map(|packet| packet.number).min() else { return };
     let arrivals =

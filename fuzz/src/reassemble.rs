@@ -1,5 +1,4 @@
-//! Fragments in any order, with gaps, overlaps and lies: what leaves is what the naive twin lets
-//! out, and nothing is lost.
+//! Fragments in any order, with gaps, overlaps and lies: the output equals that of the naive twin, and nothing is lost.
 
 use crate::draw::{Draw, LINKS};
 use crate::traffic::{MOST, damage, disturb, frame};

@@ -1,4 +1,4 @@
-//! Reordered traffic: what leaves is what the naive twin lets out, nothing is lost, and nothing
+//! Reordered traffic: the output equals that of the naive twin, nothing is lost, and nothing
 //! overtakes what it must not.
 
 use crate::draw::Draw;

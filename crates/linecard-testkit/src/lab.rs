@@ -1,7 +1,7 @@
 //! Network namespaces for tests beside the real kernel.
 //!
-//! They are those of the product's own lab, under names of the same form: what a test that was killed leaves
-//! behind is removed by the next that makes one.
+//! They are those of the product's own lab, under names of the same form: those that a killed test leaves behind are
+//! removed by the next test that makes one.
 
 pub mod tunnel;
 
@@ -121,7 +121,7 @@ impl Namespace {
     ///
     /// # Panics
     ///
-    /// There is no such program.
+    /// The program does not exist.
     #[must_use]
     pub fn run(&self, line: &str) -> Output {
         let mut words = line.split(' ');

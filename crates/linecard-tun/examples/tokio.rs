@@ -82,7 +82,7 @@ async fn download(tunnel: &Tunnel) -> io::Result<()> {
     let device = tunnel.device.get_ref();
     let (mut receiver, mut merger, mut packets) = (Receiver::new(4), device.merger(), Vec::new());
     loop {
-        // An error is that of an earlier datagram, which nobody received.
+        // An error concerns an earlier datagram, which the peer did not receive.
         if let Ok(burst) = tunnel.socket.receive(&mut receiver).await {
             packets.extend(burst.ranges().filter_map(|place| {
                 let len = tunnel.open(&mut burst.bytes[place.clone()])?;

@@ -49,7 +49,7 @@ pub fn check_name(name: &str) -> Result<(), PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such interface in the calling thread's network namespace.
+/// If the interface does not exist in the calling thread's network namespace.
 pub fn resolve(name: &str) -> Result<String, PortError> {
     check_name(name)?;
     let found = device::index(name).and_then(device::name);
@@ -84,7 +84,7 @@ pub fn exists(name: &str) -> Result<bool, PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such interface in the calling thread's network namespace.
+/// If the interface does not exist in the calling thread's network namespace.
 pub fn mtu(name: &str) -> Result<usize, PortError> {
     check_name(name)?;
     let mtu = device::mtu(name).map_err(about(name, "read an interface's MTU"))?;
@@ -101,7 +101,7 @@ pub fn mtu(name: &str) -> Result<usize, PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such interface, it does not accept the size, or permission is missing: it needs
+/// If the interface does not exist or does not accept the size, or permission is missing: it needs
 /// `CAP_NET_ADMIN`.
 pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
     check_name(name)?;
@@ -126,7 +126,7 @@ pub fn set_mtu(name: &str, mtu: usize) -> Result<(), PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such interface in the calling thread's network namespace, or it has no MAC
+/// If the interface does not exist in the calling thread's network namespace, or it has no MAC
 /// address, like TUN devices.
 pub fn mac(name: &str) -> Result<[u8; 6], PortError> {
     ethernet(name).map(|(_, mac)| mac)
@@ -142,8 +142,8 @@ pub fn mac(name: &str) -> Result<[u8; 6], PortError> {
 ///
 /// # Errors
 ///
-/// If the address is not valid; there is no such interface, or it has no MAC address; or permission
-/// is missing: it needs `CAP_NET_ADMIN`. Some devices have to be down.
+/// If the address is not valid, the interface does not exist or has no MAC address, or permission is missing: it needs
+/// `CAP_NET_ADMIN`. Some devices have to be down.
 pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
     let (kind, _) = ethernet(name)?;
     if mac == [0; 6] || mac[0] & 1 != 0 {
@@ -162,7 +162,7 @@ pub fn set_mac(name: &str, mac: [u8; 6]) -> Result<(), PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such interface in the calling thread's network namespace.
+/// If the interface does not exist in the calling thread's network namespace.
 pub fn has_ipv4(name: &str) -> Result<bool, PortError> {
     check_name(name)?;
     device::has_ipv4(name).map_err(about(name, "read an interface's address"))
@@ -177,7 +177,7 @@ pub fn has_ipv4(name: &str) -> Result<bool, PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such interface, or permission is missing: it needs `CAP_NET_ADMIN`.
+/// If the interface does not exist, or permission is missing: it needs `CAP_NET_ADMIN`.
 pub fn set_up(name: &str, up: bool) -> Result<(), PortError> {
     check_name(name)?;
     device::set_up(name, up).map_err(about(name, "bring an interface up or down"))
@@ -208,7 +208,7 @@ pub fn addresses(name: &str) -> Result<Vec<(IpAddr, u32)>, PortError> {
 ///
 /// # Errors
 ///
-/// If there is no such interface in the calling thread's network namespace.
+/// If the interface does not exist in the calling thread's network namespace.
 pub fn state(name: &str) -> Result<State, PortError> {
     check_name(name)?;
     device::flags(name).map(state_of).map_err(about(name, "read an interface's state"))
@@ -248,7 +248,7 @@ fn about(name: &str, doing: &'static str) -> impl Fn(io::Error) -> PortError {
 ///
 /// # Errors
 ///
-/// If there is no such interface in the calling thread's network namespace.
+/// If the interface does not exist in the calling thread's network namespace.
 pub fn receive_queues(name: &str) -> Result<Option<usize>, PortError> {
     check_name(name)?;
     let device = describe(name).map_err(about(name, "count an interface's queues"))?.device;

@@ -1,4 +1,4 @@
-//! What is asked of an interface by name, and changed. Each test makes its own network namespace;
+//! Properties of interfaces, read and changed by name. Each test makes its own network namespace;
 //! without root it says so and passes.
 
 use linecard::packet::Pool;

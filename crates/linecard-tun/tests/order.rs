@@ -1,4 +1,4 @@
-//! What order that is restored within a burst does to the kernel's TCP: a sender in one namespace, a receiver in another,
+//! The effect of restoring order within a burst on the kernel's TCP: a sender in one namespace, a receiver in another,
 //! and between them a forwarder that puts packets of a burst out of order, loses some, and merges the rest.
 //!
 //! It needs root; without it, it says so and passes. With `LINECARD_LONG=1` and `--nocapture` it makes the table of

@@ -146,7 +146,7 @@ fn what_cannot_be_is_an_error() {
     assert_eq!(received(MAX_RECEIVED - 1), Some(ErrorKind::InvalidInput));
     assert_eq!(received(MAX_RECEIVED), Some(ErrorKind::WouldBlock));
     drop(far);
-    // The answer that nobody listens comes with the next call.
+    // The answer that no socket listens comes with the next call.
     assert_eq!(near.send(b"first", 5).ok(), Some(5));
     assert_eq!(kind(near.send(b"second", 6)), Some(ErrorKind::ConnectionRefused));
 }
@@ -369,7 +369,7 @@ fn datagrams_that_a_full_queue_does_not_take_are_counted() {
         }
         let (server, peer) = (open("192.0.2.1"), open("192.0.2.1"));
         server.set_buffers(1).expect("the least is set");
-        // Nobody answers for this address, so that its datagrams wait in the kernel.
+        // No host has this address, so that its datagrams wait in the kernel.
         let (nobody, mut batcher) = (SocketAddr::from(([192, 0, 2, 2], 9)), Batcher::new());
         let mut results = (0..20).map(|mark| {
             push(&mut batcher, server.to(nobody), mark, 1_000).expect("nothing is sent yet");

@@ -1,5 +1,5 @@
-//! Nanoseconds per packet of both offloads, beside the floors that no implementation can pass
-//! and split into what can be told apart from outside.
+//! Nanoseconds per packet of both offloads, beside the floors of any implementation, and divided into parts that can be
+//! measured from outside.
 //!
 //!     cargo bench -p linecard --bench offload                    # all of derived traffic
 //!     cargo bench -p linecard --bench offload -- capture.pcap    # receive on a capture too

@@ -164,7 +164,7 @@ fn what_cannot_be_vouched_for_or_answered_is_not() {
     assert_eq!(active.connections(), 0);
 }
 
-/// The receiver has to say so itself, and as long as it does, nobody speaks for it.
+/// The receiver has to acknowledge by itself, and as long as it does, nothing is sent on its behalf.
 #[test]
 fn congestion_is_not_spoken_over() {
     let mut active = usual(each());

@@ -425,7 +425,7 @@ fn damaged_and_odd_packets_pass() {
     assert_eq!(whole(&real.out[0].0), Frame { id: 7, ..udp(false, 64) }.bytes());
 }
 
-/// The checksum is vouched for only if somebody vouched for each part; the time is the last's.
+/// The checksum is verified only if that of each part was; the time is that of the last part.
 #[test]
 fn metadata_of_the_whole() {
     use ChecksumState::{Unknown, Valid};
@@ -469,7 +469,7 @@ fn what_stays_incomplete_leaves_when_its_time_is_up() {
     }
 }
 
-/// A datagram given up is remembered for one more timeout, and wakes nobody.
+/// A datagram given up is remembered for one more timeout, without a wake-up.
 #[test]
 fn what_was_given_up_is_forgotten_when_its_time_is_up() {
     let data = open(&udp(false, 96), 7);

@@ -140,7 +140,7 @@ fn duplicates_are_dropped_when_asked_but_nothing_new_is() {
     let config = || Config { drop_duplicates: true, ..Config::default() };
     let longer = Frame { payload: vec![1; 101], ..bulk(2) };
     let mut real = Real::new(config());
-    // Given on, held, and the last with a byte that nobody has seen.
+    // Forwarded, held, and the last with a new byte.
     for frame in [bulk(0), bulk(0), bulk(2), bulk(2), longer] {
         real.push_at(0, &frame);
     }

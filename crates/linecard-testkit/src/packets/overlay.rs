@@ -1,5 +1,5 @@
-//! Random tunnels: chains of encapsulations that make sense, how their headers go on from packet
-//! to packet, and what goes wrong in them.
+//! Random tunnels: chains of encapsulations that make sense, how their headers change from packet to packet, and faults
+//! in them.
 
 use super::frame::{Field, IpField};
 use super::headers::{Ids, tags};

@@ -319,7 +319,7 @@ fn udp(view: &mut View, datagram: &[u8], at: usize) -> Form {
         return form;
     }
     match be16(datagram, at + 2) {
-        // It ends within its tunnel's header: nobody knows.
+        // It ends within its tunnel's header: the rest is unknown.
         4789 | 8472 | 6081 if left < 8 => Form::OtherTransport,
         // RFC 7348, section 5: the I flag, all other flags and the last byte zero.
         4789 | 8472 => match datagram[inner..inner + 8] {

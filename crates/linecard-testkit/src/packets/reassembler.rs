@@ -381,7 +381,7 @@ pub struct Twin {
     link: LinkType,
     config: Config,
     now: Instant,
-    /// Under way or given up, each in the order of becoming so.
+    /// Incomplete or given up, each in the order in which they became so.
     list: Vec<Datagram>,
     pub left: Vec<Left>,
     pub dropped: Vec<usize>,

@@ -1,5 +1,5 @@
 //! Random traffic over the whole matrix of links, versions and transports. About 85 of 100 packets
-//! continue their flow as a bulk sender's would; the others do one of the things that go wrong.
+//! continue their flow as a bulk sender's would; each of the others has one of many faults.
 
 use super::frame::{
     ACK, AE, Behind, CWR, ECE, FIN, Field, Frame, IpField, PSH, RST, SYN, TCP, UDP, URG,

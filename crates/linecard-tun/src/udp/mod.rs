@@ -146,7 +146,7 @@ impl BatchSocket {
     /// # Errors
     ///
     /// As the system says of the first datagram: [`ErrorKind::WouldBlock`] if the queue is full;
-    /// [`ErrorKind::ConnectionRefused`] if nobody received one of an earlier call: these have not been
+    /// [`ErrorKind::ConnectionRefused`] if no socket received one of an earlier call: these have not been
     /// tried then. [`ErrorKind::InvalidInput`] if `size` is 0, or the first datagram is longer
     /// than one can be: 65,507 bytes over IPv4.
     pub fn send(&self, datagrams: &[u8], size: usize) -> io::Result<usize> {
@@ -183,9 +183,9 @@ impl BatchSocket {
         }
     }
 
-    /// Sends datagrams up to the first that is not taken; the bytes of those before, and its error.
-    /// That nobody received a datagram is said of an earlier one: what follows is tried again then, once
-    /// before each, and the first only if it `follows` others.
+    /// Sends datagrams up to the first that is not taken; the bytes of those before, and its error. The error that no
+    /// socket received a datagram is about an earlier one: the following ones are tried again then, once before each,
+    /// and the first only if it `follows` others.
     fn send_until_error(
         &self,
         bytes: &[u8],
@@ -229,7 +229,7 @@ impl BatchSocket {
     /// # Errors
     ///
     /// As the system says: [`ErrorKind::WouldBlock`] if there is none;
-    /// [`ErrorKind::ConnectionRefused`] if nobody received an earlier datagram.
+    /// [`ErrorKind::ConnectionRefused`] if no socket received an earlier datagram.
     /// [`ErrorKind::InvalidInput`] if `room` is too short.
     pub fn receive<'r>(&self, room: &'r mut [u8]) -> io::Result<Received<'r>> {
         if room.len() < MAX_RECEIVED {

@@ -39,7 +39,7 @@ pub(crate) fn all(clock: Clock) {
 fn traces() -> Vec<(Trace, Config)> {
     let let_go = Config { flush_at_batch_end: true, ..Config::default() };
     let held = Config::default();
-    // As in the benchmark: a table for all flows, and room for all packets under way.
+    // As in the benchmark: a table for all flows, and room for all packets in flight.
     let many = Config {
         hold_budget: Duration::from_millis(10),
         max_flows: 1 << 18,

@@ -1,4 +1,4 @@
-//! Structs of counters, which several workers have one each of.
+//! Structs of counters, one for each worker.
 
 use super::reason::{Reason, Tally};
 use crate::stats::Histogram;

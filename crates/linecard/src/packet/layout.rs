@@ -366,7 +366,7 @@ impl Layout {
         self.layer(self.layer_count().checked_sub(1)?)
     }
 
-    /// Adds a layer and moves the end of all known headers; false if there is no room or an offset
+    /// Adds a layer and moves the end of all known headers; false if the layout is full or an offset
     /// does not fit.
     #[inline(always)]
     pub(super) fn push(&mut self, kind: LayerKind, offset: usize, payload: usize) -> bool {

@@ -30,7 +30,7 @@ pub trait Port<B> {
     /// Adds packets that have arrived to `batch`, as long as there is room.
     fn receive(&mut self, batch: &mut Batch<B>, now: Instant) -> PortState;
 
-    /// Transmits packets of `batch`; leaves those for which there is no room yet.
+    /// Transmits packets of `batch`; leaves those for which the port has no room yet.
     fn transmit(&mut self, batch: &mut Batch<B>, now: Instant);
 }
 

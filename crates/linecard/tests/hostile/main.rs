@@ -73,7 +73,7 @@ fn a_million_hostile_flows_cost_the_others_table_pressure_and_no_more() {
 /// Promise (Offloads): A sender who knows the hash key harms one bucket of eight flows: the other
 /// 63 of 64 flows merge exactly as alone beside 200,000 colliding packets.
 ///
-/// An attacker with the key sends all flows to one bucket: those who live there lose, nobody else
+/// An attacker with the key sends all flows to one bucket: flows in it lose their places, no others
 /// does, and there is nothing longer to search than the bucket.
 #[test]
 fn flows_chosen_to_collide_hurt_one_bucket() {

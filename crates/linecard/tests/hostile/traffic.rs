@@ -109,7 +109,7 @@ fn source_of(flow: usize) -> [u8; 4] {
     [10, 1, 0, flow as u8]
 }
 
-/// One packet of a flow that nobody has seen and nobody will see again.
+/// The only packet of its flow.
 fn hostile_tcp(to: &mut Vec<u8>, seed: u64) {
     to.clear();
     let [a, b, c, d, ports @ ..] = Rng::new(seed).next_u64().to_be_bytes();

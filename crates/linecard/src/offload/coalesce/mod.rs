@@ -6,8 +6,8 @@
 //! checksums of the segments. The rules are those of Linux's GRO, made stricter where GRO is not
 //! reversible. Sources: Li, Chen, Su (connection table, timers, creation at SYN).
 //!
-//! Nothing is verified that does not merge: a packet is held as it came, and its checksums are looked at when another
-//! one is to join it. So one that stays alone leaves as it came, a wrong checksum included.
+//! A packet that does not merge is not verified: packets are held unchanged, and their checksums are verified when
+//! another one is to join them. So one that stays alone leaves unchanged, a wrong checksum included.
 //!
 //! No packet overtakes held data of its flow, and nothing is held beyond its budget. Memory is
 //! allocated at construction, except for the lists of merged packets, which are reused when they

@@ -485,7 +485,7 @@ mod tests {
     use crate::time::Instant;
     use alloc::vec;
 
-    /// UDP over IPv4 with a checksum, for which somebody vouches.
+    /// UDP over IPv4 with a checksum that was verified elsewhere.
     fn datagram(ttl: u8, chain: Vec<Piece<Vec<u8>>>) -> Packet<Vec<u8>> {
         let mut bytes = vec![0x45, 0, 0, 68, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         let checksum = Sum::of(&bytes).checksum();

@@ -91,7 +91,7 @@ impl<B: AsRef<[u8]>> Store<B> {
         Spot { behind: NONE, steps, duplicate: false }
     }
 
-    /// Stores a packet at its position. The packet is returned if there is no room, which the
+    /// Stores a packet at its position. The packet is returned if the store is full, which the
     /// caller has to prevent.
     pub(super) fn insert(
         &mut self,

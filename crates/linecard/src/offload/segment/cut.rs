@@ -187,7 +187,7 @@ pub fn cut_pieces<'f, P: AsRef<[u8]>>(
 
 impl<P: AsRef<[u8]>> FrameSegments<'_, P> {
     /// How many segments there are in all: at least one. (An empty frame is one, of which nothing is
-    /// written if there is no room around it.)
+    /// written if the room around it is too small.)
     #[must_use]
     pub fn count(&self) -> usize {
         match &self.kind {

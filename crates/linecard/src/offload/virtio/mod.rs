@@ -184,7 +184,7 @@ impl Header {
         })
     }
 
-    /// Writes the header to the front of `out`; returns its length, or none if there is no room or
+    /// Writes the header to the front of `out`; returns its length, or none if `out` is too short or
     /// the format cannot describe a tunnel. The hash is 0, "none".
     #[must_use]
     pub fn write(&self, out: &mut [u8], format: Format, endian: Endian) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Bursts whose flows are known: what becomes of a packet is seen in the packets of its flow that follow it.
+//! Bursts whose flows are known: the later packets of its flow decide the treatment of a packet.
 
 use super::flows::{Flows, Member, PART, Standing, Turn};
 use super::join::{Burst, Joining, Open, has_data};

@@ -201,7 +201,7 @@ impl Flows {
         let left = &mut self.left[part];
         let others = left.all & !left.alone;
         let other = others & others.wrapping_neg();
-        // All, if there is no other.
+        // All, if it is the only one.
         let alone = left.all & left.alone & other.wrapping_sub(1);
         left.all ^= alone | other;
         if let Some(after) = first_of(others ^ other, part) {

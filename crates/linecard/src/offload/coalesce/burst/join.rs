@@ -1,4 +1,4 @@
-//! The way of each packet of a burst: it continues the last ones, meets an earlier one of its
+//! The path of each packet of a burst: it continues the last ones, meets an earlier one of its
 //! flow, or is noted.
 
 use super::flows::{Flows, PART};
@@ -46,7 +46,7 @@ pub(super) struct Open {
     pub(super) last: u32,
 }
 
-/// A burst under way: its state, the rules, and its packets.
+/// A burst in progress: its state, the rules, and its packets.
 pub(super) struct Joining<'a, S> {
     pub(super) burst: &'a mut Burst,
     pub(super) config: &'a Config,
