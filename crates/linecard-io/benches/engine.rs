@@ -1,4 +1,4 @@
-//! Workers on memory ports: what a second core gives.
+//! Workers on memory ports: the speed-up by a second core.
 //!
 //! Each worker has a source of its own, as a queue of an adapter that spreads flows by their hash:
 //! 64 TCP connections in runs of 16 segments of 1,448 bytes, checksums right. The same connections and
@@ -56,7 +56,7 @@ fn header(flow: u16) -> [u8; HEADER] {
 struct Source {
     pool: Pool,
     headers: Vec<[u8; HEADER]>,
-    /// The connection whose turn it is, and segments sent of this turn.
+    /// The current connection, and segments sent in its turn.
     turn: (usize, u32),
     /// Segments sent by each connection before this round of turns.
     round: u32,

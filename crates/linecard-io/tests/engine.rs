@@ -23,7 +23,7 @@ const RUN: usize = 4;
 /// UDP datagrams of many flows, numbered within their flow.
 #[derive(Clone, Default)]
 struct Source {
-    /// The flows whose turn it is, of this many in all.
+    /// The current flows, of this many in all.
     flows: Vec<u16>,
     left: usize,
     sent: usize,
@@ -386,7 +386,7 @@ fn stops_when_asked_to_and_lets_go_what_is_held() {
     expect_all(&left.far.1, left.near.0);
 }
 
-/// Who is slow and goes on taking is waited for until all of it is there.
+/// A slow receiver that makes progress is waited for until it has everything.
 #[test]
 fn a_slow_reader_gets_all_of_it() {
     let config = Config { ring_capacity: 64, on_full: OnFull::Wait, ..Config::default() };

@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-/// Whether somebody listens in the calling thread's namespace.
+/// Whether a socket listens in the calling thread's namespace.
 fn is_listening() -> std::io::Result<bool> {
     let wanted = format!(":{PORT:04X} ");
     let table = fs::read_to_string("/proc/thread-self/net/tcp")?;

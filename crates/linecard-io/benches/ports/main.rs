@@ -1,13 +1,13 @@
-//! Ports at work: what linecard and the kernel's own forwarding move, and what that costs.
+//! Ports under load: the throughput of linecard and of the kernel's own forwarding, and its cost.
 //!
-//! Real kernel TCP (`iperf3`) goes between two namespaces: through an attachment of each kind of
-//! port, merged and as packets come, and through a third namespace's router, the kernel, with GRO and
-//! without. All of them take turns, round by round, so that what else the machine does meets all
-//! alike; the medians are printed, with CPU seconds for each GB moved.
+//! Real kernel TCP (`iperf3`) goes between two namespaces: through an attachment of each kind of port, merged and as
+//! packets come, and through a third namespace's router, the kernel, with GRO and without. All of them take turns,
+//! round by round, so that other load on the machine affects all alike; the medians are printed, with CPU seconds for
+//! each GB moved.
 //!
-//! `cargo bench -p linecard-io --bench ports [-- --rounds N --seconds N --only WORD]`, as root;
-//! with `--smoke`, two rows run once for a second. Needs `ip`, `ethtool` and `iperf3`; without them
-//! or without rights it says so and ends well. With `pasta` (package passt) there is a row of that, too.
+//! `cargo bench -p linecard-io --bench ports [-- --rounds N --seconds N --only WORD]`, as root; with `--smoke`, two
+//! rows run once for a second. Needs `ip`, `ethtool` and `iperf3`; without them or without privileges it says so and
+//! ends with success. With `pasta` (package passt) there is a row of that, too.
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
 mod iperf;

@@ -1,9 +1,9 @@
 //! One process attaches an interface: with two, each packet would have two receivers.
 //!
-//! Sockets of packets may be several, and the kernel refuses a second one only for AF_XDP. So each process takes a name
-//! in the abstract namespace of Unix sockets, of which each network namespace has its own, and which ends with the process.
-//! Any process can take such a name: that of a user who logs in does not count, so that nobody keeps others from an
-//! interface.
+//! Several packet sockets can be open at once, and the kernel refuses a second one only for AF_XDP. So each process
+//! takes a name in the abstract namespace of Unix sockets, of which each network namespace has its own, and which ends
+//! with the process. Any process can take such a name: one that a login user holds is ignored, so that such a user
+//! cannot block an interface.
 
 use super::AttachError;
 use super::settings::PortSpec;

@@ -1,5 +1,5 @@
-//! The interfaces of both ports at the start: TUN and TAP devices are configured, and what would keep
-//! packets from passing is said.
+//! The interfaces of both ports at the start: TUN and TAP devices are configured, and obstacles to packets are
+//! reported.
 
 use super::settings::{PortSpec, Settings};
 use linecard_tun::interface::{self, State, format_mac};

@@ -1,4 +1,4 @@
-//! Routes that the kernel sets with addresses: they come and go with them, and all others are somebody's.
+//! Routes that the kernel sets with addresses: they appear and disappear with them; all other routes were configured.
 
 use super::plan::{Address, Route};
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,9 +1,9 @@
-//! Addresses and routes of an interface, moved to the device in its place, and given back.
+//! Addresses and routes of an interface, moved to the device in its place, and moved back.
 //!
 //! `ip` (iproute2) changes them, as an operator would. A process that has dropped its privileges cannot give them back,
 //! and a process that was killed does nothing at all: so a shell that keeps its privileges waits for the end of a pipe
-//! that this process holds, and then gives everything back. It has the steps for that from the start, and reads
-//! nothing later: `ip` can start programs, and who takes over a process without privileges is not to do so by its pipe.
+//! that this process holds, and then gives everything back. It has the steps for that from the start, and reads nothing
+//! later: `ip` can start programs, and an attacker in the process without privileges must not do so through the pipe.
 
 use super::iproute::{self, command};
 use super::plan::{self, Plan};
@@ -182,7 +182,7 @@ impl Moved {
     ///
     /// # Errors
     ///
-    /// If somebody has killed the shell that does it, or the interface is there and does not take all.
+    /// If the shell that does it was killed, or the interface exists and does not accept all.
     pub(super) fn give_back(mut self) -> Result<(), MoveError> {
         let Ok((status, answer)) = self.end() else { return Ok(()) };
         match (status.code(), answer.trim()) {
@@ -222,7 +222,7 @@ impl Moved {
 
 impl Drop for Moved {
     fn drop(&mut self) {
-        // A start that fails has an error already. The shell may be gone, if somebody has ended it.
+        // A start that fails has an error already. The shell may have been ended.
         drop(self.answers.take());
         let _ended = self.end();
     }
@@ -312,7 +312,7 @@ fn wait_to(script: Script, near: &str) -> Result<Moved, MoveError> {
         let mut shell = command("/bin/sh");
         shell.args(["-c", &[WAIT, FUNCTIONS, START].concat(), "sh", &script.path]);
         shell.arg(format!("/proc/self/fd/{}", memory.as_raw_fd())).args(&script.arguments);
-        // It says on our standard error what nobody reads any more.
+        // Its messages go to our standard error, which is not read any more.
         shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn()?;
         let mut answers = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;

@@ -1,4 +1,4 @@
-//! Workers that no port has queues for, or no memory, are refused before any of them opens its ports.
+//! Refuses workers for which a port has no queues, or no memory, before any of them opens its ports.
 
 use super::AttachError;
 use super::settings::{PortKind, PortSpec};

@@ -1,7 +1,7 @@
 //! Messages of rtnetlink, in the form in which `ip address save` and `ip route save` write them and `restore` takes them.
 //!
-//! The text that `ip` prints of a route cannot always be given to it again; a message is all that the kernel knows of it, and
-//! creates the same.
+//! `ip` does not accept every text that it prints of a route; a message has all that the kernel knows of the route, and
+//! creates the same one.
 
 use std::ops::Range;
 

@@ -1,5 +1,4 @@
-//! Addresses, routes and neighbours of an interface, and the steps by which another one gets them, and this one gets them
-//! back.
+//! Addresses, routes and neighbours of an interface, and the steps that move them to another interface and back.
 
 use super::generated;
 use super::heir::MoveError;
@@ -38,11 +37,11 @@ const FOREVER: u32 = u32::MAX;
 const RTA_OIF: u16 = 4;
 const RTA_CACHEINFO: u16 = 12;
 const RTA_EXPIRES: u16 = 23;
-/// The flags of a route that somebody sets: `RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`. Others are states.
+/// The flags of a route that can be configured: `RTNH_F_PERVASIVE`, `RTNH_F_ONLINK`. Others are states.
 const SET_FLAGS: u32 = 0x02 | 0x04;
 /// `AF_INET6`.
 const IPV6: u8 = 10;
-/// Units of a second in which the kernel counts how long a route is there (`USER_HZ`).
+/// Units of a second in which the kernel counts the age of a route (`USER_HZ`).
 const USER_HZ: u32 = 100;
 
 /// Refuses other names: words of a command are told apart by blanks, and names of interfaces may contain whatever a shell
@@ -83,7 +82,7 @@ impl Step {
     }
 }
 
-/// Addresses, routes and neighbours of an interface that somebody has set.
+/// Configured addresses, routes and neighbours of an interface.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     addresses: Vec<Address>,
@@ -100,7 +99,7 @@ pub(super) struct Address {
     message: Message,
     /// As `192.0.2.7/24`, or with a peer, as `192.0.2.7 peer 192.0.2.8/32`.
     pub(super) name: String,
-    /// Its network is routed by somebody else, as a network manager.
+    /// Its network is routed by another program, such as a network manager.
     pub(super) is_without_route: bool,
     /// Of the route to its network.
     pub(super) metric: u32,
@@ -294,7 +293,7 @@ fn sort(routes: &mut Vec<Route>) {
     });
 }
 
-/// Neighbours and proxies that somebody has set.
+/// Configured neighbours and proxies.
 fn neighbours(interface: &str) -> Result<Vec<String>, MoveError> {
     let mut neighbours = Vec::new();
     for (state, add) in [("permanent", " nud permanent"), ("noarp", " nud noarp")] {

@@ -1,4 +1,5 @@
-//! The shell script that gives addresses and routes back, recorded in a file for the time when nobody is left who waits.
+//! The shell script that gives addresses and routes back, recorded in a file for the case that the waiting process is
+//! killed.
 
 use super::heir::MoveError;
 use super::iproute::{command, ip};

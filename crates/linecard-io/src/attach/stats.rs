@@ -279,7 +279,7 @@ impl SharedStats {
         }
     }
 
-    /// From now on counts what nobody reads from this device.
+    /// From now on counts packets that are not read from this device.
     pub(super) fn watch_queue(&self, side: Side, device: &str) {
         let before = interface::unsent(device).unwrap_or(0);
         let unread = Unread { side, device: device.to_owned(), before, latest: before };

@@ -1,4 +1,4 @@
-//! Routes and addresses that keep all from moving, since they could not be given back as they were.
+//! Routes and addresses that prevent a move, because they could not be restored exactly.
 
 use super::heir::MoveError;
 use super::plan::{Address, without_states};

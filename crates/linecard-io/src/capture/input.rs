@@ -1,7 +1,7 @@
 //! The read buffer: a window on the file that grows on demand up to one entry's limit.
 //!
 //! Not `std::io::BufReader`: that cannot keep a partial entry and read on behind it. Not
-//! pcap-file's readers either: they say "unexpected end" both for a cut file and for an entry
+//! pcap-file's readers either: they say "unexpected end" both for a truncated file and for an entry
 //! longer than their buffer, and do not tell how many bytes are left.
 
 use std::io::{ErrorKind, Read};

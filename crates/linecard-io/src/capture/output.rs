@@ -1,4 +1,4 @@
-//! Where results go: never half-written under their final name, never over the input.
+//! Output files: never incomplete under their final name, never over the input.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

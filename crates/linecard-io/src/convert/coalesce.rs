@@ -331,7 +331,7 @@ fn checksum_fields(record: &Record, layout: &Layout) -> Checksums {
     fields
 }
 
-/// With `trusted` checksums, which nobody has verified, the checksum fields themselves are
+/// With `trusted` checksums, which were not verified, the checksum fields themselves are
 /// recorded.
 fn metadata_of(packet: &Packet<Numbered>, trusted: bool) -> SegmentMetadata {
     let first = packet.buffer();

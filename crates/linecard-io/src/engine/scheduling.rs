@@ -107,7 +107,7 @@ impl Scheduling {
     }
 }
 
-/// Whether somebody has chosen the class of the calling thread.
+/// Whether the class of the calling thread was chosen.
 fn is_chosen() -> bool {
     let current = schedule::Scheduling::current();
     current.is_ok_and(|current| current != schedule::Scheduling::ORDINARY)

@@ -215,7 +215,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// If there is no such lane.
+    /// If the lane does not exist.
     pub fn set_lane_up(&self, lane: u8, joined: bool) -> Result<(), LabError> {
         let state = if joined { "up" } else { "down" };
         self.ip(Host::Peer, &["link", "set", &lane_name(lane), state])
@@ -225,7 +225,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// If there is no such interface.
+    /// If the interface does not exist.
     pub fn add_address(&self, host: Host, interface: &str) -> Result<(), LabError> {
         let address = format!("{}/24", host.address());
         self.ip(host, &["address", "add", &address, "dev", interface])
@@ -235,7 +235,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// If there is no such interface or feature.
+    /// If the interface or the feature does not exist.
     pub fn features(&self, host: Host, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
         self.at(host).features(interface, wanted)
     }
@@ -270,7 +270,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// If there is no such device.
+    /// If the device does not exist.
     pub fn replace_cable(&self, device: &str) -> Result<(), LabError> {
         self.ip(Host::Own, &["link", "set", device, "netns", self.at(Host::Peer).name()])?;
         self.ip(Host::Peer, &["address", "flush", "dev", CABLE])?;
@@ -313,7 +313,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// If there is no such setting or value.
+    /// If the setting or the value does not exist.
     pub fn set(&self, host: Host, path: &str, value: &str) -> Result<(), LabError> {
         self.at(host).set(path, value)
     }

@@ -86,7 +86,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// If there is no such interface or feature.
+    /// If the interface or the feature does not exist.
     pub fn features(&self, interface: &str, wanted: &[&str]) -> Result<(), LabError> {
         let mut ethtool = self.command("ethtool");
         run(ethtool.args(["-K", interface]).args(wanted), "ethtool", "ethtool")
@@ -96,7 +96,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// If there is no such setting or value.
+    /// If the setting or the value does not exist.
     pub fn set(&self, path: &str, value: &str) -> Result<(), LabError> {
         // /sys shows the network of the process that mounted it, and `ip netns exec` mounts it
         // again.

@@ -49,7 +49,7 @@ pub struct Stamping {
 pub struct Feature {
     /// It can be switched.
     pub available: bool,
-    /// Somebody wants it on.
+    /// It was requested.
     pub requested: bool,
     /// It is on.
     pub active: bool,

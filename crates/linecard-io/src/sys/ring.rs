@@ -77,7 +77,7 @@ impl Ring {
             return Ok(Self { base, len, slot_len, at: 0 });
         }
         let error = io::Error::last_os_error();
-        // Without its mapping, frames would go into a ring that nobody reads.
+        // Without its mapping, frames would go into a ring that is not read.
         socket.set_ring((0, 0), 0)?;
         Err(error)
     }

@@ -130,7 +130,7 @@ impl Application {
         self.sent
     }
 
-    /// The next packet of the flow whose turn it is.
+    /// The next packet of the current flow.
     fn next_packet<B: AsRef<[u8]> + From<PoolBuffer>>(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! What the tests find around them, and a loud way to say what they do not find.
+//! The environment of the tests, and a visible report of what is missing.
 
 /// Says that a test did nothing, and why.
 pub(crate) fn skipped(what: &str, why: &str) {

@@ -1,10 +1,9 @@
 //! A live attachment beside the kernel's GRO: frames are sent into the wire side, and what the kernel
 //! receives from the TAP device is what its own GRO would have made of them.
 //!
-//! What a virtio header cannot describe reaches the kernel in segments (see [`crate::carry`]); both
-//! results are held against each other as far as that can be. A list whose result is not what the
-//! coalescer makes of it is sent again: a thread may be kept from its processor for longer than the
-//! timer waits. That has to be rare.
+//! Packets that a virtio header cannot describe reach the kernel in segments (see [`crate::carry`]); both results are
+//! compared as far as possible. A list whose result differs from the coalescer's is sent again: a thread may be
+//! preempted for longer than the timer waits. That has to be rare.
 
 use crate::around::skipped;
 use crate::carry::{CarriedFrames, Refusal};

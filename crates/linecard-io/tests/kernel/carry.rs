@@ -1,5 +1,5 @@
-//! What a virtio header can say of a merged packet, told from the frames it was made of: what it
-//! cannot, goes to a TAP device as the segments that came.
+//! Whether a virtio header can describe a merged packet, derived from its frames: if not, a TAP device gets the
+//! original segments.
 
 use crate::frame::{CWR, DF, Field, Frame, Ip, TCP, Tunnel, UDP};
 use crate::session::{Merged, origins, text};

@@ -1,4 +1,4 @@
-//! Whether two results are the same, and what to say when they are not.
+//! Compares two results, and describes their differences.
 
 use crate::frame::{Frame, ICMP, Ip, MF};
 use crate::session::{Merged, origins, text};

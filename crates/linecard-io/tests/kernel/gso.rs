@@ -1,4 +1,4 @@
-//! GSO: one large packet, cut by the kernel and by us.
+//! GSO: one large packet, segmented by the kernel and by us.
 //!
 //! The packet is sent with a virtio header out of a device that can neither segment nor compute
 //! checksums, so the kernel does both; the other end sees the segments.

@@ -187,7 +187,7 @@ pub(crate) fn wait_for_cable(
     let step = Duration::from_millis(10);
     let tries = PATIENCE.as_millis() / step.as_millis();
     let found = (0..tries).any(|_| send(&frame).and_then(|()| rx.wait(step)).unwrap_or(false));
-    // A later one may still be under way.
+    // A later one may still be on its way.
     while rx.wait(step * 2).is_ok_and(|more| more) {
         rx.receive().map_err(|error| format!("the packet socket fails: {error}"))?;
     }

@@ -1,4 +1,4 @@
-//! The kernel as witness: what Linux merges (GRO) and cuts (GSO) is what we merge and cut.
+//! The kernel as witness: our merging equals Linux's GRO, and our segmentation its GSO.
 //!
 //! The tests send frames from one network namespace to another and need root; without it, or where
 //! the kernel lacks something, they say so and pass.

@@ -1,9 +1,8 @@
 //! Random lists of frames: several flows with all the rules mixed, merged by the kernel and by us;
-//! and what the kernel merged, cut by us, is what was sent.
+//! and segmenting the kernel's merged packets restores the sent ones.
 //!
-//! Left out is what differs by design (see [`crate::differences`]): CWR, urgent pointers, padding,
-//! and what Linux lets overtake held data. `LINECARD_SEED` replays one list, `LINECARD_LONG=1` runs twenty
-//! times as many.
+//! Differences by design are left out (see [`crate::differences`]): CWR, urgent pointers, padding, and packets that
+//! Linux lets overtake held data. `LINECARD_SEED` replays one list, `LINECARD_LONG=1` runs twenty times as many.
 
 use crate::around::skipped;
 use crate::cases::Case;

@@ -1,7 +1,7 @@
 //! The virtio header as the kernel's TAP devices understand it, written and read.
 //!
-//! What was merged is written to one device, and comes out of another: whole, with a header that
-//! the kernel has made, or cut by the kernel, where the other end says that it can do nothing.
+//! Merged packets are written to one device and read from another: whole, with a header from the kernel, or segmented
+//! by the kernel, where the other end has no offloads.
 
 use crate::around::skipped;
 use crate::frame::{ACK, FIN, Frame, Ip, PSH, TCP, Tunnel, UDP, content};

@@ -1,5 +1,5 @@
-//! Live ports on real interfaces: each test makes its own network namespace, and everything in it
-//! goes with the test. They need root; without it they say so and pass.
+//! Live ports on real interfaces: each test makes its own network namespace, which is removed with the test. They need
+//! root; without it they say so and pass.
 
 mod joined;
 mod lab;

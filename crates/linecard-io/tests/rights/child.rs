@@ -1,4 +1,4 @@
-//! A process that gives up its rights, and looks whether they are gone.
+//! A process that drops its privileges, and checks that they are gone.
 
 use linecard::packet::{Batch, LinkType, Meta, Packet, Pool};
 use linecard::port::Port;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Threads that open ports before.
 const WORKERS: usize = 3;
-/// An Ethernet frame of local experiments, which nobody answers.
+/// An Ethernet frame of local experiments, which has no answer.
 const FRAME: [u8; 60] = {
     let mut frame = [0x5A; 60];
     (frame[12], frame[13]) = (0x88, 0xB5);
@@ -54,7 +54,7 @@ fn with_a_tap() {
     assert_eq!(lines("Groups").trim(), "", "no other groups");
 }
 
-/// Workers open ports and forget; this thread gives up all; then everybody looks.
+/// Workers open ports and forget; this thread drops all privileges; then every thread checks.
 fn all_give_up() {
     let barrier = Barrier::new(WORKERS + 1);
     let dropped = thread::scope(|scope| {

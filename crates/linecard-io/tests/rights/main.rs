@@ -1,7 +1,7 @@
-//! Rights that are given up, in processes of their own: a process that has none left cannot go on
-//! to test anything else. Without a harness, whose threads would keep theirs.
+//! Dropping privileges, in separate processes: a process without any cannot run other tests. There is no harness,
+//! because its threads would keep their privileges.
 //!
-//! Needs root for most of it; else it says so.
+//! Most of it needs root; without, it says so.
 
 mod child;
 
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     if let Ok(role) = std::env::var(ROLE) {
         return child::run(&role);
     }
-    // Somebody asks for the tests of a name, or for a list of them.
+    // The caller asks for the tests of a name, or for a list of them.
     if std::env::args().nth(1).is_some_and(|word| !"rights".contains(&word)) {
         return ExitCode::SUCCESS;
     }

@@ -1,4 +1,4 @@
-//! Front ends that come and go, and what they may say.
+//! Front ends that connect and disconnect, and their messages.
 
 use super::bench::{Bench, is_broken, packet};
 use super::guest::{FrontEnd, Guest, MEMORY_LEN, Memory, feature, pair, request};
@@ -124,7 +124,7 @@ fn memory_may_be_replaced_while_packets_pass() {
         let other = guest.memory.copy();
         replace(&guest, &other, MEMORY_LEN);
         bench.receive();
-        // Whoever touched the old one now would not survive it.
+        // An access to the old one would end the process now.
         guest.memory.file.set_len(0).expect("a file");
         guest.memory = other;
         guest.send(&[0; 12], &[turn; 60]);
@@ -232,7 +232,7 @@ fn half_a_message_blocks_nothing_and_is_not_awaited_for_long() {
     assert!(bench.works());
 }
 
-/// Replies that nobody reads fill the socket; the port goes on.
+/// Unread replies fill the socket; the port continues.
 #[test]
 fn a_front_end_that_does_not_read_blocks_nothing() {
     let mut bench = Bench::new();

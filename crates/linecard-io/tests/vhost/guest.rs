@@ -1,7 +1,6 @@
 //! A guest and its front end: messages as bytes, and rings in a file that both sides map.
 //!
-//! Nothing here is of the crates that the port uses for the protocol, so that both are checked
-//! against the specifications.
+//! It uses none of the port's crates for the protocol, so that both are checked against the specifications.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};

@@ -1,4 +1,4 @@
-//! What a hostile guest writes into its rings, and a hostile front end into its socket.
+//! Rings written by a hostile guest, and messages of a hostile front end.
 
 use super::bench::{Bench, CALLS, is_broken, packet};
 use super::guest::{

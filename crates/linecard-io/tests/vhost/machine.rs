@@ -1,5 +1,5 @@
-//! A guest kernel in QEMU, with nothing but busybox. It takes root, for a TAP device in a namespace
-//! of its own, and a kernel with modules in the usual places; without them the tests say so.
+//! A guest kernel in QEMU, with nothing but busybox. It needs root, for a TAP device in a namespace of its own, and a
+//! kernel with modules in the usual places; without them the tests say so.
 //!
 //! The guest is emulated, so this shows correctness, not speed.
 

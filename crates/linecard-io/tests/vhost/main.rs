@@ -1,5 +1,5 @@
-//! Ports of virtual machines with guests in this process: what they may send and receive, and what
-//! a hostile guest or front end achieves; and real guests in QEMU, which take root.
+//! Ports of virtual machines with guests in this process: valid traffic, and hostile guests and front ends; and real
+//! guests in QEMU, which need root.
 
 mod bench;
 mod connections;

@@ -1,4 +1,4 @@
-//! Packets a second over a cable, printed. Two ports, one at each end, take turns in one thread,
+//! Prints packets per second over a cable. Two ports, one at each end, take turns in one thread,
 //! so that no scheduler stands between them, and the thread's time on its processor is what counts:
 //! other load on the machine hardly shows.
 

@@ -1,4 +1,4 @@
-//! How a port ends: dropped, killed, its interface removed; and who else is in the way.
+//! The end of a port: dropped, killed, its interface removed; and conflicts with other programs.
 
 use crate::cable::{Cable, frame, now, receive, until, with_cable};
 use linecard::packet::Batch;

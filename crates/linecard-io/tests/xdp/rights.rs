@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// Whether this is the child process without rights.
 const CHILD: &str = "LINECARD_TEST_XDP_NO_RIGHTS";
-/// Nobody.
+/// The user "nobody".
 const USER: u32 = 65_534;
 
 #[test]

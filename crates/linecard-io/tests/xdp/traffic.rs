@@ -1,4 +1,4 @@
-//! What goes in at one end comes out at the other, byte for byte, in order, and no frame is lost.
+//! Packets sent at one end arrive at the other, byte for byte, in order, and no frame is lost.
 
 use crate::cable::{
     PATIENCE, frame, nothing_leaks, now, packet, receive, transmit, until, with_cable, with_queues,
@@ -70,7 +70,7 @@ fn twenty_thousand_frames_come_in_order_without_loss() {
             let len = |number: u32| 60 + number as usize * 7 % 1455;
             let (mut sent, mut came) = (0, 0);
             while came < FRAMES {
-                // The other end keeps up: no more are under way than there are slots.
+                // The other end keeps up: no more are in flight than there are slots.
                 while sent < FRAMES && sent - came < config.rx_slots / 2 {
                     cable.send(&frame(sent, len(sent)));
                     sent += 1;
@@ -116,7 +116,7 @@ fn two_ports_on_two_threads_lose_nothing_and_keep_the_order() {
                     let mut port = XdpPort::open(&attachment, 0, &config).expect("it is free");
                     let mut batch = Batch::new();
                     for number in 0..FRAMES {
-                        // The receiver keeps up: no more are under way than there are slots.
+                        // The receiver keeps up: no more are in flight than there are slots.
                         let under_way = || number - came.load(Ordering::Relaxed);
                         until("frames come", || under_way() < config.rx_slots / 2);
                         let bytes = frame(number, len(number));

@@ -110,7 +110,7 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(OwnedFd::from(socket)))
 }
 
-/// Removes a socket on which nobody listens.
+/// Removes a socket without a listener.
 fn remove_stale(path: &Path) -> Result<(), VhostError> {
     let error = |doing| move |source| VhostError::System { doing, path: path.to_owned(), source };
     let file = fs::symlink_metadata(path).map_err(error("look at"))?;

@@ -85,8 +85,8 @@ pub struct VhostDevice {
 }
 
 impl VhostDevice {
-    /// Listens at the socket, which only this user may connect to; replaces one on which nobody
-    /// listens. It is removed when the last port is dropped.
+    /// Listens at the socket, which only this user may connect to; replaces one without a listener. It is removed when
+    /// the last port is dropped.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl<S: Buffers> VhostPort<S> {
     ///
     /// # Errors
     ///
-    /// If there is no such worker, buffers are too short, or the system refuses it.
+    /// If the worker does not exist, buffers are too short, or the system refuses it.
     pub fn open(device: &VhostDevice, worker: usize, pool: S) -> Result<Self, VhostError> {
         if device.config.offloads && pool.buffer_len() < BUFFER_LEN {
             let (what, value) = ("bytes of buffers", pool.buffer_len());

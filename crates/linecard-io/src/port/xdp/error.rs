@@ -18,7 +18,7 @@ pub enum XdpError {
         /// Its range.
         wanted: &'static str,
     },
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error("no interface `{interface}` in this network namespace: `ip link` lists them")]
     NoInterface {
         /// The name that was asked for.

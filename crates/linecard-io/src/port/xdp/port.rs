@@ -109,7 +109,7 @@ impl XdpPort {
     ///
     /// [`XdpError::Config`], [`XdpError::Permission`], [`XdpError::Unsupported`],
     /// [`XdpError::PinnedMemory`]; [`XdpError::QueueTaken`] when another socket has the queue;
-    /// [`XdpError::Bind`], most often because there is no such queue; [`XdpError::System`].
+    /// [`XdpError::Bind`], most often because the queue does not exist; [`XdpError::System`].
     pub fn open(attachment: &Attachment, queue: u32, config: &Config) -> Result<Self, XdpError> {
         config.check()?;
         if queue >= MAX_QUEUES {

@@ -137,7 +137,7 @@ impl XdpPort {
     }
 
     /// Marks packets whose checksum was left open, of those behind the first ones. The headers of all
-    /// are under way by then: the sender's core has them, and one at a time costs a miss each.
+    /// are being fetched by then: the sender's core has them, and one at a time costs a miss each.
     fn find_open_checksums<B: AsRef<[u8]>>(&mut self, batch: &mut Batch<B>, first: usize) {
         for packet in batch.iter_mut().skip(first).filter(|packet| is_checksum_open(packet)) {
             packet.meta.checksum = ChecksumState::Partial;

@@ -1,4 +1,4 @@
-//! The rules of IPv4, IPv6 and of what lies below.
+//! The rules of IPv4, IPv6 and the layers below.
 
 use super::{Case, MIDDLE, add, change, change_all, five, sized};
 use crate::frame::{DF, Frame, ICMP, MF};
