@@ -1,5 +1,5 @@
 //! Whole transfers over loopback: Gbit per second of processor time, both ends together, with all seals.
-//! Beside it, the rate. From memory to nowhere, as a test of a way has it, and from file to file with
+//! Beside it, the rate. From memory to nowhere, as in the test of a path, and from file to file with
 //! hashes.
 //!
 //! Files are in memory where `/dev/shm` is. `cargo bench -p linecard-transfer-net --bench transfer [-- --rounds N]`;

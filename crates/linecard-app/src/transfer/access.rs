@@ -1,4 +1,4 @@
-//! How the ends of a transfer know each other: the files of keys.
+//! How the ends of a transfer authenticate each other: the files of keys.
 
 use super::error::{TransferError, is_missing, of_key};
 use crate::{Context, Error};
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How the ends know each other: parameters of both.
+/// How the ends authenticate each other: parameters of both.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]

@@ -114,7 +114,7 @@ pub fn create_shared(path: &Path) -> Result<(), Error> {
 pub struct Entry {
     /// The list.
     pub list: PathBuf,
-    /// Whether it was there before.
+    /// Whether it was on the list before.
     pub was_there: bool,
 }
 

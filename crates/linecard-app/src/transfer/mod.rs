@@ -1,4 +1,5 @@
-//! Bulk transfer between hosts over many lanes: the jobs `send` and `recv`, and the keys by which hosts know each other.
+//! Bulk transfer between hosts over many lanes: the jobs `send` and `recv`, and the keys by which hosts authenticate
+//! each other.
 
 mod access;
 mod error;

@@ -1,4 +1,4 @@
-//! Peers that were rejected: a line for each, but not for each of a flood.
+//! Lines about rejected peers, of which a flood causes only a bounded number.
 
 use super::Log;
 use super::error::{of_control, of_receive};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines in [`SPAN`], at most: everybody who reaches the port can cause one.
+/// Lines in [`SPAN`], at most: any host that reaches the port can cause one.
 const MAX_LINES: u32 = 20;
 const SPAN: Duration = Duration::from_secs(10);
 

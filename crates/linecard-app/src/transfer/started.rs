@@ -1,8 +1,8 @@
 //! A receiver that the sender starts on its host, by a command such as ssh.
 //!
-//! The sender writes a key for once and the folder to the command's standard input, and the receiver answers on its
-//! standard output with the port at which it listens, and with the address at which the login arrived. Both meet there as
-//! holders of that key. The receiver ends with its standard input.
+//! The sender writes a one-time key and the folder to the command's standard input, and the receiver answers on its
+//! standard output with the port at which it listens, and with the address at which the login arrived. Both ends
+//! authenticate by that key. The receiver ends when its standard input does.
 
 use super::error::TransferError;
 use super::peer::{Peer, RemoteFolder};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Begins the receiver's line; its number is that of the dialog.
 const READY: &str = "linecard-receiver 1 ";
-/// Longest wait for that line, in which somebody may have to type a password.
+/// Longest wait for that line, in which the user may have to type a password.
 const LOGIN: Duration = Duration::from_secs(300);
 /// Bytes of a line that the receiver reads: a path and its end.
 const MAX_LINE: u64 = 8_192;
@@ -167,7 +167,7 @@ fn listen_to(output: ChildStdout) -> Receiver<Ready> {
             line.clear();
         }
         drop(sender);
-        // Later output is for nobody, and must not block the other end.
+        // Later output is discarded, and must not block the other end.
         let _end = io::copy(&mut lines, &mut io::sink());
     });
     receiver

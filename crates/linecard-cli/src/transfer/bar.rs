@@ -1,4 +1,4 @@
-//! How far a transfer is, on a terminal only.
+//! The progress of a transfer, on a terminal only.
 
 use crate::say;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,7 +11,7 @@ const SPAN: Duration = Duration::from_millis(500);
 /// Lanes whose rates fit into a line.
 const MAX_SHOWN: usize = 16;
 
-/// A bar with the rate of each lane; nothing when nobody would see it.
+/// A bar with the rate of each lane; nothing without a terminal.
 #[derive(Debug)]
 pub(super) struct Bar(Mutex<State>);
 
@@ -40,7 +40,7 @@ impl Bar {
             bar.set_style(style(
                 "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left{wide_msg}",
             ));
-            // Data that was there before is not counted as sent.
+            // Data that was stored before is not counted as sent.
             bar.set_position(done);
             bar.reset_eta();
         }

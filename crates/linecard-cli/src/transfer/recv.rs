@@ -100,7 +100,7 @@ impl Receiving<'_> {
         Ok(())
     }
 
-    /// False if the user has ended it before anybody came.
+    /// False if the user has ended it before any sender connected.
     fn receive_one(&self, receiver: &Receiver<'_>) -> Result<bool, Error> {
         let is_alone = self.config.at_once.unwrap_or(1) == 1;
         let result = receiver.receive(&mut |progress| {

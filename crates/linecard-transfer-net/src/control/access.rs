@@ -1,4 +1,4 @@
-//! How ends know each other.
+//! How both ends authenticate each other.
 
 use super::error::ControlError;
 use crate::keys::{
@@ -20,7 +20,7 @@ pub enum Access {
     },
     /// Both have the same secret.
     Shared(SharedKey),
-    /// Nobody shows anything and nothing is encrypted; refused beyond this machine.
+    /// No authentication and no encryption; refused beyond this machine.
     Open,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Verdict {
         known: Fingerprint,
         file: PathBuf,
     },
-    /// The list of keys cannot be used, so that nobody is let in.
+    /// The list of keys cannot be used, so that all senders are refused.
     NoList(KeyError),
 }
 
@@ -92,7 +92,7 @@ impl Trust {
         }
     }
 
-    /// Writes down a new key; what it is after that, as somebody else may have been first.
+    /// Records a new key; returns its state after that, as another process may have been first.
     pub(super) fn remember(&self, name: &str, found: Fingerprint) -> Result<Verdict, KeyError> {
         let Self::Known(peers, policy) = self else { return Ok(Verdict::Right) };
         let standing = peers.clone().remember(name, found)?;

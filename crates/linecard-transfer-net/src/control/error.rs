@@ -28,7 +28,7 @@ impl fmt::Display for Protocol {
 /// The cause, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody listens there.
+    /// No program listens there.
     #[error("cannot connect to {name}: {cause}")]
     Connect {
         /// As the user says.
@@ -58,7 +58,7 @@ pub enum ControlError {
         /// The file of known peers.
         file: PathBuf,
     },
-    /// A key that nobody has said is right.
+    /// A key that the user has not confirmed.
     #[error(
         "the key of {name} is not known: {found}. \
          If this is the fingerprint that the other end prints, list it or accept it once"
@@ -75,7 +75,7 @@ pub enum ControlError {
         /// The key that this end has shown.
         own: Fingerprint,
     },
-    /// The list of keys that this end accepts is there and cannot be used.
+    /// The list of keys that this end accepts exists and cannot be used.
     #[error(
         "the list of authorized senders cannot be used, and all senders are refused until it \
          is corrected: {0}"
@@ -128,7 +128,7 @@ pub enum ControlError {
     /// The other end shows no code.
     #[error("the other end shows no pairing code: start `linecard recv --pair` there")]
     NoCode,
-    /// Keys here and a shared key there, or the other way round.
+    /// Keys at one end and a shared key at the other.
     #[error(
         "the other end expects another way to authenticate: \
          give a shared key to both ends, or to neither"

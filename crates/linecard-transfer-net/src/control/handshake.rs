@@ -27,7 +27,7 @@ const VOID: [u8; 32] = [1; 32];
 const UNRECORDED: [u8; 32] = [2; 32];
 /// How long an end that refuses waits for the other to read why.
 const LINGER: Duration = Duration::from_millis(500);
-/// After how long without a word the kernel asks whether the other host is there, how often, and how
+/// After how long without data the kernel probes the other host, how often, and how
 /// many times.
 const ASK: Duration = Duration::from_secs(15);
 const ASK_AGAIN: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// Nobody there, or not who it should be. Every error names the cause and the remedy.
+    /// The other end does not answer, or is another one. Every error names the cause and the remedy.
     pub fn connect(
         address: SocketAddr,
         name: &str,
@@ -76,7 +76,7 @@ impl Control {
     }
 }
 
-/// Without keys, anybody on the way could take part.
+/// Without keys, any host on the path could take part.
 fn only_within_this_machine(access: &Access, address: IpAddr) -> Result<(), ControlError> {
     match access {
         Access::Open if !address.to_canonical().is_loopback() => {
@@ -98,7 +98,7 @@ struct Handshake<'a> {
 impl Handshake<'_> {
     fn run(mut self) -> Result<Control, ControlError> {
         self.stream.set_nonblocking(true)?;
-        // Messages are few and somebody waits for each.
+        // Messages are few, and the other end waits for each.
         self.stream.set_nodelay(true)?;
         keep_alive(&self.stream)?;
         let transport = match self.authenticated() {
@@ -366,8 +366,8 @@ fn opening<const BYTES: usize>(body: &[u8]) -> [u8; BYTES] {
     opening
 }
 
-/// A proof of the key that holds for this handshake and this end only, so that nobody in between can pass it on; zeros
-/// without a key.
+/// A proof of the key that holds for this handshake and this end only, so that an attacker in between cannot forward
+/// it; zeros without a key.
 fn proof(
     transport: &Transport,
     direction: Direction,
@@ -376,7 +376,7 @@ fn proof(
     key.map_or(Ok([0; 32]), |key| Ok(key.proof(&statement(transport, direction)?)))
 }
 
-/// A host that is gone without a word is found out, however long nobody has anything to say.
+/// A host that has disappeared is detected, also while neither end has anything to send.
 fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     let asking =
         TcpKeepalive::new().with_time(ASK).with_interval(ASK_AGAIN).with_retries(ASK_TIMES);

@@ -2,7 +2,7 @@
 //!
 //! Both ends are authenticated before the first message: each shows a key that the other knows, or accepts by a code
 //! ([`Access::Keys`]), or proves that it has a secret that both have ([`Access::Shared`]). The keys of
-//! lanes are exported from this handshake, so nobody takes part in a lane who did not take part in it.
+//! lanes are exported from this handshake, so only the participants of the handshake can use a lane.
 //!
 //! ```text
 //! client  TCP → TLS 1.3, ALPN says which access →
@@ -38,7 +38,7 @@ pub const MAX_WAITING_BYTES: usize = 4 << 20;
 /// Bytes that are read at once: a record of TLS.
 const READ_BYTES: usize = 16 << 10;
 
-/// A control channel whose other end is who it should be. Never blocks once it is there.
+/// A control channel whose other end is authenticated. It never blocks once it is open.
 ///
 /// Wait until [`AsFd::as_fd`] is readable, or writable while [`Control::wants_write`], and then call
 /// [`Control::receive`] until it gives none, and [`Control::flush`].
@@ -74,8 +74,8 @@ impl Control {
         Ok((plain(self.stream.local_addr()?), plain(self.stream.peer_addr()?)))
     }
 
-    /// The suites that may be agreed on over this channel, the one that is fastest here first. Over
-    /// TLS there is none without authentication; without TLS there is no other.
+    /// The suites that may be agreed on over this channel, the one that is fastest here first. Over TLS, all of them
+    /// authenticate packets; without TLS, none does.
     #[must_use]
     pub fn suites(&self) -> &'static [Suite] {
         match self.transport {
@@ -130,7 +130,7 @@ impl Control {
     /// # Errors
     ///
     /// [`ControlError::Closed`]: the other end has closed behind its last message;
-    /// [`ControlError::ClosedEarly`]: it, or somebody in between, has cut the connection. Anything
+    /// [`ControlError::ClosedEarly`]: it, or an attacker in between, has cut the connection. Anything
     /// that is not a message is for good.
     pub fn receive(&mut self) -> Result<Option<Message>, ControlError> {
         let mut bytes = [0; READ_BYTES];

@@ -139,7 +139,7 @@ impl fmt::Debug for Transport {
 /// Reads records and decrypts them.
 fn pull(connection: &mut Connection, stream: &mut TcpStream) -> Result<Received, ControlError> {
     let received = match received(retried(|| connection.read_tls(stream)))? {
-        // Without a word: somebody in between may have cut it.
+        // It was closed without an alert: an attacker in between may have cut it.
         Received::Closed => return Err(ControlError::ClosedEarly),
         other => other,
     };

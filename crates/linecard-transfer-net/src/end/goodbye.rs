@@ -1,4 +1,4 @@
-//! The last word of an end that cannot go on.
+//! The last message of an end that cannot continue.
 
 use super::Clock;
 use crate::control::Control;

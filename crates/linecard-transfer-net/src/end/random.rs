@@ -1,9 +1,9 @@
-//! Numbers that nobody guesses.
+//! Unpredictable numbers.
 
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
 
-/// A number that nobody guesses.
+/// An unpredictable number.
 pub(crate) fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     let filled = SystemRandom::new().fill(&mut bytes);

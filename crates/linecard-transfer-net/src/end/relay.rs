@@ -27,7 +27,7 @@ use std::time::Duration;
 const DELAY_NS: u64 = 500_000_000;
 /// The time between two packets that ask, in ns.
 const ASK_NS: u64 = 100_000_000;
-/// The time between packets that only see whether the other end is there, in ns.
+/// The time between packets that only probe the other end, in ns.
 const IDLE_NS: u64 = 1_000_000_000;
 /// Bytes of messages that are kept until they are confirmed; of more, the oldest are forgotten.
 const KEPT_BYTES: usize = 4 << 20;

@@ -36,7 +36,7 @@ impl Clock {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// A waker that nobody waits for yet.
+    /// A waker without a waiting thread yet.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Waiter {
         Self { waker }
     }
 
-    /// Waits until one of `interests` can be read or written, somebody wakes us, or it is `until`.
+    /// Waits until one of `interests` can be read or written, another thread wakes this one, or it is `until`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How an object is cut.
+//! How an object is divided into chunks.
 
 use super::FileError;
 use std::ops::Range;

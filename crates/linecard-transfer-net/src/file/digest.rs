@@ -1,4 +1,4 @@
-//! The hash of an object out of those of its chunks.
+//! The hash of an object, computed from those of its chunks.
 //!
 //! Source: O'Connor, Aumasson, Neves, Wilcox-O'Hearn, "BLAKE3: one function, fast everywhere", section
 //! 2.1. A chunk of 2^n KiB that starts at a multiple of its length is a subtree.
@@ -18,7 +18,7 @@ pub(super) const HASH_BYTES: usize = blake3::OUT_LEN;
 pub struct ChunkHash {
     /// Its chaining value.
     pub(super) node: [u8; HASH_BYTES],
-    /// The object's hash if there is no other chunk; zeros but for the first chunk.
+    /// The object's hash if this is its only chunk; zeros for all but the first chunk.
     pub(super) alone: [u8; HASH_BYTES],
 }
 

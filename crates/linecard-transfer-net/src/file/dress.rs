@@ -1,4 +1,4 @@
-//! Mode and time of what was received: those of what was sent.
+//! Gives received files the mode and time of the sent ones.
 
 use super::{Object, Stamp};
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};

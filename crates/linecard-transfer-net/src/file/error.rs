@@ -47,7 +47,7 @@ pub enum FileError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The output is a pipe, and nobody reads it any more.
+    /// The output is a pipe whose reader has closed it.
     #[error("cannot write {path:?}: its reader has closed it")]
     Closed {
         /// The output.

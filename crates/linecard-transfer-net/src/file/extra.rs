@@ -1,4 +1,4 @@
-//! Files in the folder that receives and were not sent: listed and removed by name, through no link.
+//! Files in the receiving folder that were not sent: listed and removed by name, without following links.
 
 use super::{FileError, Folder, MAX_OBJECTS, Name};
 use rustix::fs::{AtFlags, Dir, FileType};

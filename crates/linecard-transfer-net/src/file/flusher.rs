@@ -21,7 +21,7 @@ pub(super) struct Flusher {
 }
 
 /// A partial file with its journal. The system says only once that data could not be written, so the
-/// answer is kept here until somebody asks.
+/// answer is kept here until it is asked for.
 #[derive(Debug, Clone)]
 pub(super) struct Flush {
     part: Arc<File>,

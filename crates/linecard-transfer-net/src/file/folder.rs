@@ -1,7 +1,7 @@
-//! The folder that receives: nothing is ever made outside it.
+//! The receiving folder: nothing is ever created outside it.
 //!
 //! Names are checked ([`Name`]), and each of their folders is opened from the one above without
-//! following links, so a link that somebody places there at any time cannot lead elsewhere.
+//! following links, so a link that is placed there at any time cannot lead elsewhere.
 
 use super::dress::dress;
 use super::flusher::Flusher;
@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Mode of new folders, before the umask.
 const FOLDER_MODE: u32 = 0o777;
-/// How folders are opened: nothing else, and through no link.
+/// How folders are opened: only folders, without following links.
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// How a file is opened that is there already.
+/// How an existing file is opened.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Where objects are put.
@@ -129,7 +129,7 @@ impl Folder {
         Ok(Self { flusher: Some(Flusher::start()?), stop, ..self })
     }
 
-    /// Makes a folder that was sent, or takes one that is there.
+    /// Creates a folder that was sent, or uses an existing one.
     ///
     /// # Errors
     ///
@@ -250,7 +250,7 @@ impl Folder {
         Ok(stat.map_or(0, |stat| stat.st_blocks.try_into().unwrap_or(0) * 512))
     }
 
-    /// Gives a file that is there the mode and time of the object.
+    /// Gives an existing file the mode and time of the object.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Which chunks are there.
+//! Which chunks are stored.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,19 +45,19 @@ impl Have {
         true
     }
 
-    /// Whether a chunk is there.
+    /// Whether a chunk is stored.
     #[must_use]
     pub fn contains(&self, chunk: u32) -> bool {
         self.ranges.range(..=chunk).next_back().is_some_and(|(_, end)| chunk < *end)
     }
 
-    /// How many are there.
+    /// How many are stored.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// Runs of chunks that are there, in order.
+    /// Runs of stored chunks, in order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u32>> {
         self.ranges.iter().map(|(start, end)| *start..*end)
     }

@@ -1,4 +1,4 @@
-//! Files with holes: zeros take no room here either.
+//! Sparse files: zeros take no space here either.
 
 use rustix::fs::FallocateFlags;
 use std::fs::File;

@@ -1,6 +1,6 @@
-//! Which chunks of a partial file are whole, so that a killed process can go on.
+//! Which chunks of a partial file are complete, so that the next process can resume.
 //!
-//! A header says of what the partial file is a part, and each record of one chunk is written after that
+//! A header identifies the object of the partial file, and each record of one chunk is written after that
 //! chunk. Both are checksummed; a record counts only behind the header it was written for. So a file
 //! that was cut or damaged anywhere gives fewer chunks, never a wrong one.
 //!

@@ -3,7 +3,7 @@
 //! [`Source`] lists objects and reads their chunks; [`Folder`] and [`Sink`] write them, and [`Ordered`]
 //! gives them to a pipe. An object is divided into chunks of 2^n bytes ([`ChunkBytes`]), the last one shorter.
 //! Each chunk's hash is a node of the object's BLAKE3 tree (section 2.1 of the paper), so chunks are
-//! hashed in any order, on any core, and the object's hash is what everybody computes of the file.
+//! hashed in any order, on any core, and the object's hash is the usual BLAKE3 hash of the file.
 //!
 //! Bounds: [`MAX_OBJECTS`] of a source, [`MAX_CHUNKS`] of an object, [`MAX_NAME_BYTES`] of a name. A
 //! sink keeps 32 bytes for each chunk, and one record of 76 bytes in its journal.

@@ -1,4 +1,4 @@
-//! Names that may come from a peer: below the folder that receives, and nowhere else.
+//! Names that may come from a peer: only below the receiving folder.
 
 use super::FileError;
 use std::ffi::OsStr;

@@ -48,7 +48,7 @@ impl Quota {
         Self { limit: self.limit, used: AtomicU64::new(self.used.load(Ordering::Relaxed)) }
     }
 
-    /// Counts a file, folder or link of so many bytes that is going to be stored, of which some are there.
+    /// Counts a file, folder or link of this many bytes that is to be stored, some of which are stored already.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! A file that appears when it is whole.
+//! A file that appears when it is complete.
 //!
 //! Until then its bytes are in `.NAME.linecard-part` beside it, at their places, and `.NAME.linecard-journal` says
-//! which chunks are whole. Whatever kills the process, the next one reads those again, and goes on with the ones whose
-//! hash is right. At the end the hash of all chunks is compared with the sender's, and the file takes its name in one
-//! step. A stream, whose length nobody knows, and a file of one chunk have no journal and start again.
+//! which chunks are complete. However the process ends, the next one reads those again, and keeps the ones whose hash
+//! is right. At the end the hash of all chunks is compared with the sender's, and the file takes its name in one step.
+//! A stream, whose length is unknown, and a file of one chunk have no journal and start again.
 
 use super::dress::dress;
 use super::flusher::{FLUSH_BYTES, Flusher};
@@ -36,7 +36,7 @@ pub struct Sink {
     overwrite: bool,
     /// Locked as long as it is open.
     file: Arc<File>,
-    /// None where nobody else brings data to the disk.
+    /// None where no other thread writes data to the disk.
     flusher: Option<Flusher>,
     state: Mutex<State>,
 }
@@ -105,7 +105,7 @@ impl Sink {
         self.state().have.clone()
     }
 
-    /// Writes a whole chunk and remembers that it is there. One that is there already stays as it is.
+    /// Writes a complete chunk and records it as stored. One that is stored already is not changed.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl Sink {
         results
     }
 
-    /// Gives up what has been received: what has its name already is what was sent.
+    /// Discards the partial file: the existing file of this name equals the sent one.
     pub(crate) fn discard(self) -> Result<(), FileError> {
         remove(&self.folder, &self.object.name, true)
             .map_err(|error| self.failed("remove the partial file of", 0)(error.into()))
@@ -238,7 +238,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Whether a chunk is there already, if it is one of this object.
+    /// Whether a chunk of this object is stored already.
     fn expect(&self, chunk: u32, bytes: usize) -> Result<bool, FileError> {
         let whole = self.chunk_bytes.bytes();
         let mut state = self.state();
@@ -356,7 +356,7 @@ impl Sink {
         link::make(&self.folder, new, (&self.object, &self.path), &target)
     }
 
-    /// Keeps what arrived and is not what was sent, where nobody goes on with it.
+    /// Keeps received data that differs from the sent data, where no transfer resumes it.
     fn set_aside(&self) -> FileError {
         let (part, name) = (self.object.name.beside(PART), self.object.name.beside(DAMAGED));
         let kept = self.path.with_file_name(&name);

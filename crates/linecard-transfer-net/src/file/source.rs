@@ -1,4 +1,4 @@
-//! The data to send: files, folders with all in them, or a pipe.
+//! The data to send: files, folders with their contents, or a pipe.
 
 use super::name::{MAX_DEPTH, is_ours};
 use super::{Failures, FileError, Name, Patterns, Reader, Stamp, link};
@@ -226,7 +226,7 @@ impl Source {
     ///
     /// # Panics
     ///
-    /// When there is no such object.
+    /// When the object does not exist.
     pub fn reader(&self, object: usize) -> Result<Reader, FileError> {
         let (base, object) = (&self.root_of(object).base, &self.objects[object]);
         let is_stdin = base == Path::new("-");

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A list of fingerprints, or everybody.
+/// A list of fingerprints, or all senders.
 ///
 /// A file has one fingerprint a line; behind it may stand `folder=NAME`, `quota=SIZE` and `delete=yes` (see [`Entry`]),
 /// and then whatever its owner wants to remember. Empty lines and those that begin with `#` are skipped.
@@ -15,9 +15,9 @@ use std::str::FromStr;
 pub enum Authorized {
     /// Only these.
     Only(Vec<Entry>),
-    /// Those that this file names whenever somebody comes; nobody while there is no such file.
+    /// Those that this file names when a sender connects; none while the file does not exist.
     Listed(PathBuf),
-    /// Everybody who shows any key: for a network that one trusts.
+    /// All senders, with any key: for a trusted network.
     Anybody,
 }
 
@@ -130,7 +130,7 @@ impl Authorized {
     ///
     /// # Errors
     ///
-    /// A file that is there and is not as it should be: nobody may send then.
+    /// An existing file that is invalid: no sender is authorized then.
     pub fn entry(&self, key: Fingerprint) -> Result<Option<Entry>, KeyError> {
         match self {
             Self::Only(list) => Ok(list.iter().find(|entry| entry.key == key).cloned()),

@@ -1,4 +1,4 @@
-//! The key that one is known by.
+//! The key that identifies this end.
 
 use super::{Fingerprint, KeyError, code, private};
 use ring::rand::SystemRandom;

@@ -21,7 +21,7 @@ pub enum Standing {
     Known,
     /// Nothing is known of this name.
     New,
-    /// Another than this one: somebody may be in between.
+    /// Another than this one: an attacker may be in between.
     Changed {
         /// The one that was known first.
         known: Fingerprint,

@@ -58,7 +58,7 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
-    /// Somebody else's file.
+    /// A file of another user.
     #[error("{}: this secret belongs to user {owner}, not to {user} who runs this", .path.display())]
     Owner {
         /// Of the file.

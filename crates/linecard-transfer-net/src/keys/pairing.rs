@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(remembered.load(Ordering::Relaxed), 1);
     }
 
-    /// Otherwise nobody could pair any more.
+    /// Otherwise no end could pair any more.
     #[test]
     fn a_key_that_cannot_be_recorded_leaves_the_code() {
         let pairing =

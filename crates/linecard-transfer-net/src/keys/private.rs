@@ -19,7 +19,7 @@ pub(super) fn create(path: &Path, content: &[u8]) -> Result<(), KeyError> {
     make_parent(path).map_err(failed)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    // A link, as renaming would replace what somebody else has just made.
+    // A link, as renaming would replace a file that another process has just made.
     let link = || {
         fs::hard_link(&draft, path).map_err(|cause| match cause.kind() {
             io::ErrorKind::AlreadyExists => KeyError::Exists { path: path.to_owned() },
@@ -76,7 +76,7 @@ pub(super) fn check_folder(path: &Path) -> Result<(), KeyError> {
         match fs::metadata(folder) {
             Ok(about) if about.mode() & STICKY != 0 => check_owner(folder, &about)?,
             Ok(about) => check_writers(folder, &about)?,
-            // Neither is there a file then.
+            // The file does not exist then, either.
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(cause) => return Err(KeyError::file(folder, cause)),
         }
@@ -173,7 +173,7 @@ mod tests {
             chmod(which, good);
             assert_eq!(read().unwrap(), "list");
         }
-        // There, nobody may exchange files of others.
+        // There, users may not replace files of others.
         chmod(&inner, 0o1777);
         assert!(read().is_ok());
         chmod(&inner, 0o755);

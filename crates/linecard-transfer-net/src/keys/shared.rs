@@ -20,7 +20,7 @@ impl SharedKey {
     ///
     /// # Errors
     ///
-    /// The file is there, or cannot be written.
+    /// The file exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self, KeyError> {
         let (key, text) = Self::fresh()?;
         private::create(path, (text + "\n").as_bytes())?;

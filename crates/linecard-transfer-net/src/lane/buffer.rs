@@ -1,4 +1,4 @@
-//! Room for what comes in, used again and again.
+//! Memory for received datagrams, which is reused.
 
 use super::{MAX_DATAGRAM_BYTES, MAX_SEND};
 use std::fmt;

@@ -5,7 +5,7 @@ use std::io;
 /// Why a lane does not carry what it was given. None of them ends a transfer that has another lane.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
-    /// Nobody is at the other end, or the way there is gone. It may come back: probe it; a stream
+    /// There is no receiver at the other end, or no route to it. It may come back: probe it; a stream
     /// has to be reopened.
     #[error("the lane is down: {0}")]
     Dead(#[source] io::Error),
@@ -32,7 +32,7 @@ pub enum LaneError {
 }
 
 impl LaneError {
-    /// Meaning of an error of a socket; none if it means that there is no room, or nothing, now.
+    /// Meaning of an error of a socket; none if the buffer is full, or no data waits, at the moment.
     pub(super) fn of(error: io::Error) -> Option<Self> {
         let code = error.raw_os_error().unwrap_or(0);
         match code {
@@ -66,7 +66,7 @@ impl LaneError {
     }
 }
 
-/// A count of datagrams, none where there is no room now.
+/// A count of datagrams, none while the buffer is full.
 pub(super) fn or_none(error: io::Error) -> Result<usize, LaneError> {
     LaneError::of(error).map_or(Ok(0), Err)
 }

@@ -4,7 +4,7 @@
 //! tries again when [`Lane::as_fd`] is writable. Datagrams go and come many by one call: on UDP as one large packet
 //! that the kernel segments (GSO) and as merged ones that it gives (GRO), on TCP as frames of one stream.
 //!
-//! Bounds: [`MAX_SEND`] datagrams and [`MAX_DATAGRAM_BYTES`] by one call; what comes in, by the area of
+//! Bounds: [`MAX_SEND`] datagrams and [`MAX_DATAGRAM_BYTES`] by one call; received ones, by the area of
 //! [`ReceiveBuffer`]. A lane keeps at most a part of one frame of its own.
 
 mod absent;

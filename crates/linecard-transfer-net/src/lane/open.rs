@@ -34,7 +34,7 @@ pub struct OpenError {
 /// The receiving end of a lane before its peer has shown itself.
 #[derive(Debug)]
 pub enum Listener {
-    /// Already a lane: it receives from everybody, and answers whom it is told to.
+    /// Already a lane: it receives from any address, and sends to the one that it is given.
     Udp(Udp),
     /// Connections come in, each a lane.
     Tcp(Socket),
@@ -80,7 +80,7 @@ impl Spec {
         self.at().socket(kind, None).map(drop)
     }
 
-    /// Opens the sending end. TCP connects without waiting: until it has, there is no room.
+    /// Opens the sending end. TCP connects without waiting: until it is connected, it accepts no data.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Listener {
         Ok(own.map_or(bound, |own| SocketAddr::new(own, bound.port())))
     }
 
-    /// A connection that has come, if there is one; never on UDP. Everybody who reaches the port
+    /// A connection that has arrived, if any; never on UDP. Any host that reaches the port
     /// may connect: how many are kept, and how long without a packet that opens, is the caller's.
     ///
     /// # Errors

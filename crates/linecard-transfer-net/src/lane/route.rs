@@ -82,7 +82,7 @@ impl Own {
     }
 
     /// Another interface than that of its address by which packets from `source` to `to` leave: then the lane
-    /// shares a link with others. None if it leaves by its own, or nobody knows.
+    /// shares a link with others. None if it leaves by its own, or this is unknown.
     pub(crate) fn detour(&self, source: IpAddr, to: IpAddr) -> Option<Detour> {
         if self.has(to) {
             return None;

@@ -64,7 +64,7 @@ pub struct SpecError {
 /// The part of a text for which it is not a lane.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecProblem {
-    /// A key that was there before.
+    /// A repeated key.
     #[error("`{0}` is given twice")]
     Twice(String),
     /// Not a key with a value.

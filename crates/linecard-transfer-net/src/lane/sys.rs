@@ -28,7 +28,7 @@ pub(super) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     (done == 0 && bytes as usize > DROPS * size_of::<u32>()).then(|| numbers[DROPS])
 }
 
-/// The addresses of an interface, those of one link only left out; none if there is no such interface.
+/// The addresses of an interface, those of one link only left out; none if the interface does not exist.
 pub(super) fn addresses(interface: &str) -> Vec<IpAddr> {
     let all = all_addresses().into_iter();
     all.filter(|(name, _)| name == interface).map(|(_, ip)| ip).collect()
@@ -59,7 +59,7 @@ fn address(socket: *const libc::sockaddr) -> Option<IpAddr> {
     if socket.is_null() {
         return None;
     }
-    // SAFETY: an address that is there begins with its family, and one of these families has its struct.
+    // SAFETY: an address that is not null begins with its family, and one of these families has its struct.
     let address = unsafe {
         match i32::from((*socket).sa_family) {
             libc::AF_INET => {

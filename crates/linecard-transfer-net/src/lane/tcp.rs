@@ -6,7 +6,7 @@
 //! +-------+-------------------+-------+------
 //! ```
 //!
-//! The kernel keeps little that is unsent (`TCP_NOTSENT_LOWAT`): what waits there cannot go another way.
+//! The kernel keeps little that is unsent (`TCP_NOTSENT_LOWAT`): data that waits there cannot take another lane.
 
 use super::buffer::{MAX_FRAMES, ReceiveBuffer};
 use super::error::or_none;
@@ -42,7 +42,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Connects from `at` to `peer`, without waiting for it: until it has, there is no room.
+    /// Connects from `at` to `peer` without waiting: until it is connected, it accepts no data.
     ///
     /// # Errors
     ///

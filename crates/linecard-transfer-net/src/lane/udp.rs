@@ -42,7 +42,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// The sending end: from `at` to `peer`, and from nobody else.
+    /// The sending end: from `at` to `peer`; it receives only from there.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
 //! Accepts connections while nothing is received and while something is: each handshake has a thread of its
-//! own, so that a peer that is slow or silent keeps nobody else waiting.
+//! own, so that a slow or silent peer does not delay others.
 
 use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES, Pendings};
 use super::{ReceiveError, ReceiveOptions};
@@ -99,7 +99,7 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Open`]: a lane of `options` that cannot be opened here, found out before anybody comes.
+    /// [`ReceiveError::Open`]: a lane of `options` that cannot be opened here, detected before any sender connects.
     pub fn start(
         listener: TcpListener,
         options: ReceiveOptions,
@@ -200,7 +200,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Errors of a connection that is gone are nobody else's (accept(2)); without descriptors or memory, the
+    /// Errors of a closed connection concern no other one (accept(2)); without descriptors or memory, the
     /// oldest handshake makes room.
     fn not_accepted(&self, error: io::Error) -> io::Result<()> {
         match error.raw_os_error() {

@@ -116,7 +116,7 @@ pub enum ReceiveError {
 
 impl ReceiveError {
     /// Whether a peer can cause it: before it has announced anything, that ends nothing but its own visit. A
-    /// lane that does not open is its, too: those of this end were tried before anybody came.
+    /// lane that does not open is its, too: those of this end were tried before any sender connected.
     pub(super) const fn is_of_sender(&self) -> bool {
         match self {
             Self::Busy(_)

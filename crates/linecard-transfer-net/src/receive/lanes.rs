@@ -1,6 +1,6 @@
-//! The lanes of the receiving end: sockets that anybody can send to, and the authenticated sender.
+//! The lanes of the receiving end: sockets that any host can send to, and the authenticated sender.
 //!
-//! A TCP lane has a listener. Anybody who reaches its port may connect, so a connection is a candidate until
+//! A TCP lane has a listener. Any host that reaches its port may connect, so a connection is a candidate until
 //! a packet on it opens with the keys of the lane; only then does it replace the connection before it.
 //! Candidates are bounded in number, in time, and in bytes: [`MAX_CANDIDATES`] of a lane, each for
 //! [`CANDIDATE_NS`], each until its first whole frame, of 64 KiB at most.

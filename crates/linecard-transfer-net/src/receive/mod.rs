@@ -33,7 +33,7 @@ use std::time::Duration;
 pub struct ReceiveOptions {
     /// The folder; none for the standard output.
     pub folder: Option<PathBuf>,
-    /// Files that are there may be replaced.
+    /// Existing files may be replaced.
     pub overwrite: bool,
     /// All senders may remove files that they have not, in the folders that they send.
     pub allow_delete: bool,
@@ -44,7 +44,7 @@ pub struct ReceiveOptions {
     pub lanes: Vec<Spec>,
     /// From how many senders at once, each on a thread that calls [`Acceptor::receive`].
     pub at_once: usize,
-    /// Memory for chunks of one transfer that are under way, in bytes.
+    /// Memory for the chunks of one transfer in flight, in bytes.
     pub memory_bytes: u64,
     /// Where its threads run.
     pub cores: Cores,
@@ -65,7 +65,7 @@ pub struct ReceiveProgress {
     pub done_bytes: u64,
     /// Of each lane: its name, and what its socket has counted.
     pub lanes: Vec<(String, SocketCounters)>,
-    /// Since the sender was there.
+    /// Time since the sender connected.
     pub elapsed: Duration,
     /// Counters of the protocol.
     pub counters: ReceiveCounters,
@@ -82,9 +82,9 @@ pub struct Received {
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Bytes that were there before.
+    /// Bytes that were stored before.
     pub had_bytes: u64,
-    /// Files that were there before, and are what was sent.
+    /// Files that were stored before, and equal the sent ones.
     pub unchanged: u64,
     /// Files that were sent, or should have been, and are not there.
     pub failures: Failures,

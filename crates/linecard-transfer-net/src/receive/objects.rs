@@ -42,7 +42,7 @@ struct Open {
     /// Chunks that need not come.
     have: Have,
     had_bytes: u64,
-    /// The hash of a file of this name and length that is there.
+    /// The hash of an existing file of this name and length.
     existing: Option<[u8; 32]>,
     /// Chunks that are where they belong.
     there: u32,

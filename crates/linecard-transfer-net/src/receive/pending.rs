@@ -1,4 +1,4 @@
-//! Connections whose peers have not said yet what they want to send, and which of them makes room for others.
+//! Connections whose peers have not announced anything yet, and the choice of one to close for others.
 
 use std::fmt;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};

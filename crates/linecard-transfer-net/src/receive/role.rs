@@ -1,4 +1,4 @@
-//! The receiving role of the endpoint driver: has the protocol say where each packet belongs, and puts it there.
+//! The receiving role of the endpoint driver: stores each packet where the protocol says that it belongs.
 
 use super::accept::HANDSHAKE;
 use super::lanes::{Incoming, Lanes};

@@ -21,13 +21,13 @@ const MAX_EAGER: usize = 32;
 
 /// Where the bytes of an object go.
 enum Target {
-    /// Into a file. One that is there already has this hash, and may be replaced.
+    /// Into a file. An existing one has this hash, and may be replaced.
     File(Box<Sink>, Option<blake3::Hash>),
     /// Into a file that is not opened before its first chunk comes: it may not come at all.
     Later(Box<Object>, Option<blake3::Hash>),
-    /// Nowhere: a file with this hash is there, and must not be replaced.
+    /// Nowhere: a file with this hash exists, and must not be replaced.
     Kept(Box<Object>, blake3::Hash),
-    /// Nowhere: a file of the same length and time is there.
+    /// Nowhere: a file of the same length and time exists.
     Same(Box<Object>),
     /// Out, in order.
     Out(Ordered<Box<dyn Write + Send>>),
@@ -75,12 +75,12 @@ pub(super) enum Written {
     Failed(FileError),
 }
 
-/// The parts of an object that are there.
+/// The stored parts of an object.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// Chunks that need not come.
     pub(super) have: Have,
-    /// The hash of a file that is there.
+    /// The hash of an existing file.
     pub(super) existing: Option<[u8; 32]>,
     /// It counts as the same.
     pub(super) is_same: bool,
@@ -205,7 +205,7 @@ impl Writing {
         }
     }
 
-    /// False if nobody takes it any more.
+    /// False if the receiver of the channel has ended.
     fn give(&self, written: Written) -> bool {
         let taken = self.work.out.send(written).is_ok();
         self.work.waker.wake();

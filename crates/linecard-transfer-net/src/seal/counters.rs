@@ -2,7 +2,7 @@
 
 use linecard_transfer::wire::HeaderError;
 
-/// Why a datagram was refused. None of these stops a lane: anybody can send anything to it.
+/// Why a datagram was refused. None of these stops a lane: any host can send anything to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No packet of ours.
@@ -23,7 +23,7 @@ pub enum Refusal {
     /// It has come before.
     #[error("packet {0} has been received before")]
     Replayed(u64),
-    /// So far back that nobody knows whether it has come before.
+    /// Older than the replay window, so that it may be a duplicate.
     #[error("packet {0} is older than the window")]
     TooOld(u64),
     /// Not sealed with the lane's key, or changed.

@@ -20,7 +20,7 @@ impl Epoch {
         }
     }
 
-    /// Encrypts between header and tag, and writes the tag. False if there is no room for both.
+    /// Encrypts between header and tag, and writes the tag. False if the buffer is too short for both.
     pub(super) fn seal(&self, packet_number: u64, datagram: &mut [u8]) -> bool {
         let Some((header, body, tag)) = parts(datagram) else { return false };
         let Some((key, iv)) = &self.0 else {

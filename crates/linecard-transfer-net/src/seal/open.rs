@@ -17,7 +17,7 @@ const MAX_FORGED: u64 = 1 << 36;
 
 /// Opens the packets of a lane and direction.
 ///
-/// Packets may come from anybody. A refused packet changes nothing but a counter.
+/// Packets may come from any host. A refused packet changes nothing but a counter.
 pub struct Opener {
     suite: Suite,
     lane: u16,

@@ -25,7 +25,7 @@ pub enum Direction {
 pub struct LaneSecret([u8; SECRET_BYTES]);
 
 impl LaneSecret {
-    /// From random bytes that both ends have and nobody else.
+    /// From random bytes that only both ends have.
     #[must_use]
     pub const fn new(bytes: [u8; SECRET_BYTES]) -> Self {
         Self(bytes)

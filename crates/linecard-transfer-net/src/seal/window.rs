@@ -1,4 +1,4 @@
-//! Which packet numbers have come, as far back as one looks.
+//! The received packet numbers, as far back as the replay window reaches.
 
 /// Bits that are kept: a power of two.
 const BITS: u64 = 8_192;

@@ -10,7 +10,7 @@ use linecard::time::Instant;
 
 /// The least time between two tries, in ns.
 const RETRY_NS: u64 = 250_000_000;
-/// The same at an address that the receiver has named and where nobody has answered yet, in ns.
+/// The same at an address that the receiver has named and that has not answered yet, in ns.
 const UNPROVEN_RETRY_NS: u64 = 1_000_000_000;
 /// How long a connection that has carried packets may be silent before another is tried, in ns.
 const SILENT_NS: u64 = 1_000_000_000;

@@ -1,5 +1,5 @@
-//! Removing what only the receiver has, when all that is sent has arrived there. The receiver lists what it has in the
-//! folders that were sent; this end decides which are removed, where the patterns are.
+//! Removes files that only the receiver has, when everything sent has arrived there. The receiver lists its files in
+//! the folders that were sent; this end, which has the patterns, decides which are removed.
 
 use super::SendError;
 use super::objects::{Stored, refusal};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 const MAX_LISTED: usize = 16 * MAX_OBJECTS;
 /// Most bytes of those names that are kept here.
 const MAX_KEPT_BYTES: usize = 64 << 20;
-/// Files and folders that are removed at most, if nothing is said: who sends the wrong folder loses no more.
+/// The default limit of removed files and folders: a user who sends the wrong folder loses no more.
 const MAX_DELETE: u64 = 1_000;
 
 /// How far it is.
@@ -26,7 +26,7 @@ const MAX_DELETE: u64 = 1_000;
 enum Phase {
     /// The receiver lists what it has.
     Listing,
-    /// It removes some of that: so many were asked for, and so many questions have no answer yet.
+    /// It removes some of those: the number of requested removals, and of requests without an answer yet.
     Removing { asked: usize, unanswered: usize },
     /// Nothing more is removed.
     Over,
@@ -50,7 +50,7 @@ pub(super) struct Deletion {
     /// Questions without an answer, which come in order.
     listing: VecDeque<List>,
     listed: usize,
-    /// Objects that are there, and were not listed yet.
+    /// Existing objects that were not listed yet.
     unlisted: BTreeSet<u32>,
     extra: Vec<(Vec<u8>, bool)>,
     /// Folders with something in them that is hidden by a pattern.
@@ -336,7 +336,7 @@ mod tests {
     use crate::file::Patterns;
     use linecard_transfer::control::Names;
 
-    /// Removal from folders with these files, which all are there.
+    /// Removal from folders with these files, which all exist.
     fn deletion(files: &[&str], exclude: &[String]) -> (tempfile::TempDir, Deletion) {
         let at = tempfile::tempdir().unwrap();
         let mut paths = BTreeSet::new();

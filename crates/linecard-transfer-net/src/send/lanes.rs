@@ -1,4 +1,4 @@
-//! The lanes of the sending end: where each goes, its connection, and what the user is told about it.
+//! The lanes of the sending end: where each goes, its connection, and messages to the user about it.
 
 use super::connection::Connection;
 use super::notes::Notes;
@@ -121,7 +121,7 @@ impl Lanes {
         self.notes.turned(lane, is_up, now);
     }
 
-    /// Notes lanes that nobody has answered on while others work.
+    /// Notes lanes without any answer while others work.
     pub(super) fn look(&mut self, sender: &Sender) {
         self.notes.look(&self.paths, sender);
     }

@@ -103,7 +103,7 @@ impl Notes {
         self.lines.push(line(lane, path, text));
     }
 
-    /// Looks for lanes that nobody has answered on while others work.
+    /// Looks for lanes without any answer while others work.
     pub(super) fn look(&mut self, paths: &[Path], sender: &Sender) {
         let has = |state| {
             (0..paths.len()).any(|lane| sender.lane(lane).is_some_and(|lane| lane.state() == state))

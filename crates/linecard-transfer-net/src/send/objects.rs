@@ -1,5 +1,4 @@
-//! The data to send: which objects are announced, what the receiver needs of each, and what has
-//! become of them.
+//! The data to send: which objects are announced, what the receiver needs of each, and their state.
 
 use super::delete::Deletion;
 use super::plan::{Action, Planned, There};

@@ -1,4 +1,4 @@
-//! The findings of a dry run: what would become of each object.
+//! The findings of a dry run: the action for each object.
 
 use crate::file::{FileError, Kind, Object};
 use linecard_transfer::control;
@@ -10,7 +10,7 @@ pub enum Action {
     Send,
     /// It would be sent, and replace another.
     Replace,
-    /// It is there, and the same.
+    /// It exists, and is equal.
     Equal,
     /// It would not be transferred.
     Refuse,

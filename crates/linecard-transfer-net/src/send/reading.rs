@@ -34,7 +34,7 @@ pub(super) enum Read {
         chunk: u32,
         buffer: Vec<u8>,
         bytes: u32,
-        /// Nobody knew how long it would be.
+        /// Its length was unknown.
         of_stream: bool,
     },
     /// An object has been read; `is_there` if the receiver has all of it, in its place.
@@ -124,7 +124,7 @@ impl Work {
         }
     }
 
-    /// False if nobody takes it any more.
+    /// False if the receiver of the channel has ended.
     fn give(&self, read: Read) -> bool {
         let taken = self.out.send(read).is_ok();
         self.waker.wake();
@@ -174,7 +174,7 @@ impl Work {
         Ok(self.give(Read::End { object: order.object, size, root, is_there }))
     }
 
-    /// Chunks that nobody reads or hashes. False if nobody takes them any more.
+    /// Chunks that are neither read nor hashed. False if the receiver of the channel has ended.
     fn make_chunks(&mut self, order: &Order, size: u64) -> Result<bool, FileError> {
         for chunk in 0..self.chunk_bytes.count(size)? {
             let range = self.chunk_bytes.range(chunk, size);

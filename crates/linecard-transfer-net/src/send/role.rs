@@ -144,7 +144,7 @@ impl Role for Sending<'_> {
         Ok(())
     }
 
-    /// Behind the last message nobody needs the connection any more.
+    /// After the last message, the connection is not needed any more.
     fn disconnected(&mut self, error: ControlError) -> Result<(), SendError> {
         match error {
             ControlError::Closed | ControlError::ClosedEarly

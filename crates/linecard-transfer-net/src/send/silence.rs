@@ -23,7 +23,7 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// A lane that nobody has answered on yet.
+    /// A lane without any answer yet.
     pub(super) fn from(start: Instant) -> Self {
         Self { since: Some(start), ..Self::default() }
     }
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(silence.total(at(10_000)), Duration::from_millis(3_040));
     }
 
-    /// One that nobody ever answered on has a line of its own.
+    /// A lane that never had an answer has a line of its own.
     #[test]
     fn short_silence_and_lanes_that_never_answered_are_not_reported() {
         let mut silence = Silence::from(at(0));

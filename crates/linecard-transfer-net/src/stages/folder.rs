@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// Name of folders, before the number of their process.
 const PREFIX: &str = ".linecard-stages-";
 
-/// A folder of our own, which nobody else may read, removed in the end.
+/// A folder of our own, which other users may not read, removed at the end.
 #[derive(Debug)]
 pub struct Folder(TempDir);
 
@@ -58,7 +58,7 @@ impl Folder {
     }
 }
 
-/// Free bytes below `folder`; none if there is no such folder.
+/// Free bytes below `folder`; none if the folder does not exist.
 fn room(folder: &Path) -> u64 {
     statvfs(folder).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
 }

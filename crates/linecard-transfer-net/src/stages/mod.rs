@@ -3,7 +3,7 @@
 //! A [`Line`] is a transfer with both ends on the calling thread: a file is read, divided, sealed and sent over a
 //! UDP lane on loopback, received, opened, put into chunks, hashed and written, and acknowledged, by the
 //! same parts and with as much memory as when [`send`](crate::send::send) and
-//! [`receive`](crate::receive::receive) do it. Only who calls what, and when, is the caller's business here.
+//! [`receive`](crate::receive::receive) do it. Only the order and the times of calls are up to the caller.
 
 mod far;
 mod folder;
@@ -295,7 +295,7 @@ mod tests {
     fn every_stage_has_its_part_of_what_passes() {
         let all = firings("rs:28,4");
         assert!(all.iter().all(|firings| *firings > 0), "{all:?}");
-        // 47 packets of data in two groups, and 8 of repair, in each chunk; some are under way at the end.
+        // 47 packets of data in two groups, and 8 of repair, in each chunk; some are in flight at the end.
         let [read, .., write, _, _] = all;
         assert!((52..=60).contains(&read) && write >= 51, "{all:?}");
         let sealed = all[3];

@@ -19,7 +19,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-/// Nothing is paced here: who calls decides when.
+/// Nothing is paced here: the caller decides when.
 const RATE_BPS: u64 = 1_000_000_000_000;
 /// Chunks that the receiver has room for.
 const WINDOW: u32 = 8;

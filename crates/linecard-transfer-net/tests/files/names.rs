@@ -1,4 +1,4 @@
-//! Names from a peer, and what lies in their way.
+//! Names from a peer, and obstacles in their path.
 
 use super::{chunks, listing, object};
 use linecard_transfer_net::file::{FileError, Folder, Kind, Object};

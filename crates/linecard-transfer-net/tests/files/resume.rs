@@ -1,4 +1,4 @@
-//! Going on after anything.
+//! Resuming after any interruption.
 
 use super::{CHUNK, chunks, listing, object, random, sink, write};
 use linecard::rng::Rng;
@@ -161,7 +161,7 @@ fn chunks_are_read_again_before_they_count() {
     put(folder.path(), &part, &journal);
     let have = keep_going(folder.path(), &object, &bytes);
     assert_eq!(have.ranges().collect::<Vec<_>>(), [0..1, 3..4]);
-    // The file is open for nobody else then.
+    // No other process has the file open then.
     assert!(OpenOptions::new().write(true).open(folder.path().join("a")).is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Datagrams: cut and merged by the kernel, and what becomes of a lane without a peer.
+//! Datagrams: segmented and merged by the kernel, and a lane without a peer.
 
 use super::{failure, loopback, random, take, take_all, through};
 use linecard_transfer_net::lane::{
@@ -56,7 +56,7 @@ fn all_arrive_or_are_counted_as_dropped() {
     let bytes = random(1_408 * 46);
     let datagrams = Datagrams { bytes: &bytes, stride: 1_408 };
     let (mut sent, mut received) = (0, ReceiveBuffer::new());
-    // Twice what the buffer holds, and nobody reads meanwhile.
+    // Twice the capacity of the buffer, which is not read meanwhile.
     while far.dropped() == 0 && sent < 200_000 {
         sent += near.send(&datagrams).unwrap();
     }
@@ -112,7 +112,7 @@ fn the_receiving_end_says_who_sends_and_answers_when_told_to() {
     far.answer_to(source);
     far.send(&Datagrams::one(b"pong")).unwrap();
     assert_eq!(take_all(&mut near, 1), [b"pong"]);
-    // The sending end hears nobody else.
+    // The sending end receives from no other address.
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.send_to(b"x", source).unwrap();
     assert!(take(&mut near, &mut received).is_empty());

@@ -141,7 +141,7 @@ fn ends_that_authenticate_otherwise_are_told_so() {
 
 #[test]
 fn without_keys_nothing_beyond_this_machine_is_spoken_to() {
-    // An address of documentation (RFC 5737): nobody is asked.
+    // An address of documentation (RFC 5737): no host is contacted.
     let beyond = "192.0.2.1:4100".parse().unwrap();
     let refused = Control::connect(beyond, NAME, &Access::Open, soon()).unwrap_err();
     assert!(matches!(refused, ControlError::Insecure(_)), "{refused}");

@@ -1,4 +1,4 @@
-//! Every test that the document names is there.
+//! Every test that the document names exists.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Two ends that know each other by a short code, and whoever tries to find it out.
+//! Two ends that authenticate by a short code, and attackers that try to guess it.
 
 use super::relay::{as_pairing_client, as_pairing_server};
 use super::{NAME, authorizing, listener, meet, met, soon};
@@ -29,7 +29,7 @@ fn recording() -> (Recorded, Remember) {
     (recorded, remember)
 }
 
-/// An end that trusts nobody yet.
+/// An end that trusts no key yet.
 fn pairing(identity: &Identity, pairing: Pairing) -> Access {
     let trust = Trust::Authorized(Authorized::Only(Vec::new()));
     Access::Keys { identity: identity.clone(), trust, pairing: Some(pairing) }
@@ -136,7 +136,7 @@ fn an_attacker_without_a_proof_gets_none() {
     });
 }
 
-/// Both ends type the same code, and somebody in between takes part in both handshakes and passes everything on.
+/// Both ends type the same code, and an attacker in between takes part in both handshakes and forwards everything.
 #[test]
 fn proofs_of_a_code_cannot_be_passed_on() {
     let [sender, receiver] = identities();
@@ -171,7 +171,7 @@ fn proofs_of_a_code_cannot_be_passed_on() {
     assert!(at_sender.lock().unwrap().is_empty() && at_receiver.lock().unwrap().is_empty());
 }
 
-/// Who is on the list needs no code, and who has none is refused as ever.
+/// A sender on the list needs no code, and one without a code is refused as usual.
 #[test]
 fn a_receiver_that_shows_a_code_knows_keys_as_well() {
     let [listed, receiver] = identities();

@@ -1,4 +1,4 @@
-//! Somebody in between, who passes on, changes, or takes part in both handshakes.
+//! An attacker in between that forwards or changes data, or takes part in both handshakes.
 
 use super::{authorizing, listener, shared, soon, until};
 use linecard_transfer::control::Message;

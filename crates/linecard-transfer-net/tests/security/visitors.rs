@@ -79,12 +79,12 @@ impl Receiver {
         Control::connect(self.at, "test", access, soon()).unwrap()
     }
 
-    /// Waits until somebody was turned away for a reason that says this.
+    /// Waits until a peer was rejected for a reason with this text.
     fn has_turned_away(&self, part: &str) {
         until(|| self.says(part).then_some(()));
     }
 
-    /// Whether somebody was turned away for a reason that says this.
+    /// Whether a peer was rejected for a reason with this text.
     fn says(&self, part: &str) -> bool {
         let list = self.turned_away.lock().unwrap();
         list.iter().any(|visitor| visitor.why.to_string().contains(part))
@@ -269,7 +269,7 @@ fn an_offer_that_does_not_fit_ends_the_visit_only() {
     assert_eq!(receiver.end(), 1);
 }
 
-/// A receiver whose own lane cannot be opened says so before anybody comes.
+/// A receiver whose own lane cannot be opened says so before any sender connects.
 #[test]
 fn an_own_lane_that_cannot_be_is_found_out_at_once() {
     let (listener, _) = listener();
@@ -407,7 +407,7 @@ fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
             assert!(receiver.folder.join(name).exists(), "{message:?} removed {name}");
         }
     }
-    // Who may not is refused before anything is announced.
+    // An unauthorized sender is refused before anything is announced.
     let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
     let mut peer = receiver.connect(&shared(1));
     let hello = Hello { delete: true, ..hello(&peer) };

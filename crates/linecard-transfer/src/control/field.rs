@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
         Ok(fields)
     }
 
-    /// The value of a field, if it is there.
+    /// The value of a field, if it is present.
     pub(super) fn maybe(&self, (tag, field): Tag) -> Result<Option<&'a [u8]>, MessageError> {
         let mut values = self.list[..self.count]
             .iter()

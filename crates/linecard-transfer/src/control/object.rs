@@ -96,7 +96,7 @@ pub struct Have {
     /// The receiver has a file of the same name, length and time, and takes it for the same: `ranges` are
     /// all, and the sender need not read it.
     pub is_same: bool,
-    /// In a dry run: a file or link of this name is there, and is replaced if it differs.
+    /// In a dry run: a file or link of this name exists, and is replaced if it differs.
     pub replaces: bool,
 }
 

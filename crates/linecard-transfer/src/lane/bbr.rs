@@ -44,7 +44,7 @@ const DRAIN_ROUNDS: u32 = 8;
 const PROBE_NS: u64 = 2_000_000_000;
 const PROBE_ROUNDS: u32 = 63;
 const LEAST_PROBE_NS: u64 = 500_000_000;
-/// A round-trip time that nobody has seen for so long is measured again, for so long, with half a window.
+/// A round-trip time that was not seen for this long is measured again, for this long, with half a window.
 const RTT_PROBE_NS: u64 = 5_000_000_000;
 const RTT_PROBE_TIME_NS: u64 = 200_000_000;
 
@@ -337,7 +337,7 @@ impl Bbr {
             Phase::Startup if self.full_rounds >= FULL_ROUNDS => self.enter(Phase::Drain, now),
             Phase::Up if self.full_rounds >= FULL_ROUNDS => self.enter(Phase::Down, now),
             Phase::Up if seen.limited => {
-                // Slowly at first, as somebody else may need the room.
+                // Slowly at first, as other flows may need the capacity.
                 self.high += self.segment * f64::from(1_u32 << self.rounds.min(20));
             }
             Phase::Startup | Phase::Up => {}

@@ -1,5 +1,4 @@
-//! The sending end of a lane: whether it works, when it may send, and what has become of its
-//! packets.
+//! The sending end of a lane: whether it works, when it may send, and the state of its packets.
 
 use super::control::Observed;
 use super::{Congestion, Control, Flight, FlightUpdate, Pacer, Piece, Rtt};
@@ -514,7 +513,7 @@ mod tests {
         assert_eq!((closed.state(), outcome.lost.len()), (LaneState::Closed, 3));
         assert_eq!((closed.counters.deaths, closed.counters.lost), (0, 0));
         assert_eq!((closed.in_flight(), closed.next_wakeup(true)), (0, None));
-        // A challenge that nobody will answer was always due.
+        // A challenge that will have no answer was always due.
         assert!(!closed.probed(Probe { challenge: Some(1), response: None }, at(4)));
         assert_eq!(closed.next_wakeup(true), None);
         let (mut failed, mut outcome) = (sending(), FlightUpdate::default());

@@ -79,7 +79,7 @@ impl Sender {
         self.limit_times
     }
 
-    /// Counts the time since the last poll of `lane`, and notes the limit from now on; `starved` if nothing was there
+    /// Counts the time since the last poll of `lane`, and notes the limit from now on; `starved` if there was nothing
     /// for it to send.
     pub(super) fn note_limit(&mut self, lane: usize, starved: bool, now: Instant) {
         let limit = match self.lanes[lane].state() {

@@ -1,4 +1,4 @@
-//! A device at each end that all data pass, there and back, such as one that computes repair.
+//! A device at each end that all data pass through in both directions, such as one that computes repair.
 //!
 //! Each lane has a link of its own to the device; what the device computes is shared by all lanes, in the order in which
 //! packets come. A packet is at most at one place of each link and of the device.

@@ -1,4 +1,4 @@
-//! Acknowledgments: what of a lane has arrived, which chunks are whole, and how far one may go.
+//! Acknowledgments: the received packets of a lane, complete chunks, and the limit for the sender.
 
 use super::be32;
 use alloc::vec::Vec;
@@ -101,7 +101,7 @@ impl Ack {
         ranges.push(Range { first, last });
         let mut above = first;
         for pair in body[FIXED_BYTES..].chunks_exact(RANGE_BYTES) {
-            // A gap of 0 or 1 would touch the range above: nobody writes that.
+            // A gap of 0 or 1 would touch the range above: no sender writes that.
             let gap = u64::from(be32(pair, 0)).max(2);
             let last = above.checked_sub(gap).ok_or(AckError::Below)?;
             let first = last.checked_sub(u64::from(be32(pair, 4))).ok_or(AckError::Below)?;

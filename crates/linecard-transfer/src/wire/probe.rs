@@ -1,4 +1,4 @@
-//! Probes: a lane is used only when its other end has answered what nobody else could know.
+//! Probes: a lane is used only when its other end has answered with a value that no other host could know.
 
 use alloc::vec::Vec;
 

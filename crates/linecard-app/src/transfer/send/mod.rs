@@ -34,7 +34,7 @@ pub trait Observer {
         let _ = text;
     }
 
-    /// A command logs in at the receiver's host from now on, or does so no longer. It is ended if the transfer is stopped.
+    /// A command begins or stops logging in at the receiver's host. It is ended if the transfer is stopped.
     fn login(&mut self, is_running: bool) {
         let _ = is_running;
     }
@@ -54,7 +54,7 @@ pub trait Observer {
     ///
     /// # Errors
     ///
-    /// Nobody can be asked.
+    /// There is no user to ask.
     fn pairing_code(&mut self) -> io::Result<String> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "nobody can be asked: give the code itself"))
     }
@@ -206,7 +206,7 @@ impl Config {
                 return Err(ConfigError::of_parameter(name, TransferError::NoCommand).into());
             }
         }
-        // Before somebody types a password.
+        // Before the user types a password.
         let wrong_lane = self.lanes.iter().find_map(|lane| lane.0.check().err());
         wrong_lane.map_or(Ok(()), |error| Err(Failure::Attach.with(error)))?;
         if let Input::Paths(paths) = input(&self.inputs)? {

@@ -231,7 +231,7 @@ impl SendOutcome {
         }
     }
 
-    /// A line for each of the first files that are there and are never sent.
+    /// A line for each of the first files that exist and are never sent.
     #[must_use]
     pub fn not_sent(&self) -> Vec<String> {
         let lines =
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(found.lanes_down.as_deref(), Some("lane 1 for 16.00 ms"));
     }
 
-    /// The first guess of 100 ms was shown for a lane that nobody had answered on.
+    /// The first guess of 100 ms was shown for a lane without any answer.
     #[test]
     fn a_round_trip_that_was_not_measured_is_not_shown() {
         let never = lane(&view(LaneState::Validating, 0, 5_000)).value;

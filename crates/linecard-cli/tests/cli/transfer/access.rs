@@ -188,7 +188,7 @@ fn keys_in_words_and_json() {
     says(&String::from_utf8_lossy(&again.stderr), &["psk: already exists", "name another file"]);
 }
 
-/// A list that becomes writable while the receiver waits: nobody was "allowed" any more, without a reason.
+/// A list that becomes writable while the receiver waits: all senders were refused from then on, without a reason.
 #[test]
 fn a_list_that_others_can_change_while_the_receiver_waits() {
     let ends = Ends::with_file(1_000);

@@ -1,4 +1,4 @@
-//! Removal at the receiver of what the sender has not.
+//! Removal of files at the receiver that the sender does not have.
 
 use super::dry::{lines, snapshot, steps};
 use super::ends::{Ends, Receiver, Sender, noise, says, signal};
@@ -145,7 +145,7 @@ fn a_sender_with_a_key_removes_only_if_its_line_says_so() {
     assert_eq!(receiver.end().code, Some(0));
 }
 
-/// Root may write everywhere, so the receiver is run as nobody then.
+/// Root may write everywhere, so the receiver runs as user "nobody" then.
 #[test]
 fn a_folder_that_cannot_be_changed_is_said_in_one_line() {
     let ends = Ends::new();
@@ -172,7 +172,7 @@ fn a_folder_that_cannot_be_changed_is_said_in_one_line() {
     assert!(path("to/tree/locked/y").exists() && !path("to/tree/more").exists());
 }
 
-/// Root reads everything, so the sender is run as nobody then.
+/// Root reads everything, so the sender runs as user "nobody" then.
 #[test]
 fn what_cannot_be_read_here_is_not_taken_for_missing() {
     let ends = Ends::new();

@@ -139,7 +139,7 @@ fn a_dry_run_sees_what_an_interrupted_transfer_has_left() {
     ends.assert_equal();
 }
 
-/// Where nothing is there, nothing is made; stdin is not read.
+/// Where no file exists, none is made; stdin is not read.
 #[test]
 fn a_dry_run_into_nothing() {
     let ends = half_there();

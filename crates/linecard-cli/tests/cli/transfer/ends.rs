@@ -120,7 +120,7 @@ impl Ends {
             .map_or(0, |about| about.len().saturating_sub(HEADER_BYTES) / RECORD_BYTES)
     }
 
-    /// Waits until some chunks are there, and more are to come.
+    /// Waits until some chunks are stored, and more are to come.
     pub(super) fn wait_for_records(&self, count: u64) {
         let begun = Instant::now();
         while self.records() < count {

@@ -1,4 +1,4 @@
-//! Faults: said in one line at both ends, and nothing passed off as whole.
+//! Faults: both ends report them in one line, and an incomplete file never appears complete.
 
 use super::ends::{Ends, Receiver, Sender, says, signal};
 use crate::folder::{CommandOutput, Folder, one_line};
@@ -109,7 +109,7 @@ fn a_typo_in_a_lane_ends_the_sender_only() {
     ends.assert_equal();
 }
 
-/// The receiver's own lanes are tried before it waits for anybody.
+/// The receiver's own lanes are tried before it waits for senders.
 #[test]
 fn a_typo_in_a_lane_of_the_receiver() {
     let ends = Ends::new();
@@ -172,7 +172,7 @@ fn nobody_there_and_nobody_any_more() {
     one_line(&sent.stderr, &["was cut", "kept", "to resume"]);
 }
 
-/// A receiver that is there and does nothing any more.
+/// A receiver that runs and does not respond any more.
 #[test]
 fn a_receiver_that_hangs() {
     let ends = Ends::with_file(4 << 20);
@@ -186,7 +186,7 @@ fn a_receiver_that_hangs() {
     assert!(matches!(got.code, Some(14 | 16)), "{got:?}");
 }
 
-/// The sender waits for a pipe, and ends all the same when there is nobody to send to.
+/// The sender waits for a pipe, and ends all the same when there is no receiver.
 #[test]
 fn the_receiver_goes_while_nothing_is_to_be_sent() {
     let ends = Ends::new();

@@ -1,4 +1,4 @@
-//! Whatever kills either end, and whenever: the next try goes on, and sends little again.
+//! Either end is killed at any time: the next attempt resumes, and sends little again.
 
 use super::ends::{Ends, HEADER_BYTES, JOURNAL, Receiver, Sender, signal};
 use crate::folder::CommandOutput;

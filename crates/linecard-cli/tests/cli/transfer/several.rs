@@ -272,7 +272,7 @@ fn stop(receiver: Receiver) {
     assert_eq!(got.code, Some(0), "{got:?}");
 }
 
-/// Until a file is there.
+/// Waits until a file exists.
 fn wait_for(ends: &Ends, name: &str) {
     let begun = Instant::now();
     while !ends.folder.path(name).exists() {

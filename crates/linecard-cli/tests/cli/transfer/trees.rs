@@ -160,7 +160,7 @@ fn what_differs_is_kept_unless_it_may_be_replaced() {
     assert_equal(&ends, &[]);
 }
 
-/// Root may read everything, so the command is run as nobody then.
+/// Root may read everything, so the command runs as user "nobody" then.
 #[test]
 fn a_file_that_cannot_be_read_does_not_keep_the_others_back() {
     let ends = tree();

@@ -109,7 +109,7 @@ fn a_folder() {
     } else {
         linecard_testkit::skip("holes in a file", "the file system makes none");
     }
-    // What is there and equal is not sent again, links included.
+    // Files that exist and are equal are not sent again, links included.
     let (sent, got) = ends.both("tree", &["--json"], &[]);
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
 }

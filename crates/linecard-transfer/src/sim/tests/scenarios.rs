@@ -161,7 +161,7 @@ fn the_same_seed_is_the_same_run() {
     assert_ne!(run(&settings), run(&other));
 }
 
-/// Lanes that nobody knows the rate of find it out, and share with nobody: most of it is used.
+/// Lanes of unknown rate find it out; without other flows, most of it is used.
 #[test]
 fn unknown_lanes_find_their_rate() {
     let mut settings = lanes_of(&[200_000_000; 4], Mode::Stable, "none");
