@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["sweep"]
 
 _MOST_POINTS = 10_000_000
-"""Nobody reads more rows."""
+"""A larger table is not readable."""
 _MOST_IN_CHUNK = 512
 _CHUNKS_PER_THREAD = 8
 """Enough that all are busy until the end, few enough that their cost does not count."""

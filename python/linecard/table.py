@@ -118,7 +118,7 @@ class Table:
         return name in self._columns
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A column, or ``default`` where there is no such column."""
+        """A column, or ``default`` where the column does not exist."""
         return self._columns.get(name, default)
 
     def keys(self) -> KeysView[str]:

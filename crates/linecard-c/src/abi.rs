@@ -747,7 +747,7 @@ mod tests {
 
     /// The first elements, which have been written.
     fn written<T: Copy>(memory: &[MaybeUninit<T>], count: usize) -> Vec<T> {
-        // SAFETY: who calls has had them written; Miri looks.
+        // SAFETY: the caller has had them written; Miri checks.
         memory[..count].iter().map(|one| unsafe { one.assume_init() }).collect()
     }
 

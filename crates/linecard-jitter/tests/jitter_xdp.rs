@@ -1,4 +1,4 @@
-//! A stream over a cable into an AF_XDP sink, beside traffic that is none of its own.
+//! A stream over a cable into an AF_XDP sink, beside other traffic.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "what is measured takes its time")]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]

@@ -96,7 +96,7 @@ fn checksum() -> Vec<u32> {
     ]
 }
 
-/// A branch that nobody predicts: on a bit of a xorshift generator.
+/// An unpredictable branch: on a bit of a xorshift generator.
 fn unpredictable() -> Vec<u32> {
     vec![
         opi(SLL, T1, T0, 13),

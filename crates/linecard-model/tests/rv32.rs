@@ -1,4 +1,4 @@
-//! The core, instruction by instruction: values at the edges, cycles, faults, what waits outside.
+//! The core, instruction by instruction: boundary values, cycles, faults, waits on the bus.
 
 #[path = "common/rv32.rs"]
 mod assembler;
@@ -414,7 +414,7 @@ fn faults_say_what_went_wrong_and_where() {
         assert_eq!((fault.pc, fault.what), (pc, what));
         assert_eq!(fault.to_string().lines().count(), 1);
     }
-    // A branch into nowhere that is not taken harms nobody.
+    // A branch to an invalid address that is not taken is harmless.
     let mut core = core(&[branch(BNE, ZERO, ZERO, -4), branch(BNE, ZERO, ZERO, 2), EBREAK]);
     assert_eq!(core.run(&mut Script::default(), 99), Ok(Stop::Halted));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Long calls: other threads of Python go on meanwhile, see how far they are, and Ctrl-C ends them.
+//! Long calls: other threads of Python run meanwhile and see the progress, and Ctrl-C ends the call.
 
 use linecard::progress::Progress;
 use pyo3::exceptions::PyRuntimeError;

@@ -1,4 +1,4 @@
-//! Failures as exceptions of python/linecard/errors.py, which say what the command says.
+//! Failures as exceptions of python/linecard/errors.py, with the texts of the command.
 
 use linecard_app::Error;
 use linecard_io::capture::CaptureError;

@@ -205,7 +205,7 @@ impl Report {
         self.to_dict(py)?.as_any().get_item(key)
     }
 
-    /// The value of a key, or ``default`` where there is no such key.
+    /// The value of a key, or ``default`` where the key does not exist.
     #[pyo3(signature = (key, default=None, /))]
     fn get<'py>(
         &self,

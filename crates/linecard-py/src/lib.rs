@@ -1,4 +1,4 @@
-//! `linecard._linecard`: what Python calls. Conversions only; the typed face is python/linecard.
+//! `linecard._linecard`, which Python calls: conversions only; the typed interface is python/linecard.
 #![expect(unreachable_pub, reason = "the macros of classes and functions ask for pub")]
 #![expect(missing_debug_implementations, reason = "people see what Python's repr says")]
 #![expect(clippy::needless_pass_by_value, reason = "what is made of Python's values is passed so")]

@@ -1,4 +1,4 @@
-//! Many packets of a capture as arrays, and the flows that they are of.
+//! Many packets of a capture as arrays, and their flows.
 
 use crate::failure::usage;
 use linecard::packet::FiveTuple;

@@ -13,7 +13,7 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Frames from here to who calls `linecard.sweep`.
+/// Frames from here to the caller of `linecard.sweep`.
 const CALLER: i32 = 3;
 
 /// A model's scenario, and the keys of it that points have values for; for :func:`linecard.sweep`.

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use linecard::rng::Rng;
 
-    /// A kept result may have been changed by anybody.
+    /// A kept result may have been edited.
     #[test]
     fn places_out_of_order_and_without_bounds_do_no_harm() {
         for places in [[1e308, -1e308, 0.0], [-1e308, 1e308, 1e308], [0.0, 1e300, 1.0]] {

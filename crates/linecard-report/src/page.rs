@@ -235,7 +235,7 @@ mod tests {
 
     const EVIL: &str = "</script><script>alert('x')</script><!-- \" onload=alert(1) & ]]>";
 
-    /// Every string of every part is what somebody outside has chosen.
+    /// Every string of every part comes from outside.
     fn evil() -> Page {
         let axis = || Axis::new(EVIL, Unit::Ns);
         let text = || Value::Text(EVIL.to_owned());

@@ -23,7 +23,7 @@ fn tcp_goes_through_the_tunnel_in_c() {
     };
     let library = build().join("liblinecard.a");
     let library = library.to_str().expect("a path in UTF-8");
-    // It compiles also where nobody may run it.
+    // It compiles also where it cannot run.
     let plain = compile(&cc, SOURCE, &[library]).expect("the example compiles");
     let checked = compile(&cc, SOURCE, &[library, SANITIZER]);
     let program = checked.as_ref().unwrap_or(&plain).program();

@@ -1,4 +1,4 @@
-//! Streams that arrive at an interface, found by themselves.
+//! Detects the streams that arrive at an interface.
 
 use super::clock::monotonic_ns;
 use super::sink::{is_down, is_nothing};
@@ -72,7 +72,7 @@ struct Candidate {
 ///
 /// # Errors
 ///
-/// There is no such interface, or it cannot be listened at.
+/// The interface does not exist, or it cannot be listened at.
 pub fn find(
     interface: &str,
     time: Duration,

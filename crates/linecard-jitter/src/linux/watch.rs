@@ -89,7 +89,7 @@ pub enum WatchError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no such interface.
+    /// The interface does not exist.
     #[error("interface {name}: {source}; `ip link` lists those of this host")]
     Interface {
         /// Its name.

@@ -48,7 +48,7 @@ pub struct Format {
     pub scan: Scan,
 }
 
-/// There is no such format.
+/// The format does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown format `{name}`: choose one of {}", names())]
 pub struct UnknownFormat {

@@ -1,4 +1,4 @@
-//! Each nanosecond of each late packet, looked at by itself, comes to the same ledger.
+//! Each nanosecond of each late packet, attributed separately, gives the same ledger.
 
 use crate::made_up::{GENERATOR, Host, HostConfig, SINK};
 use linecard::rng::Rng;

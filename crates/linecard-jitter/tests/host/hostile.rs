@@ -1,4 +1,4 @@
-//! Traces that no kernel makes: events by chance in any order, exits without entries, packets at any time
+//! Traces that no kernel makes: random events in any order, exits without entries, packets at any time
 //! with any number. Figures of them mean nothing, but they add up and nothing panics.
 
 use crate::made_up::{GENERATOR, SINK};
@@ -8,7 +8,7 @@ use linecard_jitter::trace::{Event, EventKind, Joined, Names, Stage, Timeline, T
 use linecard_jitter::verdict::Analysis;
 
 const SEEDS: u64 = 3_000;
-/// Numbers of packets, and one more for those that nobody sent.
+/// Numbers of packets, and one more for those that were not sent.
 const PACKETS: u64 = 12;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The host, drawn by chance, and its trace.
+//! A randomly drawn host, and its trace.
 
 use linecard::rng::Rng;
 use linecard_jitter::stream::{Arrival, Measured, Schedule};

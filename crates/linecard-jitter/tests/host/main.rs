@@ -1,5 +1,5 @@
-//! A made-up host: cores with threads and interrupts that come by chance, packets on their way, and
-//! the events that a kernel would have shown. Its true state is known at each instant.
+//! A synthetic host: cores with random threads and interrupts, packets on their path, and the events that a kernel
+//! would have shown. Its true state is known at each instant.
 
 mod charges;
 mod faults;

@@ -1,4 +1,4 @@
-//! One measurement at a time, and whether there can be any.
+//! One measurement at a time, and whether this host permits any.
 
 use linecard_jitter::linux::session::{
     Conditions, CoreAssignment, Receive, SessionOutcome, TestNetwork, measure,

@@ -1,4 +1,4 @@
-//! The same sources of jitter beside a stream that is watched as somebody else's: each late packet is examined while the
+//! The same sources of jitter beside a watched stream of another sender: each late packet is examined while the
 //! stream goes on.
 
 use crate::injected::{

@@ -1,4 +1,4 @@
-//! The firmware (`firmware/adapter.c`) on its core: headers of packets, and what becomes of received frames.
+//! The firmware (`firmware/adapter.c`) on its core: headers of packets, and the treatment of received frames.
 
 use super::{AdapterError, FirmwareEnd};
 use crate::rv32::{self, Bus, Core, Image, Reply, Stop, Wake, Width};

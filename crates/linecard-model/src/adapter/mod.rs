@@ -1,16 +1,16 @@
 //! An adapter whose Ethernet device fetches payload from host memory, compared with one that stores
 //! and forwards it (US application 10/082,893, Cheng, 2002).
 //!
-//! Each read of the device is decoded by its address: one window leads to host memory, another to
-//! the adapter's embedded memory. Firmware (`firmware/adapter.c`, on the RV32I core) builds headers in embedded memory and
-//! sums them with the pseudo header; the device fetches payload from host memory and adds its sum. Data that fits in
-//! one packet is sent as one. On the way in, the firmware has the header and the device's sum, and gives the sequence number
-//! by which payload finds its place in the stream. The other adapter first copies whole messages to embedded memory, and
-//! is otherwise equal. Both process real bytes; the source contains no measurements, so all results
-//! here are our own.
+//! Each read of the device is decoded by its address: one window leads to host memory, another to the adapter's
+//! embedded memory. Firmware (`firmware/adapter.c`, on the RV32I core) builds headers in embedded memory and sums them
+//! with the pseudo header; the device fetches payload from host memory and adds its sum. Data that fits in one packet
+//! is sent as one. On the receive side, the firmware has the header and the device's sum, and returns the sequence
+//! number, which gives the place of the payload in the stream. The other adapter first copies whole messages to
+//! embedded memory, and is otherwise equal. Both process real bytes; the source contains no measurements, so all
+//! results here are our own.
 //!
 //! Bounds: [`HEADER_SLOTS`] headers and [`PAYLOAD_BUFFERS`] messages in embedded memory, one frame on
-//! the wire and one in the device; on the way in [`HEADER_SLOTS`] frames.
+//! the wire and one in the device; on the receive side [`HEADER_SLOTS`] frames.
 
 mod config;
 mod device;

@@ -23,7 +23,7 @@ pub(super) struct Symbols {
 #[derive(Debug, Clone)]
 struct Function {
     address: u32,
-    /// 0 if nobody knows: up to the next.
+    /// 0 if unknown: up to the next symbol.
     size: u32,
     name: String,
 }

@@ -1,7 +1,7 @@
-//! Cores whose threads share a pipeline, and the memory that hides behind the other threads.
+//! Cores whose threads share a pipeline and hide the latency of memory.
 //!
 //! A thread issues instructions until its next access to memory, then waits; meanwhile the pipeline belongs to the next
-//! thread of its core that is ready. So threads hide latency, until the pipeline has no time left, or the memory.
+//! thread of its core that is ready. So threads hide latency, until the pipeline or the memory is saturated.
 
 use super::config::{Config, Core};
 use crate::Ps;

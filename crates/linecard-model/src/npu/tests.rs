@@ -1,4 +1,4 @@
-//! The facts of Li, Chen, Su, and what has to hold whatever is configured.
+//! The facts of Li, Chen, Su, and invariants of every configuration.
 
 use super::*;
 use alloc::string::ToString;

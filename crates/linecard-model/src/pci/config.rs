@@ -1,4 +1,4 @@
-//! The parameters: the adapter, the server and what its software costs, the clients.
+//! The parameters: the adapter, the server and the cost of its software, the clients.
 
 use super::bus::PCI_HZ;
 use crate::{Clock, Ps};

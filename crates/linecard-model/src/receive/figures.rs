@@ -40,7 +40,7 @@ impl Remedy {
     /// The published design with this remedy at a core clock.
     ///
     /// # Errors
-    /// If there is no such clock.
+    /// If a clock of this frequency is not possible.
     pub fn design(self, core_hz: u64) -> Result<Design, ReceiveError> {
         let clock = |hz| Clock::new(hz, Ps::ZERO).map_err(DesignError::from);
         let dma = clock(core_hz.saturating_mul(self.dma_ratio))?;

@@ -137,7 +137,7 @@ impl Host {
         fits
     }
 
-    /// No transfer is under way since `at`.
+    /// No transfer has been active since `at`.
     pub(super) fn settle(&mut self, at: Ps) {
         for (address, handed) in core::mem::take(&mut self.pending) {
             self.receive(address, at.max(handed));

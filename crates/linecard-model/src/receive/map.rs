@@ -17,7 +17,7 @@ pub const DROP: u32 = VECTOR + 0x08;
 pub const SPP: u32 = 0x4000_0000;
 /// DMA: the node whose buffer the next transfer fills, 0 for none.
 pub const NODE: u32 = SPP + 0x04;
-/// DMA: 1 while a transfer is under way.
+/// DMA: 1 during a transfer.
 pub const BUSY: u32 = SPP + 0x08;
 /// DMA: the node of the last transfer.
 pub const TAKEN: u32 = SPP + 0x0C;
@@ -44,7 +44,7 @@ pub const REMOVE: u32 = SOURCE + 0x1C;
 /// CAM: how many entries it has.
 pub const SIZE: u32 = SOURCE + 0x20;
 
-/// Host: written with the first node of a list, which is the host's when the transfer under way is done.
+/// Host: written with the first node of a list, which is the host's when the current transfer ends.
 pub const EVENT: u32 = 0x6000_0000;
 
 /// Nodes: four words each, pointer, length, next, count.

@@ -6,10 +6,10 @@
 //! host; one linked list of buffers for each message (Elbeshti et al., "Cycle processing", figures 7
 //! and 8). Each list that the host gets is compared with the packets that came.
 //!
-//! Of the remedies that the paper considers for idle cycles, a faster DMA and a wider bus are
-//! clocks and widths; multiport memory is [`BusPolicy::DualPort`]. So is a separate bus for the DMA
-//! ("multi-bus"): the core, whose headers arrive over the other bus, never waits for it, and there
-//! is no other difference. [`com_cell`] and [`smallest_core_hz`] compare them.
+//! Of the remedies that the paper considers for idle cycles, a faster DMA and a wider bus are clocks and widths;
+//! multiport memory is [`BusPolicy::DualPort`]. So is a separate bus for the DMA ("multi-bus"): the core, whose headers
+//! arrive over the other bus, never waits for it, which is the only difference. [`com_cell`] and [`smallest_core_hz`]
+//! compare them.
 //!
 //! Bounds: the receive buffer by its bytes, lists by the number of nodes, the CAM by its entries. A
 //! message that never ends keeps its nodes: the paper has no timer.

@@ -275,7 +275,7 @@ fn the_smallest_clock_is_an_edge() {
     }
 }
 
-/// Firmware that does one thing wrong: nobody takes its lists for right.
+/// Firmware that does one thing wrong: its lists are reported as wrong.
 #[test]
 fn wrong_lists_are_found_out() {
     // In COM: SPP, length, next pointer and START_COM, as EOM's or as a load that does nothing.

@@ -38,7 +38,7 @@ pub fn measure(
     let flows = flows.collect::<Result<Vec<_>, TransmitError>>()?;
     let round: u64 = flows.iter().map(|(flow, _)| flow.packets(design.mtu) * flow.weight).sum();
     let cores = design.cores as u64;
-    // Messages leave in order: with several cores, time is cut off somewhere in those under way.
+    // Messages leave in order: with several cores, the measured time ends in the middle of some.
     let each = if cores > 1 { cores * 100 } else { 10 };
     let rounds = (cores * PACKETS).div_ceil(round.max(1)).max(each);
     let messages = (0..rounds)

@@ -38,5 +38,5 @@ pub const SPP: u32 = SHAP + 0x08;
 /// DMA: written with the end of the payload (EPP), which starts the transfer. Waits for one that is
 /// under way, and for room in the line interface.
 pub const START: u32 = SHAP + 0x10;
-/// DMA: 1 while a transfer is under way.
+/// DMA: 1 during a transfer.
 pub const BUSY: u32 = SHAP + 0x14;

@@ -114,7 +114,7 @@ impl Message {
     /// Payload of a full packet at this MTU.
     ///
     /// # Errors
-    /// If there is no room, or it must not be fragmented.
+    /// If the MTU is too small, or it must not be fragmented.
     pub fn mss(&self, mtu: u16) -> Result<usize, MessageError> {
         let room = usize::from(mtu).saturating_sub(self.header_len);
         let mss = if self.kind == Kind::Udp { room & !7 } else { room };

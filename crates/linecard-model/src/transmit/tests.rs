@@ -192,7 +192,7 @@ fn firmware_that_goes_wrong_is_told_with_cycle_and_place() {
     // j 0: loops without end.
     let stuck = fails(&[0x0000_0013, 0x0000_006F]);
     assert!(matches!(stuck, TransmitError::Stuck { core: 0, cycle: 1_000_000.., pc: 4, .. }));
-    // lui a0, 0x50000; lw a0, 0(a0): nobody is there.
+    // lui a0, 0x50000; lw a0, 0(a0): no device answers there.
     let unmapped = fails(&[0x5000_0537, 0x0005_2503]);
     let unmapped = unmapped.to_string();
     assert!(unmapped.contains("0x50000000") && unmapped.contains("pc 0x00000004"), "{unmapped}");

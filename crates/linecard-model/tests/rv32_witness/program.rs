@@ -1,5 +1,5 @@
-//! Random programs: arithmetic, memory, branches, jumps and loops that end, all but the registers
-//! that hold them together chosen by chance.
+//! Random programs: arithmetic, memory, branches, jumps and loops that end, all random but the registers that control
+//! them.
 
 use crate::assembler::*;
 use linecard::rng::Rng;

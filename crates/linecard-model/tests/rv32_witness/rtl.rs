@@ -1,5 +1,5 @@
-//! The timing of cores that one can have beside the cores themselves, simulated by Verilator, where both are installed:
-//! random programs, and the firmware that comes with the model.
+//! The modelled timing of available cores beside the cores themselves, simulated by Verilator, where both are
+//! installed: random programs, and the firmware that comes with the model.
 
 use crate::assembler::{ECALL, ZERO, addi, jal, load, lui};
 use crate::program;

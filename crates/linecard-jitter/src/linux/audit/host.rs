@@ -170,7 +170,7 @@ impl Host {
         self.path(path).exists()
     }
 
-    /// Names in a folder, sorted; empty when there is no such folder.
+    /// Names in a folder, sorted; empty if the folder does not exist.
     pub(super) fn entries(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let names = entries

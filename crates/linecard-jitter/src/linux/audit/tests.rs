@@ -169,7 +169,7 @@ fn a_plan_is_applied_verified_and_rolled_back() {
     assert!(verify(&applied).is_empty());
     let after = Audit::of(&Host::at(folder.path(), Some(3), None).unwrap(), &Effects::new());
     assert!(after.plan(&[]).is_empty(), "{:?}", after.plan(&[]));
-    // Somebody else undoes one of them: it is seen.
+    // Another process undoes one of them: this is detected.
     fs::write(folder.path().join("proc/sys/vm/stat_interval"), "1\n").unwrap();
     assert_eq!(verify(&applied).len(), 1);
     fs::write(folder.path().join("proc/sys/vm/stat_interval"), "120\n").unwrap();

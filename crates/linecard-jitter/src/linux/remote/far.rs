@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(sink.recv(&mut packet).unwrap(), 5);
         assert_eq!(sink.recv(&mut packet).unwrap(), 64);
         drop((near, input));
-        // Its record finds nobody.
+        // Its record has no reader.
         assert!(matches!(far.join().unwrap(), Ok(()) | Err(ServeError::Output(_))));
         sink.set_nonblocking(true).unwrap();
         while sink.recv(&mut packet).is_ok() {}

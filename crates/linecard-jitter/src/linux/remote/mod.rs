@@ -3,8 +3,8 @@
 //! the right to send: to one target, which is an argument of the command, and while its standard input is open.
 //!
 //! Per stream: the near end requests it, the far end says how it will send it, the near end starts its sink and trace
-//! and lets it go, and the far end returns when it handed each packet to its kernel. Those times are by the far end's
-//! clock; [`clocks`](crate::stream::clocks) relates it to this host's, unless both are one.
+//! and then the stream, and the far end returns the times at which it handed packets to its kernel. Those times are by
+//! the far end's clock; [`clocks`](crate::stream::clocks) relates it to this host's, unless both are one.
 
 mod far;
 mod message;

@@ -119,7 +119,7 @@ impl Setting {
     ///
     /// # Errors
     ///
-    /// There is no such thread.
+    /// The thread does not exist.
     pub fn thread(thread: u32) -> Result<Self, SettingError> {
         Ok(Self::at(Target::Thread { thread, started: thread::started(thread)? }))
     }

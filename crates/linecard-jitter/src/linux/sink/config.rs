@@ -160,7 +160,7 @@ pub enum SinkError {
          and CAP_SYS_ADMIN), and no filter of system calls (as containers have); take another mode"
     )]
     IoUring(io::Error),
-    /// Nobody said by which interface.
+    /// No interface was given.
     #[error("af-xdp receives from an interface, not from an address: name one")]
     NoInterface,
     /// The interface cannot be had.

@@ -148,7 +148,7 @@ impl Target {
 /// Why a toggle cannot be switched on this host.
 #[derive(Debug, thiserror::Error)]
 pub enum ToggleError {
-    /// There is no such toggle.
+    /// The toggle does not exist.
     #[error("there is no toggle \"{name}\"; there are {}", names())]
     Unknown {
         /// The requested name.
@@ -193,7 +193,7 @@ pub enum ToggleError {
 ///
 /// # Errors
 ///
-/// There is no such toggle.
+/// The toggle does not exist.
 pub fn named(name: &str) -> Result<&'static Toggle, ToggleError> {
     let found = ALL.iter().find(|toggle| toggle.name == name);
     found.ok_or_else(|| ToggleError::Unknown { name: name.to_owned() })

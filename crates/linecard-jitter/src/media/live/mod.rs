@@ -568,7 +568,7 @@ impl Watched {
         self.run.tries = (self.run.tries + 1).min(DOUBLED);
         let Some(mut figures) = Figures::of(&flow, None) else { return };
         let clock = figures.jitter.map(|jitter| jitter.clock);
-        // Speech that is not sent in silence is even only while somebody speaks; its time stamps are always.
+        // Speech that is not sent in silence is even only during speech; its time stamps are always.
         if let (true, Some(Basis::Even), Some(clock)) = (self.run.is_uneven, figures.basis, clock) {
             figures.basis = Some(Basis::Rtp(clock));
         }

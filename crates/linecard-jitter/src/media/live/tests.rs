@@ -332,7 +332,7 @@ fn a_stream_that_dies_is_told_once() {
     assert_eq!(watch.events, [Event::Silence { since_ns, at_ns }]);
     let counts = &watch.stream.counts;
     assert_eq!((counts.pauses, counts.longest_pause_ns), (1, 35_999_001 * MS));
-    // One packet of somebody else is not the stream.
+    // One packet of another sender is not the stream.
     watch.push(START + 40_000_000 * MS, &rtp(2, 1, 1));
     send(&mut watch, 1, 50_000_000, 5_000, 10);
     assert_eq!((watch.stream.counts.pauses, watch.events.len()), (1, 2), "{:?}", watch.events);

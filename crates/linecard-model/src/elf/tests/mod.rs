@@ -1,4 +1,4 @@
-//! Files that are firmware, files that are not, and files that once were.
+//! Firmware files, other files, and damaged firmware files.
 
 mod bombs;
 mod build;
