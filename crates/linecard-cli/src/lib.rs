@@ -1,5 +1,5 @@
-//! The `linecard` command: arguments, files and texts around the library. A library itself, so that it is
-//! compiled beside the crates that it needs: a program has to wait until they are done.
+//! The `linecard` command: arguments, files and texts around the library. It is a library, so that it is compiled in
+//! parallel with the crates that it needs; a program would wait for them.
 
 mod account;
 mod args;

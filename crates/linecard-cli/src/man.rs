@@ -57,7 +57,7 @@ fn page(command: &Command) -> io::Result<(String, Vec<u8>)> {
     Ok((man.get_filename(), ascii(&String::from_utf8_lossy(&text))))
 }
 
-/// Characters beyond ASCII as escapes: roff reads bytes, and what they mean depends on who calls it.
+/// Characters beyond ASCII as escapes: roff reads bytes, whose meaning depends on its caller.
 fn ascii(text: &str) -> Vec<u8> {
     let escape =
         |c: char| if c.is_ascii() { c.to_string() } else { format!("\\[u{:04X}]", u32::from(c)) };

@@ -1,4 +1,4 @@
-//! `--report FILE`: what a command has found as a page for a browser, with JSON beside it.
+//! `--report FILE`: the results of a command as a page for a browser, with JSON beside it.
 
 use crate::say;
 use clap::Args;

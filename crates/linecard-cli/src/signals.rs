@@ -1,4 +1,4 @@
-//! Ending at a signal, with everything put in order: one mechanism for all commands that do that.
+//! Clean-up and exit at a signal: one mechanism for all commands that need it.
 
 use linecard::progress::Progress;
 use linecard_app::Error;

@@ -1,4 +1,4 @@
-//! Wrong arguments, said as every other failure: in one line.
+//! Wrong arguments, reported as every other failure: in one line.
 
 use crate::say;
 use clap::error::{ContextKind, ErrorKind};

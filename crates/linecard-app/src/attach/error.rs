@@ -1,4 +1,4 @@
-//! Why ports are not joined, or no longer.
+//! Errors of connecting ports, and of connected ports.
 
 use crate::Failure;
 use crate::error::Kind;

@@ -9,7 +9,7 @@ use linecard_tun::{Counters, interface};
 const MANY: u64 = 100;
 /// The same for wrong checksums: connections do not get far with them.
 const WRONG: u64 = 10;
-/// Mean bytes of packets that somebody has merged before: twice what jumbo frames have is rare.
+/// Mean bytes of packets that were merged before: twice the size of jumbo frames is rare otherwise.
 const LARGE: u64 = 4_000;
 
 /// The advice, if there is any. Packets that found no room once the threads were told to stop, with the statistics of
@@ -125,7 +125,7 @@ fn checksums(near: &PortSpec, ingress: &Merging) -> Option<String> {
     Some(format!("{wrong} packets did not merge, since their checksums are wrong or open.{peer}"))
 }
 
-/// Somebody has merged before us.
+/// The packets were merged before they arrived.
 fn large(near: &PortSpec, ingress: &Merging) -> Option<String> {
     let is_large = ingress.packets_in >= MANY && ingress.bytes_in / ingress.packets_in > LARGE;
     let is_alone = ingress.merged * 20 < ingress.packets_in;

@@ -1,4 +1,4 @@
-//! Rates over time, for the page of an attachment: in a memory that does not grow.
+//! Rates over time, for the page of an attachment, in memory of fixed size.
 
 use super::rates::Rates;
 use crate::offload::draw_merging;

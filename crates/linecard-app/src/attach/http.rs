@@ -1,10 +1,9 @@
-//! As much of HTTP as a scraper needs: `GET /metrics`, one connection after the other.
+//! The part of HTTP that a scraper needs: `GET /metrics`, one connection at a time.
 //!
-//! Nobody can keep it for longer than [`READ`] and [`WRITE`] together, whatever they send or do not
-//! take, and no request grows beyond [`LONGEST`] bytes. Who comes meanwhile waits in the system's queue
-//! of connections, of 128, or is turned away by it.
+//! A client can occupy it for at most [`READ`] and [`WRITE`] together, and no request grows beyond [`LONGEST`] bytes.
+//! Other clients wait meanwhile in the system's queue of 128 connections, or are refused by it.
 //!
-//! Not supported: TLS, authentication, connections that stay, compression.
+//! Not supported: TLS, authentication, persistent connections, compression.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -118,7 +117,7 @@ fn read(stream: &TcpStream, request: &mut Vec<u8>, until: Instant) -> io::Result
     Ok(true)
 }
 
-/// Whether the empty line is there that ends a head.
+/// Whether the empty line that ends a head has arrived.
 fn is_whole(request: &[u8]) -> bool {
     request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n")
 }

@@ -1,7 +1,7 @@
 //! Two ports joined: the offloads on live interfaces and captures, by [`linecard_io::attach`].
 //!
-//! [`run`] opens the ports, gives up privileges, and passes packets until it is stopped, its time is over, a port is
-//! gone or a capture ends. An [`Observer`] shows what happens meanwhile.
+//! [`run`] opens the ports, gives up privileges, and passes packets until it is stopped, its time is over, a port
+//! disappears or a capture ends. An [`Observer`] shows what happens meanwhile.
 
 mod config;
 pub(crate) mod error;

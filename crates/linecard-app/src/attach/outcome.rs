@@ -340,7 +340,7 @@ impl Check {
 }
 
 /// Packets of each way that were received and are neither merged into others, dropped, held nor
-/// transmitted; 0 after a clean end. More are left when somebody took nothing for a second at the end;
+/// transmitted; 0 after a clean end. More are left when a port took nothing for a second at the end;
 /// while it runs, counters of different threads are of different moments.
 fn unaccounted(account: &AttachStats) -> [i64; 2] {
     let (near, far) = (AttachStats::total(&account.near), AttachStats::total(&account.far));

@@ -1,7 +1,7 @@
 //! The user that the process becomes once ports are open.
 //!
-//! A capture is written beside its name, and takes that when it is complete: by then all rights are
-//! gone. So the process becomes somebody who may do that, and this is known before anything is opened.
+//! A capture is renamed to its final name when it is complete: by then all privileges are dropped. So the process
+//! becomes a user that may rename it, and this is checked before anything is opened.
 
 use super::error::JoinError;
 use crate::Error;
@@ -63,10 +63,10 @@ fn may_replace(folder: &Metadata, existing: Option<&Metadata>, user: Account) ->
     is_its_own || (folder.mode() & OTHERS_WRITE != 0 && is_replaceable)
 }
 
-/// The folder's owner, or nobody in particular where everybody may write.
+/// The folder's owner, or user "nobody" where all users may write.
 fn judge(folder: &Metadata, existing: Option<&Metadata>) -> Option<Account> {
     let owner = Account::new(folder.uid(), folder.gid());
-    // Its group may be root's, which nobody is to have.
+    // Its group may be root's, which no process is to keep.
     let owner = owner.or_else(|| Account::new(folder.uid(), Account::NOBODY.gid()));
     owner.or_else(|| may_replace(folder, existing, Account::NOBODY).then_some(Account::NOBODY))
 }

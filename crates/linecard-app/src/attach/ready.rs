@@ -35,7 +35,7 @@ pub(super) fn announce(settings: &Settings, ready: Option<File>, observer: &mut 
         observer.say(Level::Warning, &format!("--ready-fd: {error}"));
     }
     if settings.near.file().is_some() && settings.far.file().is_some() {
-        // Between two captures nobody waits for a device.
+        // Between two captures there is no device to wait for.
         return;
     }
     observer.say(Level::Notice, &format!("attached: {} and {}", settings.near, settings.far));

@@ -1,4 +1,4 @@
-//! Stages of transfers, measured as they go round in a line over loopback.
+//! Stages of transfers, measured in a loop of calls over loopback.
 
 use super::error::CalibrateError;
 use crate::{Error, Failure};

@@ -130,7 +130,7 @@ impl Job for Ab {
         let toggles = config.toggles()?;
         let (place, why) = config.stream.place(context)?;
         let mut base = config.stream.base(RUN, &place);
-        // The host as found: nobody is preferred but the sender, whose lateness is not the question.
+        // The host as found: only the sender is preferred, whose lateness is not measured.
         (base.sink_fifo, base.is_awake, base.is_polled) = (None, false, true);
         base.receive = Receive::Sender;
         let is_remote = matches!(place, TestNetwork::Remote(_));

@@ -1,4 +1,4 @@
-//! How evenly a stream in a capture comes, and what it asks of buffers; with two captures, the delay between them.
+//! The regularity of a captured stream and the buffers that it needs; with two captures, the delay between them.
 
 mod capture;
 mod compare;

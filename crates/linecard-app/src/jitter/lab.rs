@@ -1,4 +1,4 @@
-//! Experiments on this host: where they run, what they take, what they came to.
+//! Experiments on this host: their parameters, their runs and their results.
 
 use super::error::JitterError;
 use super::record::{self, CauseRecord, GateRecord, Record};

@@ -1,4 +1,4 @@
-//! Receives a stream of [`super::send`]: when packets came, and which did not.
+//! Receives a stream of [`super::send`]: arrival times, and missing packets.
 
 use super::error::JitterError;
 use super::figures::{Spikes, Thread, Times, gaps};

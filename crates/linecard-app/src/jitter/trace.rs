@@ -1,4 +1,4 @@
-//! One stream under given conditions, with all that the kernel did meanwhile; and what tracing costs.
+//! One stream under given conditions, with the kernel's activity meanwhile; and the cost of tracing.
 
 use super::lab::{self, Stream, make_folder, stream_record};
 use super::record::Record;

@@ -1,7 +1,7 @@
-//! Live streams of other senders: packets that arrive, late ones, and where they were late, for as long as wanted.
+//! Live streams of other senders: received packets, late ones, and the place of their delay, without a limit in time.
 //!
 //! One thread receives all streams and gives each packet to its [`Watched`]; scrapers of metrics and signals look at
-//! them in between. Memory does not depend on the time that this runs.
+//! them in between. Memory does not depend on the running time.
 
 mod causes;
 mod error;

@@ -1,4 +1,4 @@
-//! Independent runs on several threads, with results in the order of what was asked.
+//! Independent runs on several threads, with results in the order of the requests.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};

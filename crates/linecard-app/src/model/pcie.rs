@@ -1,6 +1,6 @@
-//! A PCI Express link and what a network interface asks of it: [`linecard_model::pcie`].
+//! A PCI Express link and the load of a network interface on it: [`linecard_model::pcie`].
 //!
-//! A closed form, beside a simulation of reads that has to agree: nothing is dropped or held.
+//! A closed form, and a simulation of reads that must agree with it: nothing is dropped or held.
 
 use super::account::{draw_busy, limit, word};
 use super::error::ModelError;

@@ -114,7 +114,7 @@ fn write(
     };
     let mut trace = Trace::new(sink, &design, options);
     let full = trace.full.clone();
-    // Messages end when nobody looks at their packets any more.
+    // Messages end when their packets are not needed any more.
     let messages = context.each(config.load.messages()).take_while(|_| !full.get());
     Figures::of(&mut transmit, &design, messages, |sent| trace.take(sent)).map_err(failure)?;
     context.go_on()?;

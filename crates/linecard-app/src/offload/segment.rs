@@ -1,4 +1,4 @@
-//! Cuts the large packets of a capture, or gives back those that were merged.
+//! Segments the large packets of a capture, or restores merged ones.
 
 use super::Classes;
 use crate::captures::{self, Remarks};

@@ -1,4 +1,4 @@
-//! The graph of a transfer as it is deployed: which stages, at which rates, and on which cores they may be.
+//! The graph of a transfer as it is deployed: its stages, their rates, and the cores on which they may run.
 
 use crate::calibrate::lines::{CHUNK_BYTES, unit};
 use linecard_plan::{Cost, Demand, Edge, Graph, Machine, PlanInput, Port, StageSpec, State, Token};

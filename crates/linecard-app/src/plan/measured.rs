@@ -1,4 +1,4 @@
-//! Plans held against the engine: the same stages on real cores, predicted and measured side by side.
+//! Plans compared with the engine: the same stages on real cores, predicted and measured side by side.
 
 use super::error::PlanningError;
 use super::input::Query;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const RUNS: usize = 5;
 /// How long a run counts packets.
 const TIME: Duration = Duration::from_millis(20);
-/// Between runs, as nobody else has the cores during one.
+/// Between runs, as no other thread has the cores during one.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Batches of the table.
 const BATCHES: [u32; 3] = [1, 8, 64];

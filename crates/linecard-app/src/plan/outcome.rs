@@ -1,4 +1,4 @@
-//! A plan, or the shortage.
+//! A plan, or the reason why none fits.
 
 use super::input::Query;
 use linecard_plan::{Infeasible, Plan, PlanInput};

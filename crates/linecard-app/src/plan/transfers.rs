@@ -1,4 +1,4 @@
-//! Plans held against transfers: real files over loopback, predicted and measured side by side.
+//! Plans compared with transfers: real files over loopback, predicted and measured side by side.
 
 use super::error::PlanningError;
 use super::lanes::{BATCH, Transfer};
@@ -409,7 +409,7 @@ fn over_loopback(
     let far = || receive(&receiving, &listener, watch).map_err(failed);
     let near = || {
         let sent = send(&sending, &mut |_| {}).map_err(failed);
-        // Nobody comes to the receiver any more, if nobody has.
+        // No sender will connect to the receiver any more, if none has.
         if sent.is_err() {
             sending.stop.stop();
         }

@@ -1,4 +1,4 @@
-//! Plans held against what they are of.
+//! Plans compared with measurements.
 
 use super::outcome::Verified;
 use super::{measured, transfers};

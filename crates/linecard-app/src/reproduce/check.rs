@@ -1,5 +1,5 @@
-//! Refuses, before anything runs, rows that claim more than their class means, expressions that are wrong with any outcome,
-//! and names that there are not.
+//! Refuses, before anything runs, rows that claim more than their class means, expressions that are wrong with any
+//! outcome, and names that do not exist.
 
 use super::comparison::Class;
 use super::error::{ExpressionError, PaperError, Refused, UnknownName};

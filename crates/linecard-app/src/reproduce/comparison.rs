@@ -1,4 +1,4 @@
-//! A published value beside ours: how far apart they are, and what that means.
+//! A published value beside ours: their difference, and the status of the row.
 //!
 //! A row agrees to the digits that were printed, or within the per cents that it is allowed. Where
 //! it does not, it says why and how far that explains it; a row that differs without a reason, or
@@ -103,7 +103,7 @@ pub(super) enum Verdict {
     Differs,
     /// Nothing here can answer.
     Cannot,
-    /// Not, and nobody knows why, or beyond the limit of the reason.
+    /// Not, without a known reason, or beyond the limit of the reason.
     Unexplained,
 }
 

@@ -519,7 +519,7 @@ mod tests {
         }
     }
 
-    /// Before there are outcomes nobody knows how many values there will be.
+    /// The number of values is not known before there are outcomes.
     #[test]
     fn only_what_is_wrong_with_any_values_is_refused_before_a_run() {
         let right = [

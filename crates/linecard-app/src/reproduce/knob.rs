@@ -1,5 +1,5 @@
-//! Knobs of reasons: a reason names a parameter, and what becomes of its row if that is changed. A reason that holds
-//! whatever its knob does explains nothing.
+//! Knobs of reasons: a reason names a parameter, and the result of its row when that parameter is changed. A reason
+//! that holds whatever its knob does explains nothing.
 
 use super::comparison::Verdict;
 use super::error::ReproduceError;

@@ -201,7 +201,7 @@ pub(super) struct Reason {
     pub(super) measured: Option<String>,
     #[serde(default)]
     unit: String,
-    /// An expression: otherwise there is no such reason.
+    /// An expression: if it is false, the reason does not hold.
     pub(super) when: Option<String>,
     /// A parameter that the reason is about, and what becomes of the row if it is changed.
     #[serde(default)]

@@ -25,7 +25,7 @@ enum Line<'l> {
     },
 }
 
-/// Where lines go. Who has read enough of them ends nothing.
+/// Where lines go. A reader that closes it does not end the attachment.
 pub(super) struct Lines<W> {
     out: W,
     is_closed: bool,

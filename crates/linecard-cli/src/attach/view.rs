@@ -1,7 +1,7 @@
 //! The live view: drawn over itself on a terminal, with plain ANSI sequences.
 //!
-//! It goes to stderr, so that stdout stays data. The cursor stays visible below it and is never moved
-//! further than to its top, so that whatever ends the process there is nothing to restore.
+//! It goes to stderr, so that stdout has only data. The cursor stays visible below it and never moves above its top, so
+//! that nothing has to be restored, however the process ends.
 
 use linecard_app::attach::{PortRates, Rates, Reasons, WorkerRates};
 use linecard_report::Value;
@@ -32,7 +32,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// None where nobody could look at it.
+    /// None without a terminal.
     pub(super) fn on_terminal() -> Option<Self> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         (io::stderr().is_terminal() && !is_dumb).then_some(Self { lines: 0 })

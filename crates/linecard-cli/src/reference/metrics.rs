@@ -1,4 +1,4 @@
-//! Metrics of `linecard attach` and `linecard jitter watch`, read off what a scraper gets.
+//! Metrics of `linecard attach` and `linecard jitter watch`, read from the text that a scraper gets.
 
 use super::{code, compare, table};
 use linecard_app::attach::{metrics, reasons};

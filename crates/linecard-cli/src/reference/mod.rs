@@ -1,4 +1,4 @@
-//! The manual's reference is what the code says.
+//! The manual's reference, generated from the code.
 //!
 //! `LINECARD_WRITE=1 cargo test -p linecard-cli --lib reference` rewrites its pages.
 

@@ -1,4 +1,4 @@
-//! The command at work in a lab, and what it says at its end.
+//! The command in a lab, and its output at the end.
 
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::sys;

@@ -1,7 +1,6 @@
-//! Whichever threads there are, every byte arrives.
+//! Every byte arrives, in every deployment of threads.
 //!
-//! Where workers have rings, these are long enough for all buffers: what a full one costs would be
-//! sent again.
+//! Where workers have rings, these are long enough for all buffers: packets that a full one drops would be sent again.
 
 use crate::bytes::{Transfer, Way};
 use crate::command::{attach, count, drops};

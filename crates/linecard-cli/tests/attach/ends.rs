@@ -1,4 +1,4 @@
-//! However it ends, nothing stays behind.
+//! The command leaves nothing behind, however it ends.
 
 use crate::bytes::{Transfer, Way, stream};
 use crate::command::{adds_up, attach, count};

@@ -1,4 +1,4 @@
-//! What goes wrong on the way and passes again.
+//! Faults on the path that are temporary.
 
 use crate::bytes::{Transfer, Way};
 use crate::command::{adds_up, attach, drops};

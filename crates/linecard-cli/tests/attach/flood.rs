@@ -1,4 +1,4 @@
-//! More packets than can be taken, from nobody in particular.
+//! More packets than can be processed, from forged addresses.
 
 use crate::bytes::{Random, Transfer, Way};
 use crate::command::{adds_up, attach, count, drops};

@@ -1,4 +1,4 @@
-//! Interfaces as a new operator has them: offloads on, addresses still there, a device of before.
+//! Interfaces as a new operator has them: offloads on, addresses still set, a device left by an earlier run.
 
 use crate::bytes::{Transfer, Way};
 use crate::command::{attach, attach_only, count};

@@ -1,5 +1,5 @@
 //! Two network namespaces with a cable between them: the peer's end `lcp`, and the host's end `lcw`,
-//! which the command takes as near port. Both namespaces go with the test, however it ends.
+//! which the command takes as near port. Both namespaces are removed with the test, however it ends.
 
 use linecard_testkit::lab::{End, Namespace, cable, is_root};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Ports whose packets begin with different headers, and what captures carry.
+//! Ports of different link types, and captures of them.
 
 use crate::command::{attach_only, count, refused};
 use crate::lab::{Lab, with_lab};

@@ -1,8 +1,8 @@
 //! `linecard attach` from end to end: between a peer and a host, each a network namespace with the
-//! kernel's own TCP, in order and with everything that can go wrong. The tests need root; without
+//! kernel's own TCP, without faults and with them. The tests need root; without
 //! it, or without a facility of the kernel, they say so and pass.
 //!
-//! `LINECARD_LONG=1` sends 2 GB where else 64 MB have to do.
+//! `LINECARD_LONG=1` sends 2 GB in place of 64 MB.
 #![cfg(target_os = "linux")]
 #![expect(clippy::panic, reason = "a test stops at the first surprise")]
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture or on failure")]

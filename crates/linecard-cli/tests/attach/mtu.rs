@@ -1,9 +1,9 @@
-//! The MTU of the near interface changes under way. The TAP's stays, as the rights to change it are
-//! gone; who sets the one sets the other by hand, as a line on stderr says. Until then:
+//! The MTU of the near interface changes during an attachment. The TAP's stays, because the privileges to change it
+//! were dropped; a line on stderr tells the operator to change it by hand. Until then:
 //!
-//! - A larger near MTU is not used: the host tells peers what the TAP can take.
-//! - With a smaller one TCP goes on, as the peer tells the host what it can take; what the host sends
-//!   above it beside TCP is dropped and counted as `above_mtu`.
+//! - A larger near MTU is not used: the host tells peers the limit of the TAP.
+//! - With a smaller one TCP continues, because the peer tells the host its limit; longer packets of other protocols
+//!   from the host are dropped and counted as `above_mtu`.
 
 use crate::bytes::{Transfer, Way};
 use crate::command::{attach, count};
@@ -64,7 +64,7 @@ fn larger_and_smaller() {
     }
 }
 
-/// To the peer, where nobody wants it.
+/// To the peer, where no socket receives it.
 fn send_datagram(len: usize) {
     let socket = UdpSocket::bind("10.9.0.2:0").expect("the address is ours");
     let sent = socket.send_to(&vec![7; len], "10.9.0.1:9").expect("the TAP takes it");

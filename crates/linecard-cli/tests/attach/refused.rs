@@ -1,4 +1,4 @@
-//! What cannot be done is refused in one line, with the exit code that `--help` documents.
+//! Impossible requests are refused in one line, with the exit code that `--help` documents.
 
 use crate::command::{Ended, command, refused, refused_as};
 use crate::lab::{Lab, with_lab};
@@ -17,7 +17,7 @@ fn clean(lab: &Lab, ended: &Ended) {
 #[test]
 fn without_rights() {
     with_lab("no rights", |lab| {
-        // Where the binary is, not everybody may go.
+        // Not every user may enter the folder of the binary.
         let folder = tempfile::tempdir().expect("there is room");
         let everybody = fs::Permissions::from_mode(0o755);
         fs::set_permissions(folder.path(), everybody).expect("it is ours");

@@ -1,4 +1,4 @@
-//! What std does not have: signals, a filter of system calls, frames by the thousand. The only file of
+//! System calls that std does not have: signals, a filter of system calls, frames by the thousand. The only file of
 //! this test with `unsafe`.
 #![expect(unsafe_code, reason = "system calls have no safe form in std")]
 

@@ -1,4 +1,4 @@
-//! Every byte arrives, both ways, over all that can carry TCP; and the statistics say how.
+//! Every byte arrives, in both directions, over every link that carries TCP; and the statistics show how.
 
 use crate::bytes::{Transfer, Way, Went};
 use crate::command::{adds_up, attach, count, drops};

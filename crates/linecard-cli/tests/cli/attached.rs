@@ -1,4 +1,4 @@
-//! Two ports joined, as it is seen from outside: captures as ports, lines of JSON, the live view and metrics. Traffic
+//! Two connected ports, seen from outside: captures as ports, lines of JSON, the live view and metrics. Traffic
 //! through live interfaces is tested elsewhere.
 
 use crate::folder::{CommandOutput, Folder, capture};
@@ -203,7 +203,7 @@ fn ports_that_do_not_fit_are_refused_before_they_are_opened() {
     folder.refuses(6, &[&workers[..], &["300"]].concat(), &["256 queues", "`--workers 256`"]);
 }
 
-/// Nothing begins when one of the threads cannot: what was there before is not replaced.
+/// Nothing begins when one of the threads cannot: existing files are not replaced.
 #[test]
 fn a_core_that_is_not_there_is_refused_before_anything_begins() {
     let folder = Folder::with_capture("tcp4-bulk.pcap");
@@ -387,7 +387,8 @@ fn addresses_that_were_moved_are_given_back_however_it_ends() {
     assert!(claimed.contains(killed), "{text}");
 }
 
-/// Labels, peers, metrics, routes of other tables and neighbours, too; who ends the helper's `cat` moves nothing back early.
+/// Labels, peers, metrics, routes of other tables and neighbours, too; ending the helper's `cat` moves nothing back
+/// early.
 #[test]
 fn what_was_moved_comes_back_as_it_was() {
     let folder = Folder::new();

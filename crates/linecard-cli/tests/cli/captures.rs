@@ -197,7 +197,7 @@ fn real_snapped_captures_merge_by_their_headers() {
     }
 }
 
-/// Packed by the tools that everybody has, and by this command.
+/// Compressed by common tools, and by this command.
 #[test]
 fn compressed_captures_are_read_and_written() {
     let folder = Folder::with_capture("tcp4-8flows.pcap");

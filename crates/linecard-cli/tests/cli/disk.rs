@@ -1,4 +1,4 @@
-//! A full disk: said in one line, and nothing half-written passed off as complete.
+//! A full disk: one line reports it, and an incomplete file never appears complete.
 
 use crate::folder::{CommandOutput, Folder, one_line};
 use std::process::Command;
@@ -40,7 +40,7 @@ fn a_full_standard_output() {
     }
 }
 
-/// Nobody can be told, but the exit code is right.
+/// No message can be written, but the exit code is right.
 #[test]
 fn a_full_standard_error() {
     let folder = Folder::new();

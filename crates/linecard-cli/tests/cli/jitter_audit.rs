@@ -1,5 +1,5 @@
-//! `linecard jitter audit`: it reads, and changes only what it is told to, and puts it back after
-//! any end, `kill -9` included. The changed interface is in a namespace of the test.
+//! `linecard jitter audit`: it reads, changes only what it is told to, and restores that after any end, `kill -9`
+//! included. The changed interface is in a namespace of the test.
 
 use crate::folder::{CommandOutput, Folder};
 use crate::support::linecard;

@@ -1,6 +1,6 @@
-//! The lab's commands as a user meets them: what they print and keep, what they do without rights or
-//! cores, and that nothing is left behind, `kill -9` included. Figures are nobody's business here: the
-//! machine that runs this may be busy, so each verdict may be withheld, with exit code 11.
+//! The lab's commands as a user runs them: their output and files, their behaviour without privileges or cores, and
+//! clean-up after any end, `kill -9` included. Figures are not compared: the machine that runs this may be busy, so
+//! each verdict may be withheld, with exit code 11.
 
 use crate::folder::{CommandOutput, Folder, one_line};
 use crate::support::linecard;
@@ -369,7 +369,7 @@ fn a_signal_ends_it_with_what_there_is() {
 }
 
 /// While the cable is made, before the first experiment: the exit code is 11, and a page that is there
-/// stays. On a quick machine the signal finds a stream under way, which then ends as above.
+/// stays. On a fast machine the signal interrupts a stream, which then ends as above.
 #[test]
 fn a_signal_before_the_first_packet_ends_without_a_verdict() {
     if !is_root() {

@@ -61,7 +61,7 @@ fn end(child: Child) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Results that somebody has changed, and files that are not results: a message or a page, and no waiting.
+/// Edited results, and files that are not results: a message or a page, and no waiting.
 #[test]
 fn a_page_of_strange_results_is_a_page_or_a_message() {
     let folder = Folder::new();

@@ -156,7 +156,7 @@ fn what_does_not_send_is_said_in_one_line() {
     refuses(&["--remote-sender", "x", "--loopback", "--sink-address", &address], &["--loopback"]);
 }
 
-/// Who starts the other end by hand is told what it is.
+/// A user who starts the other end by hand is told its purpose.
 #[test]
 fn the_other_end_takes_nothing_else() {
     let folder = Folder::new();

@@ -220,7 +220,7 @@ impl Stream {
             let begun = Instant::now();
             for n in 0.. {
                 std::thread::sleep(Duration::from_millis(n).saturating_sub(begun.elapsed()));
-                // Refused while nobody receives.
+                // Refused while no socket receives.
                 let _sent = sender.send_to(&voice(n), &address);
                 if ended.load(Ordering::Relaxed) {
                     return;

@@ -1,4 +1,4 @@
-//! The command as a user meets it: what it prints, what it writes, how it ends.
+//! The command as a user runs it: its output, its files, its exit codes.
 //!
 //! Every refusal is checked in three ways: exactly one line on stderr that names the value, the
 //! exit code that `--help` documents, and a folder in which nothing has changed.

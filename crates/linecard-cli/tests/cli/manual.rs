@@ -206,7 +206,7 @@ fn run(place: &Sandbox, line: &Line) -> Result<(), String> {
     if line.remarks.shows_one_run { Ok(()) } else { compare(&line.shown, &text) }
 }
 
-/// Whether all that is shown is there, in this order.
+/// Whether the output has all shown lines, in this order.
 fn compare(shown: &[String], output: &str) -> Result<(), String> {
     let mut there = output.lines().map(str::trim);
     for row in shown.iter().map(|row| row.trim()).filter(|row| !row.is_empty() && *row != "…") {

@@ -109,7 +109,7 @@ fn completions_know_every_command() {
     folder.refuses(2, &["completions", "tcsh"], &["'tcsh'", "bash, elvish, fish"]);
 }
 
-/// As bash asks for them when somebody presses the tabulator.
+/// As bash asks for them when the user presses the tab key.
 #[test]
 fn bash_completes_commands_and_options() {
     if !is_there("bash", "completions are not tried") {

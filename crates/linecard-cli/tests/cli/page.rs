@@ -1,4 +1,4 @@
-//! `--report FILE`: what cannot be written is said before the job.
+//! `--report FILE`: a page that cannot be written is an error before the job begins.
 
 use crate::folder::{CommandOutput, Folder, one_line};
 use std::fs::{self, Permissions};

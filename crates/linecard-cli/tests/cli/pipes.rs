@@ -111,7 +111,7 @@ fn tcpdump_writes_what_is_read() {
     assert_eq!(packets(&folder.read("out.pcapng")).len(), 43);
 }
 
-/// Runs with a stdout that nobody reads, and the input only after that is sure.
+/// Runs with a stdout whose reader has closed it, and gives the input only after that.
 fn unread(arguments: &[&str], input: &[u8]) -> CommandOutput {
     let mut command = Folder::new().command(arguments);
     command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,5 +1,5 @@
-//! Stopped in the middle: an incomplete file never has the name of the output, and is not left behind
-//! where the process can help it.
+//! Stopped in the middle: an incomplete file never has the name of the output, and is removed where the process is able
+//! to do so.
 
 use crate::folder::{CommandOutput, Folder, capture, one_line};
 use std::fs;

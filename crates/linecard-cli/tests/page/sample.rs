@@ -190,7 +190,7 @@ fn report() -> Report {
 const EVIL: &str = "</script></style></title><script>window.evil=1</script><b class=evil>\
                     <img src=x onerror='window.evil=1'>\" onload=\"window.evil=1";
 
-/// Every kind of chart with names that somebody else has chosen.
+/// Every kind of chart with untrusted names.
 pub(crate) fn evil() -> Page {
     let axis = || Axis::new(EVIL, Unit::Ns);
     let mut series = TimeSeries::new("series", EVIL);

@@ -1,4 +1,4 @@
-//! pcapng, by hand: what no capture program would write.
+//! pcapng built by hand, as no capture program would write it.
 
 use crate::frames::frame;
 

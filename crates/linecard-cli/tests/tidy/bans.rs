@@ -1,4 +1,4 @@
-//! Banned names: time, chance and I/O in the pure crate; unfinished code and bare `allow`s
+//! Banned names: time, randomness and I/O in the pure crate; unfinished code and bare `allow`s
 //! everywhere. (Clippy finds some of these too, where it can see them; this also finds them
 //! behind a feature or in a macro.)
 

@@ -1,5 +1,5 @@
 //! Crates use only those that lie below them, as [`MAY_USE`] lists, and take their lints from the workspace. The command
-//! and the Python module are two faces of linecard-app, which do not use each other; tests of all crates may use
+//! and the Python module are two interfaces to linecard-app, which do not use each other; tests of all crates may use
 //! linecard-testkit.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,7 +159,7 @@ pub(crate) fn check_table(manifests: &[(String, String)], document: &str) -> Vec
     findings
 }
 
-/// Rows of crates that nobody uses any more. The table ends where the next section begins.
+/// Rows of crates that are not used any more. The table ends where the next section begins.
 fn unused<T>(document: &str, users: &BTreeMap<String, T>) -> Vec<Finding> {
     let table = document.lines().enumerate().take_while(|(_, line)| !line.starts_with("## "));
     let rows = table.filter_map(|(index, line)| {

@@ -1,4 +1,4 @@
-//! PROMISES.md, made from the comments at the tests that hold what it says.
+//! PROMISES.md, generated from the comments at the tests that verify it.
 //!
 //! `/// Promise (Area): One sentence.` stands at a test in Rust; in Python and in `./test`, the comment begins with
 //! `#` and stands before `def test_…` or `step "…"`. It may go on over several lines.

@@ -1,6 +1,5 @@
-//! Rust source as the checks see it: comments and the inside of strings taken away, test code
-//! marked. A scanner of a hundred lines, not a parser: it needs no dependency and is right for
-//! code that rustfmt has been over.
+//! Rust source as the checks see it: comments and the contents of strings removed, test code marked. A scanner of a
+//! hundred lines, not a parser: it needs no dependency and is correct for code that rustfmt has formatted.
 
 use std::fs;
 use std::path::Path;

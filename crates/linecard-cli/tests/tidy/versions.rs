@@ -1,5 +1,5 @@
 //! One version: the workspace's. Crates take it, crates name it where they need each other, Python's package takes it
-//! from the crate, and the changelog is not behind it. The container is built by the toolchain that all else is.
+//! from the crate, and the changelog is not behind it. The container is built by the same toolchain as everything else.
 
 use std::fs;
 use std::path::Path;

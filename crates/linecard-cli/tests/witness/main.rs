@@ -1,5 +1,5 @@
 //! tshark as an independent witness: what `coalesce` and `segment` write has no bad checksum and
-//! no malformed packet that was not there before, and what comes back is what went in.
+//! no malformed packet that was not there before, and the restored packets equal the input.
 //!
 //! Every capture is converted and compared in every run. Outputs that are equal byte for byte need
 //! no witness, so tshark reads the outputs in which packets were merged: of the real captures a

@@ -1,4 +1,4 @@
-//! Two captures of one stream: what each packet was delayed between them.
+//! Two captures of one stream: the delay of each packet between them.
 
 use super::capture::{Candidate, Captured};
 use super::error::AnalyzeError;

@@ -1,4 +1,4 @@
-//! An audit in one screen, or whole.
+//! An audit on one screen, or in full.
 
 use linecard_jitter::linux::audit::{Audit, Host, Row, Verdict};
 use linecard_report::{Report, Section, Value};

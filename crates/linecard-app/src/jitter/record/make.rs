@@ -1,4 +1,4 @@
-//! Records of what was measured.
+//! Records of measurements.
 
 use super::{
     Buckets, CauseRecord, GateRecord, LAPS, POINTS, QuantileRecord, Record, SeriesRecord,

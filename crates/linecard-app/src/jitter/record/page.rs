@@ -257,7 +257,7 @@ fn traced(page: &mut Page, record: &Record) {
     for cause in traced.causes.iter().take(BARS) {
         chart.cause(cause.name.clone(), cause.ns as f64, cause.spikes);
     }
-    // A kept result may have been changed by anybody.
+    // A kept result may have been edited.
     let rest = traced.causes.iter().skip(BARS).map(|cause| cause.ns);
     let rest = rest.fold(0, u64::saturating_add);
     if rest > 0 {

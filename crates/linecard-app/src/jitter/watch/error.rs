@@ -1,4 +1,4 @@
-//! Why streams are not watched, or nothing came of it.
+//! Why streams are not watched, or have no figures.
 
 use super::MAX_STREAMS;
 use crate::Failure;

@@ -1,4 +1,4 @@
-//! Runs of the firmware beside a computed clock; and the clock that they give where it is another.
+//! Runs of the firmware that confirm a computed clock, and the clock that they give where it differs.
 
 use super::error::{ClockError, OpenClock};
 use super::{Confirmation, Confirmations, Correction};

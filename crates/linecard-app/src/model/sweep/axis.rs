@@ -6,7 +6,7 @@ use crate::Error;
 use linecard_config::{ConfigError, Document, Parameter, Varied, scaled};
 use serde_json::Value;
 
-/// Most points of a grid: nobody reads more rows.
+/// Most points of a grid: a larger table is not readable.
 pub(super) const MAX_POINTS: u64 = 10_000_000;
 /// Digits behind the point of ends and steps.
 const MAX_DECIMALS: usize = 9;

@@ -1,4 +1,4 @@
-//! Why a sweep or its points were refused, or came to nothing.
+//! Why a sweep or its points were refused, or gave no result.
 
 use super::axis::MAX_POINTS;
 use super::parallel::MAX_THREADS;

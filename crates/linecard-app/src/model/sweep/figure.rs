@@ -1,4 +1,4 @@
-//! The page of a sweep: what designs carry over the key that has most values, a curve for each combination of the others.
+//! The page of a sweep: throughput over the key with the most values, one curve for each combination of the others.
 
 use super::axis::{self, Grid};
 use linecard_config::{Bytes, Duration, Frequency, Rate};
@@ -54,7 +54,7 @@ impl Drawn {
         Self { keys, x, y, places, curves: Vec::new(), left_out: 0, most: None }
     }
 
-    /// Takes the next point: its values of the keys, and what it came to.
+    /// Takes the next point: its values of the keys, and its results.
     pub(super) fn add(&mut self, point: &[Value], found: &[Value]) {
         let carried = found.get(self.y).and_then(Value::as_f64);
         let place = point.get(self.x).and_then(|value| self.places.find(value));

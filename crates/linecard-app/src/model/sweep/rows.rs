@@ -1,4 +1,4 @@
-//! Rows of a sweep: the values of a point, what it came to, and why it could not be run.
+//! Rows of a sweep: the values of a point, its results, and why it could not be run.
 
 use super::super::transmit::figures::Figures;
 use crate::Error;
@@ -57,7 +57,7 @@ pub(super) fn values(run: &Figures) -> Vec<Value> {
     ]
 }
 
-/// Names of the columns, in order: the varied keys, what a point came to, why it could not be run.
+/// Names of the columns, in order: the varied keys, the results of a point, why it could not be run.
 pub(super) fn names(varied: &[String], found: &[&str]) -> Vec<String> {
     let found = found.iter().chain(&["error"]).map(|name| (*name).to_owned());
     varied.iter().cloned().chain(found).collect()

@@ -1,4 +1,4 @@
-//! One run of a scenario, and what it came to.
+//! One run of a scenario, and its figures.
 
 use super::Config;
 use crate::Context;

@@ -1,4 +1,4 @@
-//! Why something is not measured on this host.
+//! Why a quantity is not measured on this host.
 
 use crate::Failure;
 use crate::error::Kind;

@@ -21,7 +21,7 @@ pub(super) fn missing() -> Option<String> {
     said.err().map(|error| LiveError::NotRun(error).to_string())
 }
 
-/// TCP between two hosts, under way.
+/// A running TCP transfer between two hosts.
 pub(super) struct Test {
     client: Running,
     /// Ends with it.

@@ -1,7 +1,7 @@
 //! The path model with stages as this host was measured to have them, beside later measurements: E3 to E8.
 //!
-//! Stages come from a trace of packets that are [`APART`] times as far from each other as those of the stream, so that what the
-//! model says about the stream is out of sample. Interrupts that are throttled are not in the trace: they are the model's.
+//! Stage times come from a trace of packets at [`APART`] times the period of the stream, so that the model's figures
+//! for the stream are out of sample. Throttled interrupts are not in the trace: the model adds them.
 
 use super::Say;
 use super::error::LiveError;

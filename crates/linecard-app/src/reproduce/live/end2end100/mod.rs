@@ -125,7 +125,7 @@ struct LowLatency {
     split_over_ideal: f64,
 }
 
-/// A lane that is disconnected while a chunk is under way.
+/// A lane that is disconnected while a chunk is in flight.
 #[derive(Serialize, JsonSchema)]
 struct Death {
     /// chunk without that, p50
@@ -205,7 +205,7 @@ fn low_latency(rates_bits_per_second: &[u64]) -> Result<LowLatency, Error> {
     })
 }
 
-/// Lane 2 is cut for 400 ms while the fifth chunk or so is under way.
+/// Lane 2 is disconnected for 400 ms while about the fifth chunk is in flight.
 fn death(fec: &'static str) -> Result<Death, Error> {
     let rates_bits_per_second = [RATE_BPS; LANES];
     let event = Some(Event { lane: 2, after_ms: 450, for_ms: 400 });

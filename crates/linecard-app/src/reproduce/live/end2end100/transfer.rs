@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const PORT: u16 = 4_780;
 /// Without progress for so long, something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Memory for chunks that are under way, in bytes.
+/// Memory for chunks in flight, in bytes.
 const MEMORY: u64 = 640 << 20;
 
 /// The data to transfer.
@@ -82,7 +82,7 @@ pub(super) fn run(lab: &Lab, order: &Order<'_>) -> Result<Moved, Error> {
         let mut watch = LaneCut::new(lab, order.event);
         let sent = lab.enter(Host::Own, || send(&sending, &mut |progress| watch.look(progress)));
         let sent = sent.map_err(failed).and_then(|sent| sent.map_err(failed));
-        // Nobody comes to the receiver any more, if nobody has.
+        // No sender will connect to the receiver any more, if none has.
         if sent.is_err() {
             receiving.stop.stop();
         }

@@ -15,7 +15,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A transfer that takes longer has failed: nobody sends the missing data again.
+/// A transfer that takes longer has failed: the missing data is never sent again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Transfers in one mode.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Payload of a busy flow's packets: many packets, so that the output is short of time, not of room.
 const PAYLOAD: usize = 64;
-/// The port that busy flows go to; nobody reads there.
+/// The port that busy flows go to; no program reads it.
 const NOBODY: u16 = 9;
 /// How long busy flows have before others come.
 const HEAD_START: Duration = Duration::from_millis(300);
@@ -114,7 +114,7 @@ fn keep_busy(flows: usize, stop: &AtomicBool) -> std::io::Result<()> {
     let sockets = (0..flows).map(socket).collect::<std::io::Result<Vec<_>>>()?;
     while !stop.load(Ordering::Relaxed) && !sockets.is_empty() {
         for socket in &sockets {
-            // An error says that nobody listens, or that the queue is full: both are meant.
+            // An error means that no socket listens, or that the queue is full: both are expected.
             let _sent = socket.send(&[0; PAYLOAD]);
         }
     }
