@@ -66,7 +66,7 @@ fn link(folder: &str) {
     }
 }
 
-/// What pkg-config prints, if it is there and knows the answer.
+/// The output of pkg-config, if it is installed and knows the package.
 fn ask(arguments: &[&str]) -> Option<String> {
     let output = Command::new("pkg-config").args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

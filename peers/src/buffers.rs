@@ -1,5 +1,4 @@
-//! Buffers: of the same size and as far apart for everybody, so that nobody's prefetcher has it
-//! easier.
+//! Buffers: of the same size and distance for all implementations, so that no prefetcher has an advantage.
 
 use crate::trace::Trace;
 

@@ -1,4 +1,4 @@
-//! Chance from a seed: equal on every machine.
+//! Random numbers from a seed: equal on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Debug)]

@@ -1,5 +1,4 @@
-//! What came out, and whether it is what went in: each byte of payload once, at its place in its
-//! flow.
+//! Verifies the output: each byte of payload once, at its place in its flow.
 
 use crate::chance::mix;
 use std::collections::HashMap;

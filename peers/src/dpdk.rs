@@ -150,7 +150,7 @@ impl Buffer for Mbuf<'_> {
 #[derive(Debug, Clone, Copy)]
 pub struct Mode {
     pub verify: bool,
-    /// Bursts after which the table lets go; 0: the lightweight mode, without a table.
+    /// Bursts after which the table flushes; 0: the lightweight mode, without a table.
     pub every: usize,
     pub flows: usize,
     pub items: usize,

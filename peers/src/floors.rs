@@ -1,4 +1,4 @@
-//! What nothing can do without: reading headers, summing, copying, writing headers. They share no
+//! The work of any implementation: reading headers, summing, copying, writing headers. They share no
 //! code with the measured implementations.
 
 use crate::buffers::{HEADROOM, PAGE, Slot, aligned, room, stride};

@@ -1,4 +1,4 @@
-//! The inputs: what is received, and what is sent.
+//! The inputs of receivers and senders.
 
 use crate::options::Options;
 use crate::packet::Kind;
@@ -28,7 +28,7 @@ enum Derived {
     Lossy,
     Web,
     Imix,
-    /// All flows, and those under way at once.
+    /// All flows, and those active at once.
     Many(u32, u32),
 }
 
@@ -44,7 +44,7 @@ pub struct Input {
 pub struct Ready {
     pub trace: Trace,
     pub origin: &'static str,
-    /// Flows that a receiver needs room for, and those under way at once; 0 if it does not matter.
+    /// Flows that a receiver needs room for, and those active at once; 0 if it does not matter.
     pub flows: usize,
     #[cfg_attr(not(dpdk), expect(dead_code, reason = "only DPDK's table wants to know"))]
     pub window: usize,

@@ -1,8 +1,8 @@
 //! The statistic, and the loops around what is timed.
 //!
-//! Every burst is timed on its own, in several rounds. The *quiet estimate* adds up each burst's
-//! minimum over the rounds: what the work takes when nobody else uses the machine. The median of
-//! the rounds stands beside it, and is what the neighbours left of it.
+//! Every burst is timed on its own, in several rounds. The *quiet estimate* adds up each burst's minimum over the
+//! rounds: the time of the work on an otherwise idle machine. The median of the rounds beside it includes the effect of
+//! other load.
 
 use crate::buffers::{Buffer, evict};
 use crate::chance::Chance;

@@ -1,4 +1,4 @@
-//! What Linux sends, field by field: headers whose checksums are right.
+//! Packets as Linux sends them, field by field: headers whose checksums are right.
 
 /// Addresses and protocol of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

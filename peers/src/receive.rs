@@ -1,4 +1,4 @@
-//! Everybody who receives, on one input, rounds in turn.
+//! All receivers, on one input, rounds in turn.
 
 use crate::buffers::{HEADROOM, PAGE, Slot, aligned, room, stride};
 use crate::check::{Account, Digest, Late, total_len};

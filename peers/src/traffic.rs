@@ -88,7 +88,7 @@ pub fn runs(kind: Kind, flows: u32, run: usize, size: usize, packets: usize) -> 
 }
 
 /// A packet of each of `known` flows, which is not timed; then `flows` of them, far apart, send
-/// `each` packets, `window` of them under way at once, and whose packet comes next is chance.
+/// `each` packets, `window` of them active at once; the flow of the next packet is random.
 pub fn spread(known: u32, flows: u32, window: u32, each: usize) -> Trace {
     let mut maker = Maker::new(FULL, 7);
     let mut known: Vec<Flow> = (0..known).map(|flow| Flow::new(Kind::Tcp4, flow)).collect();

@@ -40,7 +40,7 @@ impl ExpandBuffer for Slot<'_> {
 }
 
 /// Receive: what the crate does with a batch before it writes to the device. It verifies every
-/// checksum of what it merges, and lets go all at a batch's end.
+/// checksum of what it merges, and flushes all at the end of a batch.
 pub struct Gro {
     table: GROTable,
 }

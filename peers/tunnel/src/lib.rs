@@ -1,4 +1,4 @@
-//! What the tunnel programs share: arguments, the cipher, and waiting for packets.
+//! Common code of the tunnel programs: arguments, the cipher, and waiting for packets.
 //!
 //! A program is started as `PROGRAM DEVICE LOCAL PEER [clear]`: it creates the TUN device, binds a UDP socket
 //! to LOCAL, connects it to PEER, prints "ready", and runs until it is killed. The benchmark gives the device

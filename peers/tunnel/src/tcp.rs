@@ -1,4 +1,4 @@
-//! What the programs with smoltcp share: TCP on a TAP device, to or from the kernel.
+//! Common code of the programs with smoltcp: TCP on a TAP device, to or from the kernel.
 //!
 //! A program is started as `PROGRAM DEVICE LOCAL up|down`: it listens on LOCAL, and sends to the kernel ("up"),
 //! or receives until the kernel has sent all ("down").
