@@ -40,7 +40,7 @@ impl Default for TopFlows {
 }
 
 impl TopFlows {
-    /// Room for so many flows at a time, at least two.
+    /// Room for this many flows at a time, at least two.
     #[must_use]
     pub fn new(flows: usize) -> Self {
         Self { counted: HashMap::new(), kept: (flows / 2).max(1), forgotten: 0 }

@@ -87,7 +87,7 @@ struct End {
     source: Option<Source>,
     flows: Flows,
     packets: usize,
-    /// Takes so many packets, and then no more.
+    /// Takes this many packets, and then no more.
     limit: Option<usize>,
     /// Takes so long for each packet.
     pace: Duration,

@@ -45,7 +45,7 @@ fn a_chain_stops_its_second_stage_last() {
     assert!(counters.mean_aggregate() > 13.0, "{}", counters.mean_aggregate());
 }
 
-/// What comes late is told from what comes in order.
+/// Late packets are distinguished from those in order.
 #[test]
 fn the_verifier_notices_another_order() {
     let mut application = Application::new(WORKLOAD, Pool::new(64, WORKLOAD.packet_len()));

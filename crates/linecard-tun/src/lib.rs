@@ -27,7 +27,7 @@
 //! let mut frame = vec![0; BUFFER_LEN];
 //! loop {
 //!     let [from_device, from_peer] = wait_each([device.as_fd(), socket.as_fd()], Duration::MAX)?;
-//!     // At most so many, so that neither direction waits for the other.
+//!     // At most this many, so that neither direction waits for the other.
 //!     for _ in 0..64 * usize::from(from_device) {
 //!         let frame = match device.read(&mut frame) {
 //!             Err(error) if error.kind() == ErrorKind::WouldBlock => break,

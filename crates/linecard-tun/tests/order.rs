@@ -26,7 +26,7 @@ const MTU: usize = 1_500;
 const QUEUE: usize = 20_000;
 /// Packets of a burst at most.
 const BURST: usize = 64;
-/// A packet that is late lies behind so many others at most.
+/// A late packet lies behind at most this many others.
 const LATE_BY: u64 = 3;
 const NEAR: &str = "198.51.100.1";
 const FAR: &str = "198.51.100.2";

@@ -119,7 +119,7 @@ impl Bridge {
     }
 }
 
-/// Carries so many bytes of the kernel's TCP from one namespace to another.
+/// Carries this many bytes of the kernel's TCP from one namespace to another.
 fn carry(kind: DeviceKind, way: &Way, bytes: usize) -> (Bridge, Counters, Counters) {
     let mut a = open(kind, "10.9.0.1");
     let (start, started) = std::sync::mpsc::channel::<()>();

@@ -220,7 +220,7 @@ impl AttachOutcome {
         }
     }
 
-    /// With so many of the largest flows.
+    /// With this many of the largest flows.
     pub(super) fn with_flows(mut self, flows: &TopFlows, most: usize) -> Self {
         self.flows = flows::largest(flows, most);
         self.hints.extend(flows::note(flows));

@@ -63,7 +63,7 @@ const FUNCTIONS: [(&str, usize); 11] = [
     ("period_1080i59_94_ns", 0),
 ];
 
-/// Whether there is a function of this name that takes so many numbers.
+/// Whether there is a function of this name that takes this many numbers.
 pub(super) fn has_function(name: &str, arguments: usize) -> bool {
     FUNCTIONS.contains(&(name, arguments))
 }

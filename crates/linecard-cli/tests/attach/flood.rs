@@ -57,7 +57,7 @@ fn frame(to: [u8; 6], random: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// Sends so many frames from the peer's end of the cable, as fast as it goes.
+/// Sends this many frames from the peer's end of the cable, as fast as it goes.
 fn flood(lab: &Lab, frames: usize) {
     let to = mac(&lab.host.run("ip -o link show lc0"));
     lab.peer.inside(|| {

@@ -94,7 +94,7 @@ pub(crate) fn with_lab(what: &str, work: impl FnOnce(&Lab)) {
     with_queues(what, 1, work);
 }
 
-/// The same, where both ends of the cable have so many queues.
+/// The same, where both ends of the cable have this many queues.
 pub(crate) fn with_queues(what: &str, queues: u32, work: impl FnOnce(&Lab)) {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     match lab(queues) {

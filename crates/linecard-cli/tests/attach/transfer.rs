@@ -91,7 +91,7 @@ fn both_ways(port: &str, kind: Kind) {
     }
 }
 
-/// What only one way does, and what must not be lost: so many segments were, not by the cable.
+/// Checks of one direction, and of losses: `again` segments were retransmitted, none because of the cable.
 fn check(port: &str, way: Way, again: u64, account: &Value) {
     let segments = bytes() / 1_448;
     if port == "xdp" {

@@ -84,7 +84,7 @@ impl Watch {
         value.unwrap_or_else(|| panic!("no {start}: {text}")).parse().unwrap()
     }
 
-    /// Waits until it has so many packets of a stream.
+    /// Waits until it has this many packets of a stream.
     fn has(&self, stream: &str, packets: u64) {
         let begun = Instant::now();
         while self.metric("watch_packets_total", stream) < packets {

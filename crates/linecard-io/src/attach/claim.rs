@@ -22,7 +22,7 @@ use std::{fs, io};
 const LOGINS: std::ops::RangeInclusive<u32> = 1_000..=60_000;
 /// How long the sockets of a process that was ended may take.
 const LEAVING: Duration = Duration::from_secs(10);
-/// Processes that may ask whose the name is, which nobody answers: the kernel has the answer.
+/// Processes that may ask for the owner of the name, which the kernel answers without this process.
 const ASKING: i32 = 4_096;
 
 /// An interface that this process alone attaches, as long as this exists.

@@ -43,8 +43,8 @@ impl Generated {
     }
 }
 
-/// Separates routes that somebody has set or changed from those that the kernel sets with addresses, and adds the keys of
-/// those which somebody has removed or changed. Routes to networks of addresses that stay do so, too.
+/// Separates routes that were set or changed from those that the kernel sets with addresses, and adds the keys of those
+/// that were removed or changed. Routes to networks of addresses that stay do so, too.
 pub(super) fn apart(
     routes: Vec<Route>,
     addresses: &[Address],
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The ends of a route and of its address are the same, or somebody has changed the route. [`route`] ends after 13
+    /// The ends of a route and of its address are the same, or the route was changed. [`route`] ends after 13
     /// seconds, and [`read`] after 100.
     #[test]
     fn a_route_with_another_end_is_somebodys() {

@@ -89,7 +89,7 @@ pub(super) struct Plan {
     routes: Vec<Route>,
     /// Without the interface, as `192.0.2.9 lladdr 02:00:00:00:00:01 nud permanent`.
     neighbours: Vec<String>,
-    /// Routes that the kernel sets with the addresses, where somebody has removed or changed them.
+    /// Routes that the kernel sets with the addresses, where they were removed or changed.
     removed: Vec<String>,
 }
 
@@ -233,12 +233,12 @@ impl Plan {
     }
 }
 
-/// Steps that remove routes which the kernel sets with addresses, where somebody had removed or changed them.
+/// Steps that remove routes which the kernel sets with addresses, where they had been removed or changed.
 fn without<'k>(keys: impl Iterator<Item = &'k String>, device: &str) -> impl Iterator<Item = Step> {
     keys.map(move |key| Step::tried(format!("route del {key}"), device))
 }
 
-/// Addresses of an interface that somebody has set, in the order in which they come back, and those of the kernel, which
+/// Configured addresses of an interface, in the order in which they come back, and those of the kernel, which
 /// stay.
 type Addresses = (Vec<Address>, Vec<Address>);
 

@@ -64,8 +64,8 @@ impl Script {
         Ok(Self { path, arguments, held })
     }
 
-    /// Has an interface get back what an earlier process moved and nobody gave back; returns what to say of that. A helper
-    /// that is at it has the time that it takes.
+    /// Has an interface get back the settings that an earlier process moved and that were not given back; returns a
+    /// message about that. A helper that is at it has the time that it takes.
     ///
     /// # Errors
     ///

@@ -144,7 +144,7 @@ impl PortSpec {
         self.interface().or_else(|| self.device())
     }
 
-    /// Replaces an alternative name of an interface by its own, which settings of the system go by.
+    /// Replaces an alternative name of an interface by its own, which settings of the system use.
     pub(super) fn resolve(&mut self) {
         if let PortKind::Xdp(name)
         | PortKind::Packet(name)

@@ -158,7 +158,7 @@ impl<T: Clone> Slot<T> {
 }
 
 impl FlowObserver for Slot<TopFlows> {
-    /// Takes the lock, which nobody else holds but when flows are listed.
+    /// Takes the lock, which another thread holds only while flows are listed.
     fn decided(&mut self, flow: Option<FiveTuple>, payload: usize, verdict: Verdict) {
         if let Some(flow) = flow {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).count(flow, payload, verdict);

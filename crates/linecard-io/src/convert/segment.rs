@@ -280,7 +280,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Bytes that it keeps in memory; memory shared with others counts for each.
+    /// Bytes that it keeps in memory; memory that several share counts for each.
     fn len(&self) -> usize {
         self.data.len() + self.like.stored_len()
     }

@@ -6,7 +6,7 @@ use linecard::time::Instant;
 use std::thread;
 use std::time::Duration;
 
-/// Packets received in one turn from which on a thread is busy: so many have waited for it. Single
+/// Packets received in one turn from which on a thread is busy: this many have waited for it. Single
 /// packets and answers to them never come in such numbers.
 const WAITING: usize = 32;
 /// The time without such turns after which a thread is an ordinary one again: several times the

@@ -69,7 +69,7 @@ impl Config {
         0..self.workers.max(1).into()
     }
 
-    /// The same, with the scheduling class of its workers and so many other threads.
+    /// The same, with the scheduling class of its workers and this many other threads.
     fn scheduled(&self, others: usize) -> Self {
         let threads = self.workers().len() + others;
         Self { scheduling: self.scheduling.of_threads(threads, self.idle), ..self.clone() }

@@ -255,7 +255,7 @@ mod tests {
             sleeper.sleep(&[], longest, || true);
             begun.elapsed()
         };
-        // Somebody took the flag while the sleeper woke up by itself, and writes only now.
+        // Another thread took the flag while the sleeper woke up by itself, and writes only now.
         rustix::io::write(&sleeper.event, &1_u64.to_ne_bytes()).expect("it has room");
         assert!(time(Duration::from_secs(10)) < Duration::from_secs(5));
         assert!(time(Duration::from_millis(20)) >= Duration::from_millis(20));

@@ -65,7 +65,7 @@ pub(crate) fn class() -> Class {
 }
 
 impl Scheduling {
-    /// The class of threads with this idle policy, on so many cores.
+    /// The class of threads with this idle policy, on this many cores.
     fn among(self, threads: usize, cores: usize, idle: Idle) -> Self {
         let sleeps = matches!(idle, Idle::Sleep(_) | Idle::Interrupt | Idle::Wake);
         match self {

@@ -55,8 +55,8 @@ pub trait LivePort<B>: Port<B> {
         LargePackets::ALL
     }
 
-    /// Whether so many received packets wait that more would wait for long, or soon have no room; none if the port
-    /// never knows that. Sending may bring more: the peer answers acknowledgments with data.
+    /// Whether so many received packets wait that further ones would wait for long, or soon have no room; none if the
+    /// port never knows that. Sending may bring more: the peer answers acknowledgments with data.
     fn is_crowded(&self) -> Option<bool> {
         None
     }

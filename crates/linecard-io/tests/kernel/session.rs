@@ -52,7 +52,7 @@ fn attempt(lab: &mut Lab, frames: &[Vec<u8>]) -> Option<Vec<Merged>> {
     (!early).then_some(merged)
 }
 
-/// Receives until what was sent in so many frames has come.
+/// Receives until the content of this many sent frames has arrived.
 pub(crate) fn drain(rx: &mut PacketSocket, frames: usize) -> Vec<Merged> {
     let (mut merged, mut segments) = (Vec::new(), 0);
     while segments < frames {

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Moves packets between two ports until so many have gone from the first to the second.
+/// Moves packets between two ports until this many have gone from the first to the second.
 fn forward(ports: &mut [Box<dyn LivePort<Buffer>>; 2], count: u64) {
     let (start, mut batch) = (std::time::Instant::now(), Batch::new());
     let [from, to] = ports;

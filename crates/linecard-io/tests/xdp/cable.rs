@@ -27,7 +27,7 @@ pub(crate) fn with_cable(what: &str, mtu: &str, work: impl FnOnce(&mut Cable) + 
     with_queues(what, (mtu, "1"), work);
 }
 
-/// The same, with a far end that sends by so many queues: the kernel chooses one by a hash whose key
+/// The same, with a far end that sends by this many queues: the kernel chooses one by a hash whose key
 /// changes from boot to boot, and the frame arrives at the queue of that number.
 pub(crate) fn with_queues(what: &str, far: (&str, &str), work: impl FnOnce(&mut Cable) + Send) {
     let features = probe();
@@ -118,7 +118,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Receives so many packets.
+/// Receives this many packets.
 pub(crate) fn receive(port: &mut XdpPort, wanted: usize) -> Vec<Packet<XdpBuffer>> {
     let mut packets = Vec::new();
     let mut batch = Batch::new();

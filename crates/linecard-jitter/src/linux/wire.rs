@@ -153,7 +153,7 @@ mod tests {
 
     const DAY_NS: u64 = 1_700_000_000_000_000_000;
 
-    /// Readings of a clock that is so many ppm too fast, at a time of day.
+    /// Readings of a clock that is this many ppm too fast, at a time of day.
     fn readings(at_ns: u64, ppm: f64, rng: &mut Rng) -> Vec<Reading> {
         let one = |_| {
             let (before_ns, true_ns) = (at_ns, at_ns + rng.below(3_000));

@@ -176,7 +176,7 @@ fn soon_ns() -> u64 {
     monotonic_ns() + BEGIN_NS
 }
 
-/// A thread that takes the core for so many nanoseconds.
+/// A thread that takes the core for this many nanoseconds.
 pub(crate) fn pinned_thread(
     begin_ns: u64,
     over: &AtomicBool,

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// The median of so many runs counts; without those in which another program had the sender's core while the schedule was
-/// learnt, so that few or all packets were late: at most as many.
+/// The median of this many runs counts; without those in which another program had the sender's core while the schedule
+/// was learnt, so that few or all packets were late: at most as many.
 const RUNS: usize = 5;
 const MAX_RUNS: usize = 4 * RUNS;
 /// Packets later than this are examined. A reader that waits is woken by an interrupt between cores, which takes some
@@ -30,7 +30,7 @@ const MAX_RUNS: usize = 4 * RUNS;
 const LATE_NS: u64 = 150_000;
 /// From the time at which the schedule is known to the first injection, which has to be prepared.
 const SOON_NS: u64 = 250_000_000;
-/// The stream ends with the injections, and at the latest with so many packets, in a minute.
+/// The stream ends with the injections, and at the latest with this many packets, in a minute.
 const MAX_PACKETS: u64 = 3_000_000;
 
 /// The late packets that were examined, and when something was injected; or nothing, with the reason on stderr.

@@ -88,7 +88,7 @@ impl<'f> Arrival<'f> {
         Ok((arrivals, end))
     }
 
-    /// Where payload with this sequence number lies in host memory of so many bytes.
+    /// Where payload with this sequence number lies in host memory of this many bytes.
     fn place(&self, sequence: u32, room: usize) -> Option<usize> {
         let at = self.address + u64::from(sequence.wrapping_sub(self.base));
         (at + self.payload.len() as u64 <= room as u64).then_some(at as usize)

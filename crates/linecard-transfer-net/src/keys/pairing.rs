@@ -89,7 +89,7 @@ pub type Remember = Box<dyn Fn(&str, Fingerprint) -> Result<(), KeyError> + Send
 /// Why a code is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodeRefused {
-    /// It is another one; so many more wrong ones are accepted.
+    /// It is another one; this many more wrong ones are accepted.
     Wrong {
         /// Attempts until the code is void.
         left: u32,

@@ -26,7 +26,7 @@ const QUEUE_LOSS: f64 = 0.02;
 const OTHER_LOSS: f64 = 0.05;
 /// The most that can be lost at any rate.
 const MOST_PATH_LOSS: f64 = 0.1;
-/// The estimate of that begins as one of so many packets, and keeps so much of itself with each new round.
+/// The estimate of that begins as one of this many packets, and keeps this share of itself with each new round.
 const PATH_LOSS_PACKETS: f64 = 100.0;
 const PATH_LOSS_MEMORY: f64 = 0.9;
 /// The share that is left after congestion (section 2.8).
@@ -70,7 +70,7 @@ enum Phase {
 /// A round: from a packet to its acknowledgment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
-    /// It ends with a packet that was sent when so many bytes had been delivered.
+    /// It ends with a packet that was sent when this many bytes had been delivered.
     end: u64,
     arrived: f64,
     lost: f64,

@@ -9,7 +9,7 @@ pub(super) struct Delivery {
     delivered_at: Instant,
     /// When the packet acknowledged last was sent: the sending interval of the next sample begins there.
     sent_at: Instant,
-    /// Until so many bytes are delivered, samples show what the sender had to send, not what the path carries.
+    /// Until this many bytes are delivered, samples show what the sender had to send, not what the path carries.
     limited_until: u64,
 }
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 const CHUNK_BYTES: u64 = 256 << 10;
 const LANES: u64 = 2;
 const FILE_BYTES: usize = 6 << 20;
-/// Memory of the receiver: what it has room for, it may have and not have written yet.
+/// Memory of the receiver: it may have received data of this size that is not written yet.
 const MEMORY: &str = "1M";
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Probes are not told from data where bytes are counted.
+/// The counter of bytes does not distinguish probes from data.
 const SLACK_BYTES: u64 = 64 << 10;
 const HEADERS_BYTES: u64 = 42 + 40;
 const PAYLOAD_BYTES: u64 = 1_408;

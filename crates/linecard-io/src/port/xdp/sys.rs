@@ -95,7 +95,7 @@ pub(super) fn set_slots(socket: BorrowedFd<'_>, ring: libc::c_int, slots: u32) -
     set(socket, ring, &slots)
 }
 
-/// Lets one call send so many frames in copy mode; 32 where the kernel does not know the option.
+/// Lets one call send this many frames in copy mode; 32 where the kernel does not know the option.
 pub(super) fn set_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
     set(socket, XDP_MAX_TX_SKB_BUDGET, &frames)
 }

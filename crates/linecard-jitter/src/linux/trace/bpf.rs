@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Programs that interrupt each other write at most so many records at once on a core.
+/// Programs that interrupt each other write at most this many records at once on a core.
 const UNFINISHED: usize = 64;
 /// Records of programs that interrupt each other are out of order by at most this.
 const NESTED_NS: u64 = 1_000_000;

@@ -66,7 +66,7 @@ impl Ahead {
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     /// Prefetches what the packets of a batch need, all at once: their flows' places, then the data
-    /// held there, then its headers. Returns whether there are so many flows that it is of use.
+    /// held there, then its headers. Returns whether there are enough flows for it to be of use.
     #[inline(always)]
     pub(super) fn look_ahead<A: Arrivals<B>>(&mut self, arrivals: &mut A) -> bool {
         let many = self.table.used() > self.few_flows;
