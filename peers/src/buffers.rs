@@ -4,12 +4,12 @@ use crate::trace::Trace;
 
 /// Bytes before a frame, as a network card's driver leaves them.
 pub const HEADROOM: usize = 128;
-/// What lies between two of DPDK's data rooms besides: an `rte_mbuf` and the pool's own header.
+/// The rest between two of DPDK's data rooms: an `rte_mbuf` and the pool's own header.
 const BETWEEN: usize = 192;
-/// What [`aligned`] may skip.
+/// The bytes that [`aligned`] may skip.
 pub const PAGE: usize = 4096;
 
-/// What a receiver gets its packets in.
+/// The memory in which a receiver gets its packets.
 pub trait Buffer {
     /// Where it lies: buffers are sorted by it, so that every round goes the same way.
     fn address(&self) -> usize;

@@ -3,7 +3,7 @@
 use crate::chance::mix;
 use std::collections::HashMap;
 
-/// What came out of a receiver.
+/// The output of a receiver.
 #[derive(Debug, Default)]
 pub struct Account {
     pub packets_in: u64,
@@ -53,7 +53,7 @@ impl Digest {
             None => *self.datagrams.entry(headers.flow).or_default(),
         };
         for piece in core::iter::once(&first[headers.len..]).chain(more) {
-            // What lies behind the IP length is padding.
+            // Bytes behind the IP length are padding.
             let piece = &piece[..piece.len().min(left)];
             left -= piece.len();
             self.sum = self.sum.wrapping_add(stretch(headers.flow, place, piece));
@@ -100,7 +100,7 @@ fn stretch(flow: u64, place: u64, bytes: &[u8]) -> u64 {
     bytes.iter().enumerate().map(one).fold(0, u64::wrapping_add)
 }
 
-/// What is said before the payload of a TCP or UDP packet without extension headers.
+/// The headers before the payload of a TCP or UDP packet without extension headers.
 #[derive(Debug)]
 pub struct Headers {
     flow: u64,

@@ -258,7 +258,7 @@ fn bytes<'b>(mbuf: *mut RteMbuf) -> &'b [u8] {
     unsafe { slice::from_raw_parts(peer_mbuf_data(mbuf), peer_mbuf_len(mbuf) as usize) }
 }
 
-/// What is done to segments besides.
+/// Whether segments are also summed or copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Headers,

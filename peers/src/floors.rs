@@ -8,7 +8,7 @@ use crate::packet::{ETHERNET, Kind, fold};
 use crate::trace::Trace;
 use std::hint::black_box;
 
-/// What a floor does with every packet or segment.
+/// The work of a floor on every packet or segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     Parse,

@@ -81,7 +81,7 @@ fn run(options: &Options) -> Vec<Report> {
     reports
 }
 
-/// What figures cannot be read without.
+/// The conditions of the figures.
 fn conditions() -> Vec<(&'static str, String)> {
     let file = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let processor = file("/proc/cpuinfo");

@@ -18,7 +18,7 @@ peers/run.sh [OPTIONS] [CAPTURE.pcap ...]
 
 Captures given as arguments (pcap, Ethernet) are inputs too.";
 
-/// What is asked for.
+/// The options.
 #[derive(Debug, Default)]
 pub struct Options {
     pub only: Vec<String>,

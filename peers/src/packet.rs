@@ -43,7 +43,7 @@ pub const SYN: u8 = 0x02;
 pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 
-/// What differs between the packets of a flow.
+/// The fields that differ between the packets of a flow.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields {
     pub kind: Kind,

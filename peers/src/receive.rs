@@ -180,7 +180,7 @@ fn check<'a>(rows: &mut [Row<'a>], stocks: &mut Stocks<'a>, trace: &Trace) {
     }
 }
 
-/// What the packets that go in amount to, and how many of them are out of order.
+/// The sums of the input packets, and how many of them are out of order.
 fn expected(trace: &Trace) -> (Digest, usize) {
     let (mut digest, mut late) = (Digest::default(), Late::default());
     let mut frame = vec![0; trace.max_len()];

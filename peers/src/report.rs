@@ -23,7 +23,7 @@ impl Who {
     }
 }
 
-/// What is done: others are compared with ours of the same class.
+/// The class of work: others are compared with ours of the same class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     None,

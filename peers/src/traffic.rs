@@ -179,7 +179,7 @@ impl Connection {
         Self { client, server, open: false, requests, response: 0, train: 10 }
     }
 
-    /// What happens next, back to back; false once the connection has ended.
+    /// The next packets, back to back; false once the connection has ended.
     fn step(&mut self, to: &mut Maker, chance: &mut Chance) -> bool {
         if !self.open {
             self.open = true;

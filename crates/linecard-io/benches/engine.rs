@@ -61,7 +61,7 @@ struct Source {
     /// Segments sent by each connection before this round of turns.
     round: u32,
     segments: u32,
-    /// What the adapter says of checksums.
+    /// The state of checksums that the adapter reports.
     checksum: ChecksumState,
 }
 

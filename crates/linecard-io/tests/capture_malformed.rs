@@ -184,7 +184,7 @@ fn change(writer: &mut Writer<Vec<u8>>, record: &mut Record) {
     record.as_mut().reverse();
 }
 
-/// What is written is never damaged, whatever it was made from.
+/// Written captures are never damaged, whatever they were made from.
 fn check_wide(written: &[u8], wanted: u64) {
     if wanted == 0 {
         return;

@@ -10,7 +10,7 @@ use linecard_io::capture::{CaptureError, Format, Lost, Reader, Record, Writer};
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
 
-/// What became of a file.
+/// The result for a file.
 struct Conversion {
     written: Vec<u8>,
     offset: usize,

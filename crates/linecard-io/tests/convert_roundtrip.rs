@@ -18,7 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What must be equal of an entry.
+/// The parts of an entry that must be equal.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     data: Vec<u8>,

@@ -67,10 +67,10 @@ type Flows = BTreeMap<u16, Vec<u64>>;
 /// Hashes of flows.
 type Seen = BTreeSet<Option<u64>>;
 
-/// What all threads leave.
+/// The output of all threads.
 #[derive(Default)]
 struct Left {
-    /// What each port has sent, and what came, by flow.
+    /// Packets that each port has sent, and received ones, by flow.
     near: (usize, Flows),
     far: (usize, Flows),
     /// The flows of each worker.
@@ -406,7 +406,7 @@ fn a_slow_reader_gets_all_of_it() {
 /// Promise (Live interfaces): Output that nobody takes is abandoned one second after the last
 /// packet was taken, so no thread hangs.
 ///
-/// What a slow reader leaves no room for is dropped at the ring of its worker, and counted; who
+/// Packets for which a slow reader leaves no room are dropped at the ring of its worker, and counted; a worker that
 /// waits for it gives up when all are to stop.
 #[test]
 fn a_reader_that_stops_costs_packets_and_never_hangs() {

@@ -97,7 +97,7 @@ fn only_what_the_receiver_takes_whole_is_merged() {
         let mut stage = Coalesce::new(config).towards(Box::new(guest.clone()));
         let mut output = Batch::new();
         let mut id = 0;
-        // What is left of two datagrams each time; those held before leave merged when they would have to be cut.
+        // The rest of two datagrams each time; those held before leave merged when they would have to be cut.
         let held = usize::from(!flush_at_batch_end);
         let steps = [
             (LargePackets::ALL, 1 - held),

@@ -92,7 +92,7 @@ fn a_day_is_watched_in_the_memory_of_an_hour() {
         (allocations() - started, memory().1)
     };
     let (taken, bytes): (Vec<u64>, Vec<i64>) = (0..24).map(&mut hour).unzip();
-    // What is learnt in the first minutes is given back; from then on, the same is kept.
+    // Memory of the learning phase in the first minutes is freed; from then on, the same is kept.
     assert!(bytes[1..].iter().all(|kept| *kept == bytes[1]), "{bytes:?}");
     assert!(taken[2..].iter().all(|again| again.abs_diff(taken[1]) < taken[1] / 100), "{taken:?}");
     let counts = &watched.counts;

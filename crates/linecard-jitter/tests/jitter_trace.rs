@@ -128,7 +128,7 @@ fn only_packets_to_the_address_are_traced() {
     }
 }
 
-/// What a trace for the second address has received, of packets 1 and 3 to the first, and 2 to the second.
+/// Packets that a trace for the second address has received, of packets 1 and 3 to the first, and 2 to the second.
 fn received_at_second(addresses: [&str; 2]) -> Option<Vec<u64>> {
     let [first, second] = addresses.map(|ip| ip.parse::<IpAddr>().expect("an address"));
     let first = UdpSocket::bind((first, 0)).expect("an address of this host");

@@ -66,7 +66,7 @@ async fn upload(tunnel: &Tunnel) -> io::Result<()> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 read => read?,
             };
-            // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
+            // A packet that cannot be segmented, or that a full socket does not take, is lost, as in a full queue.
             let Ok(mut segments) = frame.cut() else { continue };
             let _lost = batcher.push(tunnel.socket.get_ref(), &mut segments, ROOM, |datagram| {
                 counter += 1;

@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 read => read?,
             };
-            // What cannot be cut, or a full socket does not take, is lost, as in a full queue.
+            // A packet that cannot be segmented, or that a full socket does not take, is lost, as in a full queue.
             let Ok(mut segments) = frame.cut() else { continue };
             let _lost = batcher.push(&socket, &mut segments, ROOM, |datagram| {
                 counter += 1;

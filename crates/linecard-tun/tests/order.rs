@@ -41,7 +41,7 @@ struct Path {
     restores: bool,
 }
 
-/// What a transfer was like.
+/// The measurements of a transfer.
 #[derive(Debug)]
 struct Transfer {
     took: Duration,
@@ -63,7 +63,7 @@ impl Transfer {
         self.receiver["TCPOFOQueue"]
     }
 
-    /// What the receiver had already.
+    /// Data that the receiver had already.
     fn needless(&self) -> u64 {
         self.sender["TCPDSACKRecv"]
     }

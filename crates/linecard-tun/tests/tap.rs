@@ -43,7 +43,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at ^ at >> 9) as u8).collect()
 }
 
-/// What is done with packets on their way to the server.
+/// The treatment of packets on their way to the server.
 #[derive(Debug)]
 enum Way {
     /// Nothing.

@@ -57,7 +57,7 @@ fn large(mark: u8) -> (Header, Vec<u8>) {
     (header, frame)
 }
 
-/// What a socket receives of datagrams that [`push`] has sent: their marks and lengths.
+/// Marks and lengths of received datagrams that [`push`] has sent.
 fn marks(socket: &BatchSocket, count: usize) -> Vec<(u8, usize)> {
     let marks = receive(socket, count).0.into_iter().map(|datagram| {
         assert_eq!(datagram[1..], content(datagram.len() - 1));

@@ -99,7 +99,7 @@ impl AsyncUdpSocket for Socket {
     }
 }
 
-/// What one end has seen.
+/// The measurements of one end.
 #[derive(Debug, Default)]
 struct End {
     seconds: f64,

@@ -80,7 +80,7 @@ impl Lab {
         std::thread::spawn(move || {
             let signal = signals.forever().next().unwrap_or(SIGTERM);
             for name in &names {
-                // What cannot be removed now is removed by the next start.
+                // Namespaces that cannot be removed now are removed by the next start.
                 let _status = Command::new("ip").args(["netns", "del", name]).status();
             }
             std::process::exit(128 + signal);

@@ -30,7 +30,7 @@ const BURST: usize = 64;
 /// Buffers of the socket in each direction.
 const SOCKET_BYTES: usize = 8 << 20;
 
-/// What a program was started with.
+/// The arguments of a program.
 pub struct Arguments {
     pub device: String,
     pub local: SocketAddr,
@@ -127,7 +127,7 @@ pub fn wait(
     Ok(ends.map(|end| if end.revents().is_empty() { 0 } else { BURST }))
 }
 
-/// What a call that does not block returned, or nothing if there was nothing to read. Nobody listens yet at
+/// The result of a call that does not block, or nothing if there was nothing to read. No program listens yet at
 /// the peer (`ECONNREFUSED`) and a device that is still down (`EIO`) are nothing too: packets are lost, as in
 /// any network.
 pub fn some<T>(result: io::Result<T>) -> io::Result<Option<T>> {

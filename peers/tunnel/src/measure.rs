@@ -13,7 +13,7 @@ use std::time::Duration;
 const PORT: u16 = 4_800;
 /// Bytes of the largest packet in a tunnel.
 const MTU: &str = "1420";
-/// What iperf3 may take beyond its measurement.
+/// The time that iperf3 may take beyond its measurement.
 const IPERF_LIMIT: Duration = Duration::from_secs(20);
 
 /// The measurement.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What a program does.
+/// The work of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Carries packets between a TUN device and a UDP socket: two processes.

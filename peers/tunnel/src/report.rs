@@ -9,7 +9,7 @@ use std::process::Command;
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 const SHARED: &str = include_str!("lib.rs");
-/// What the programs with smoltcp share.
+/// The common part of the programs with smoltcp.
 const SHARED_TCP: &str = include_str!("tcp.rs");
 
 /// Under which it was measured.

@@ -147,7 +147,7 @@ fn run_checked(cc: &str, source: &str, expect: fn(&mut Command)) {
 struct Installed {
     root: TempDir,
     prefix: &'static str,
-    /// What the script printed.
+    /// The output of the script.
     printed: String,
 }
 
@@ -179,7 +179,7 @@ impl Installed {
     }
 }
 
-/// What `readelf` prints of a library.
+/// The output of `readelf` for a library.
 fn elf(options: &str, library: &Path) -> String {
     let printed = run(Command::new("readelf").arg(options).arg("--wide").arg(library)).stdout;
     String::from_utf8_lossy(&printed).into_owned()

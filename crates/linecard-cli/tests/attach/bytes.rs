@@ -20,7 +20,7 @@ pub(crate) enum Way {
     Out,
 }
 
-/// What is sent.
+/// The sent bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Transfer {
     pub(crate) way: Way,

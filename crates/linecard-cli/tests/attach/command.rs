@@ -28,7 +28,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// What it said on stderr after its start.
+    /// Its output on stderr after its start.
     pub(crate) lines: Vec<String>,
     /// The last JSON document of stdout; null when there is none.
     pub(crate) account: Value,
@@ -204,7 +204,7 @@ pub(crate) fn count(account: &Value, section: &str, key: &str) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// What a port has lost of what came, and of what was to go.
+/// Packets that a port has lost on reception, and on transmission.
 pub(crate) fn drops(account: &Value, port: &str) -> [u64; 2] {
     let received = ["too_long", "bad_header", "bad_descriptors", "ring_full"];
     let sent = ["above_mtu", "refused", "invalid", "other_link", "unsendable"];

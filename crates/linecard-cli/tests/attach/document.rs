@@ -70,7 +70,7 @@ fn the_wait_for_the_log_needs_no_file() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// What a shell has said on stderr.
+/// The output of a shell on stderr.
 fn errors(shell: &mut Child) -> String {
     let mut text = String::new();
     if let Some(mut stderr) = shell.stderr.take() {

@@ -23,7 +23,7 @@ fn by_signal(signal: i32) {
             let ended = running.wait();
             assert_eq!(ended.status.code(), Some(0), "{ended:?}");
             assert!(ended.lines.is_empty(), "{ended:?}");
-            // What was held is among what went out.
+            // Held packets are among the transmitted ones.
             adds_up(&ended.account);
             assert!(count(&ended.account, "merging", "merged") > 1_000, "{ended:?}");
             nothing_is_left(lab);

@@ -63,7 +63,7 @@ impl Host {
         ["rx", "tx"].map(|way| told[0]["stats64"][way][what].as_u64().expect("it counts"))
     }
 
-    /// What the kernel has counted under this name for TCP.
+    /// The kernel's counter of this name for TCP.
     pub(crate) fn tcp(&self, name: &str) -> u64 {
         let text = self.inside(|| fs::read_to_string("/proc/thread-self/net/netstat"));
         let text = text.expect("Linux says it");
@@ -122,7 +122,7 @@ fn lab(queues: u32) -> Result<Lab, String> {
     }
     // A veth with a queue makes senders wait where it has no room (Linux 6.18), else it drops.
     peer.try_run("tc qdisc add dev lcp root pfifo limit 20000");
-    // The kernel has no business with what comes there: of packet sockets it gets a copy.
+    // The kernel must not process packets that arrive there: it gets a copy of those of packet sockets.
     host.set("ipv4/conf/lcw/rp_filter", "1");
     host.set("ipv4/conf/lcw/arp_ignore", "8");
     peer.run("ip addr add 10.9.0.1/24 dev lcp");

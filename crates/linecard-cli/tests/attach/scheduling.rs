@@ -12,7 +12,7 @@ const REALTIME: u32 = libc::SCHED_FIFO as u32;
 fn threads_have_the_class_that_was_asked_for() {
     let cores = available_parallelism().map_or(1, usize::from);
     with_lab("scheduling classes", |lab| {
-        // What lends its priority to a thread that is not busy yet.
+        // The thread that lends its priority to one that is not busy yet.
         let lender: &[u32] = if cores > 1 { &[REALTIME] } else { &[] };
         for (options, expected, lenders) in [
             ("", NORMAL, lender),

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// block by block, and can overflow.
 const SEGMENTS_PER_LOSS: u64 = 50;
 
-/// What stands before TCP.
+/// The headers before TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Ipv4,
@@ -111,10 +111,10 @@ fn check(port: &str, way: Way, again: u64, account: &Value) {
     }
 }
 
-/// What the peer's kernel has counted at its end of the cable.
+/// Compares with the counters of the peer's kernel at its end of the cable.
 fn wire(account: &Value, sent: u64, received: u64) {
     let came = count(account, "near", "received") + drops(account, "near")[0];
-    // What was on its way at the beginning and the end: neighbours that were looked for.
+    // Packets on their way at the beginning and the end: those that look for neighbours.
     let slack = 16;
     assert!(came.abs_diff(sent) <= slack, "{sent} were sent, {account:#}");
     let given = count(account, "near", "transmitted");

@@ -233,7 +233,7 @@ fn a_file_of_ones_own_is_reproduced() {
         example.replace("within = 1.0, class = \"predicted\"", "within = 90, class = \"exact\"");
     folder.write("mine.toml", exact.as_bytes());
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:22: `within`", "printed digits"]);
-    // What shows only after the run has its line, too.
+    // An error that appears only after the run has its line, too.
     let longer = example.replace("x = \"clients.config.load.clients\"", "x = \"list(1, 2)\"");
     folder.write("mine.toml", longer.as_bytes());
     folder.refuses(2, &["reproduce", "mine.toml"], &["mine.toml:34: `curves[0].y`: 4 values of y"]);

@@ -25,7 +25,7 @@ pub(crate) enum Direction {
     Out,
 }
 
-/// What a run has moved.
+/// The measurements of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) bits_per_second: f64,
@@ -106,7 +106,7 @@ impl Running {
         command.spawn().map(Self)
     }
 
-    /// What it prints until it ends, which it has to within this time.
+    /// Its output until it ends, which it has to within this time.
     fn output(mut self, time: Duration) -> Result<Vec<u8>> {
         let mut stdout = self.0.stdout.take().ok_or("`iperf3` has no output")?;
         let reader = thread::spawn(move || {

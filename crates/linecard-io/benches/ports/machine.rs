@@ -1,4 +1,4 @@
-//! What the kernel says of this machine, its processors and interfaces.
+//! This machine, its processors and interfaces, as the kernel reports them.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 /// Ticks in a second of `/proc`: `USER_HZ`, the same on every machine of today.
 const TICKS_PER_S: f64 = 100.0;
-/// What linecard's threads are called.
+/// The names of linecard's threads.
 const WORKER: &str = "worker ";
 
 /// Why this cannot run here, if so.

@@ -21,14 +21,14 @@ use std::error::Error;
 use std::process::ExitCode;
 use table::Row;
 
-/// What fails here fails for a reason that is printed.
+/// Errors are printed with their reasons.
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// What is asked of `iperf3` on each way.
+/// Directions and numbers of connections of `iperf3` on each way.
 const LOADS: [(Direction, u32); 4] =
     [(Direction::In, 1), (Direction::In, 8), (Direction::Out, 1), (Direction::Out, 8)];
 
-/// What is wanted of a run.
+/// The parameters of the benchmark.
 struct Plan {
     ways: Vec<Way>,
     loads: Vec<(Direction, u32)>,

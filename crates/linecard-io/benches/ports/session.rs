@@ -19,7 +19,7 @@ const LARGE: &str = "packet (large)";
 /// How long passt may take to make its device, which has the address that the host has.
 const START: Duration = Duration::from_secs(5);
 
-/// What joins the peer and the receiver.
+/// The connection of the peer and the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The kernel forwards.
@@ -85,7 +85,7 @@ pub(crate) struct Session {
     way: Way,
 }
 
-/// What one run has shown.
+/// The figures of one run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     /// Gbit of TCP payload a second.
@@ -168,7 +168,7 @@ impl Session {
     }
 }
 
-/// What is read before and after.
+/// Values that are read before and after.
 struct Look {
     wire: Device,
     device: Device,

@@ -18,7 +18,7 @@ const COLUMNS: [Column; 9] = [
     ("resent", 7, 0, |sample| sample.retransmits),
 ];
 
-/// What the columns are.
+/// The columns.
 const LEGEND: &str = "\
 in: from the peer, merged or as packets come; out: to the peer, cut or as packets come.
 Gbit/s: TCP payload. kp/s: thousand data packets on the wire a second. acks: packets back for each.

@@ -58,7 +58,7 @@ fn asked() -> Result<&'static Reference, String> {
     ASKED.get_or_init(ask).as_ref().map_err(Clone::clone)
 }
 
-/// What came of all lists.
+/// The results of all lists.
 #[derive(Debug, Default)]
 struct Comparison {
     verdicts: Verdicts,

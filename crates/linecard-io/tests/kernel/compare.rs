@@ -3,7 +3,7 @@
 use crate::frame::{Frame, ICMP, Ip, MF};
 use crate::session::{Merged, origins, text};
 
-/// What became of a list of frames at the kernel's and at ours, as `1+2+3 4`.
+/// The results of the kernel and of our code for a list of frames, as `1+2+3 4`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) same: bool,

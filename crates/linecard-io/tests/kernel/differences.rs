@@ -31,7 +31,7 @@ pub(crate) struct Row {
     pub(crate) ours: &'static str,
 }
 
-/// What a row says, as it is to be found.
+/// The expected result of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) kind: Kind,

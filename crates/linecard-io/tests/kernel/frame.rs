@@ -20,7 +20,7 @@ pub(crate) const ICMP: u8 = 1;
 pub(crate) const DF: u16 = 0x4000;
 pub(crate) const MF: u16 = 0x2000;
 
-/// What a checksum field holds.
+/// The content of a checksum field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     Good,
@@ -67,7 +67,7 @@ impl Default for Ip {
     }
 }
 
-/// What stands between an outer IP header and what it carries.
+/// The headers between an outer IP header and its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tunnel {
     Ip,
@@ -103,7 +103,7 @@ pub(crate) struct Frame {
     pub(crate) options: Vec<u8>,
     pub(crate) payload: Vec<u8>,
     pub(crate) field: Field,
-    /// What follows the datagram in its frame.
+    /// Bytes that follow the datagram in its frame.
     pub(crate) behind: Vec<u8>,
     /// Zeros behind it up to 60 bytes of frame.
     pub(crate) padded: bool,

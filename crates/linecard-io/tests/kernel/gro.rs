@@ -9,7 +9,7 @@ use crate::session::{by_kernel, by_us, check_burst};
 use linecard_testkit::say;
 use std::collections::BTreeMap;
 
-/// What was compared, by case.
+/// The compared results, by case.
 pub(crate) type Verdicts = BTreeMap<String, Verdict>;
 
 fn compare(lab: &mut Lab, cases: &[Case]) -> Verdicts {

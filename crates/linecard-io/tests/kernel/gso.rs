@@ -93,7 +93,7 @@ pub(crate) fn receive(lab: &mut Lab, count: usize, name: &str) -> Vec<Vec<u8>> {
     segments
 }
 
-/// What we cut.
+/// Our segments.
 pub(crate) fn cut_by_us(frame: &[u8], size: u16) -> Vec<Vec<u8>> {
     let packet = Packet::new(frame, LinkType::Ethernet, Meta::default());
     let gso = Gso { size, ..Gso::default() };
@@ -168,7 +168,7 @@ fn fields(large: &mut Vec<Large>, name: &str, frame: &Frame) {
     add("checksums of 0", &|frame| frame.payload.clone_from(&payload));
 }
 
-/// What we merged of all cases, as far as a virtio header can describe it: it can neither say that
+/// Our merged packets of all cases, as far as a virtio header can describe it: it can neither say that
 /// identifications stand still (where "don't fragment" is set they may count up), nor that CWR is on all segments, nor that frames were padded, nor
 /// that there is no checksum.
 fn merged(cases: &[Case]) -> Vec<Large> {

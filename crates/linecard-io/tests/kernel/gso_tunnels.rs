@@ -121,7 +121,7 @@ fn large() -> Vec<Large> {
     large
 }
 
-/// What we merged of all cases in UDP tunnels, unless an identification stands still, which the
+/// Our merged packets of all cases in UDP tunnels, unless an identification stands still, which the
 /// header cannot say.
 fn merged() -> Vec<Large> {
     let mut large = Vec::new();

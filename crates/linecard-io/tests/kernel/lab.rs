@@ -19,7 +19,7 @@ const BRIDGE: &str = "lcbridge";
 /// How long the kernel may take to start a thread of its own.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the receiving end does.
+/// The kind of the receiving end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Receiver {
     /// Merges (GRO), in a kernel thread of its own.
@@ -166,7 +166,7 @@ pub(crate) fn quiet_cable(mtu: &str, merging: bool) -> Result<(Namespace, Namesp
     let (near, far) = (sending.device(), receiving.device());
     lay(&sending, &receiving, [&["mtu", mtu], &["mtu", mtu]])?;
     sending.ethtool(&near, &["tso", "off", "gso", "off", "tx", "off", "sg", "off"])?;
-    // What the test sends is what arrives: no merging on the way back either.
+    // Packets arrive as the test sends them: no merging on the way back either.
     sending.ethtool(&near, &["gro", "off"])?;
     receiving.ethtool(&far, &["gro", if merging { "on" } else { "off" }])?;
     sending.ip(&["link", "set", &near, "up"])?;

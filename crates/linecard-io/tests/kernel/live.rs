@@ -20,7 +20,7 @@ const TAP: &str = "lctap";
 /// may have to do.
 const HOLD: Duration = Duration::from_millis(10);
 
-/// What receives at the near end.
+/// The receiver at the near end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Near {
     Xdp,
@@ -52,7 +52,7 @@ pub(crate) fn attached<R: Send>(
     })
 }
 
-/// What the kernel has to have; all that fails besides is a fault.
+/// Features that the kernel must have; any other failure is a fault.
 fn lacking(near: Near) -> Result<(), String> {
     if !is_root() {
         return Err("not root: namespaces, ports and TAP devices need it".to_owned());

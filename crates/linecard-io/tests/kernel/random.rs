@@ -30,7 +30,7 @@ const FLOWS: u64 = 4;
 struct Flow {
     next: Frame,
     size: usize,
-    /// What is added to the identification after each packet.
+    /// The step of the identification after each packet.
     step: u16,
     /// How often something is not as before.
     restless: f64,
@@ -148,7 +148,7 @@ pub(crate) fn case(seed: u64) -> Case {
     Case { name: format!("random list, seed {seed}"), frames: list(seed), kernel: None }
 }
 
-/// What is wrong with the list of a seed, if anything.
+/// The fault of the list of a seed, if any.
 fn complaint(lab: &mut Lab, seed: u64) -> Option<String> {
     let frames = list(seed);
     let (kernel, ours) = (by_kernel(lab, &frames), by_us(&frames));
@@ -164,7 +164,7 @@ fn complaint(lab: &mut Lab, seed: u64) -> Option<String> {
     wrong.map(|(_, origins)| format!("seed {seed}: {origins:?} do not come back"))
 }
 
-/// What the kernel merged, cut by us. It does not tell by `PACKET_VNET_HDR` whether IPv4
+/// The kernel's merged packets, segmented by us. It does not tell by `PACKET_VNET_HDR` whether IPv4
 /// identifications stand still.
 fn cut(merged: &Merged, first: &Frame, second: &Frame) -> Vec<Vec<u8>> {
     let packet = Packet::new(&merged.frame[..], LinkType::Ethernet, Meta::default());

@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 50;
 /// All of a list arrives in microseconds, unless the machine is very busy.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What leaves: a frame, merged or not, its checksum complete.
+/// A frame that leaves, merged or not, its checksum complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Merged {
     pub(crate) frame: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct Merged {
     pub(crate) gso_size: u16,
 }
 
-/// What the kernel makes of `frames`, all of which meet in one poll.
+/// The kernel's result for `frames`, all of which meet in one poll.
 pub(crate) fn by_kernel(lab: &mut Lab, frames: &[Frame]) -> Vec<Merged> {
     assert!(frames.len() <= MAX_FRAMES, "a list of {} would be cut in two", frames.len());
     let bytes: Vec<_> = frames.iter().map(Frame::bytes).collect();
@@ -72,14 +72,14 @@ pub(crate) fn drain(rx: &mut PacketSocket, frames: usize) -> Vec<Merged> {
     merged
 }
 
-/// What comes through an attachment.
+/// Packets that pass an attachment.
 pub(crate) fn by_attachment(live: &mut Live, frames: &[Frame]) -> Vec<Merged> {
     let bytes: Vec<_> = frames.iter().map(Frame::bytes).collect();
     bytes.iter().for_each(|frame| live.tx.send(frame).expect("a frame is sent"));
     drain(&mut live.rx, frames.len())
 }
 
-/// What we make of them: all at one time, then everything is flushed.
+/// Our result for them: all at one time, then everything is flushed.
 pub(crate) fn by_us(frames: &[Frame]) -> Vec<Merged> {
     let mut coalescer = Coalescer::new(Config::default());
     let mut merged = Vec::new();
@@ -91,7 +91,7 @@ pub(crate) fn by_us(frames: &[Frame]) -> Vec<Merged> {
     merged
 }
 
-/// What the burst API makes of them, beside the coalescer with the same configuration: the same.
+/// The result of the burst API for them, which equals that of the coalescer with the same configuration.
 pub(crate) fn check_burst(frames: &[Frame]) {
     let (link, meta, now) = (LinkType::Ethernet, Meta::default(), Instant::ZERO);
     let arrival = |frame: &Frame| Arrival { link, bytes: frame.bytes(), meta, now };
@@ -148,7 +148,7 @@ fn complete(frame: &mut [u8], start: usize, offset: usize) {
 
 /// Completes the checksum of a UDP tunnel around a merged packet.
 ///
-/// What Linux leaves there (`udp4_gro_complete`, `udp6_gro_complete`) is the sum of the pseudo header
+/// The value that Linux leaves there (`udp4_gro_complete`, `udp6_gro_complete`) is the sum of the pseudo header
 /// with the large packet's length, not complemented, for its segmentation to complete. A field that
 /// holds something else is left, and so is found to differ; 0 means no checksum.
 fn complete_outer(frame: &mut [u8]) {

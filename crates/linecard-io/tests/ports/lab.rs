@@ -123,7 +123,7 @@ pub(crate) fn receive<P: Port<PoolBuffer> + AsFd>(
     packets
 }
 
-/// What comes at once, the first of it within `time`.
+/// Packets that arrive together, the first of them within `time`.
 pub(crate) fn receive_within<P: Port<PoolBuffer> + AsFd>(
     port: &mut P,
     time: Duration,

@@ -68,7 +68,7 @@ fn another_socket_sees_the_same() {
         }
         let came = receive(&mut a, frames.len());
         assert!(came.iter().map(|packet| packet.bytes()).eq(&frames));
-        // What the other has sent itself it receives too.
+        // The other one also receives packets that it has sent itself.
         while other.wait(MOMENT).expect("open") {
             other.receive().expect("open");
         }
@@ -194,7 +194,7 @@ fn a_fanout_gives_each_flow_to_one_port() {
         assert!(places.values().all(|count| matches!(count, [EACH, 0] | [0, EACH])), "{places:?}");
         let both = (0..2).all(|place| places.values().any(|count| count[place] > 0));
         assert!(both, "all flows went to one port: {places:?}");
-        // What a member of the group sends comes to none of them.
+        // Packets that a member of the group sends reach none of them.
         send(&mut ports[0], vec![packet(&pool, &frame(60, None, 0, 0), Meta::default())]);
         assert_eq!(receive(&mut a, 1).len(), 1);
         assert!(ports.iter_mut().all(|port| lab::receive_within(port, MOMENT).is_empty()));

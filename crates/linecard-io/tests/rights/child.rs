@@ -82,7 +82,7 @@ fn work(barrier: &Barrier) {
     barrier.wait();
     rights_are_gone();
     rights::forget().expect("twice is as good as once");
-    // What is open goes on: its own frame comes back by the loopback interface.
+    // Open ports still work: its own frame comes back by the loopback interface.
     transmit(&mut socket, &pool);
     let (mut batch, mut came) = (Batch::new(), Vec::new());
     while !came.contains(&FRAME.to_vec()) {

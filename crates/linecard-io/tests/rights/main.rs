@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, Output};
 
 /// Says in the environment what a child is to do.
 const ROLE: &str = "LINECARD_TEST_RIGHTS";
-/// What `linecard attach` would be given.
+/// The privileges that `linecard attach` would be given.
 const CAPABILITIES: &str = "+net_raw,+net_admin";
 
 /// Promise (Live interfaces): Dropped privileges do not return: no thread has a capability, can
@@ -83,7 +83,7 @@ fn with_groups() {
     }
 }
 
-/// What `setpriv` says when it cannot start the program.
+/// The message of `setpriv` when it cannot start the program.
 fn not_found(output: &Output) -> bool {
     matches!(output.status.code(), Some(126 | 127))
 }

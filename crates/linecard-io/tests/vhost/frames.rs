@@ -68,7 +68,7 @@ fn a_large_packet_of_the_guest_keeps_its_description() {
     assert_eq!(meta.gso.map(|gso| (gso.size, gso.segments)), Some((1_000, 3)));
     assert_eq!(meta.checksum, ChecksumState::Partial);
     assert_eq!(packets[0].bytes(), frame);
-    // What contradicts the frame is refused.
+    // A header that contradicts the frame is refused.
     guest.send(&[1, 1, 42, 0, 0xE8, 3, 34, 0, 6, 0, 0, 0], &frame);
     assert!(bench.receive().is_empty());
     assert_eq!(bench.counters().dropped.bad_header, 1);

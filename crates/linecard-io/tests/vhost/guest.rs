@@ -63,7 +63,7 @@ pub(crate) mod feature {
     pub(crate) const EVENT_IDX: u64 = 1 << 29;
     pub(crate) const PROTOCOL: u64 = 1 << 30;
     pub(crate) const VERSION_1: u64 = 1 << 32;
-    /// What a usual guest accepts.
+    /// The features that a usual guest accepts.
     pub(crate) const USUAL: u64 =
         CSUM | GUEST_CSUM | GUEST_TSO4 | GUEST_USO | HOST_USO | MRG_RXBUF | PROTOCOL | VERSION_1;
 }

@@ -47,7 +47,7 @@ fn measure(from: &mut XdpPort, to: &mut XdpPort, len: usize, mode: Mode) {
             }
             from.send(&mut out, now);
         }
-        // What the kernel does for both ends has been done in `send`.
+        // The kernel's work for both ends was done in `send`.
         let sent = Instant::now();
         loop {
             to.receive(&mut into, now);

@@ -81,7 +81,7 @@ fn a_removed_interface_ends_its_port() {
             until("the frame is there", || port.wait(crate::cable::PATIENCE).expect("it polls"));
             let device = cable.near.device();
             cable.near.ip(&["link", "del", &device]).expect("it is ours");
-            // What had been received before can still be taken.
+            // Packets that were received before can still be taken.
             let mut batch = Batch::new();
             assert_eq!(port.receive(&mut batch, now()), PortState::Open);
             assert_eq!(batch.drain().count(), 1);

@@ -43,7 +43,7 @@ impl Joined {
     }
 }
 
-/// What the kernel is told of a large TCP packet.
+/// The virtio header of a large TCP packet for the kernel.
 fn virtio(size: u16) -> Vec<u8> {
     let header = Header {
         flags: flag::NEEDS_CSUM,

@@ -1,6 +1,6 @@
 //! TCP packets of any size, and properties of their segments, checked without the segmenter.
 
-/// What stands before TCP.
+/// The headers before TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ipv4,

@@ -91,7 +91,7 @@ struct Bench {
     folder: tempfile::TempDir,
 }
 
-/// What a simulated run gave.
+/// The result of a simulated run.
 struct Run {
     cycles: u64,
     data: Vec<u32>,
@@ -132,7 +132,7 @@ impl Bench {
         let outcome = command.current_dir(core).output().unwrap();
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "verilator: {said}");
-        // What it has read, each in quotes; of the core's by names from its folder.
+        // The files that it has read, each in quotes; of the core's by names from its folder.
         let read = fs::read_to_string(folder.path().join("obj/Vbench__verFiles.dat")).unwrap();
         for path in read
             .lines()
@@ -234,7 +234,7 @@ impl Bus for Recorded {
 struct Arrivals {
     bus: Recorded,
     headers: VecDeque<Vec<u8>>,
-    /// What was inserted.
+    /// The inserted record.
     record: u32,
     /// Nodes that were taken.
     nodes: u32,

@@ -11,7 +11,7 @@ use crate::frame::Frame;
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) frames: Vec<Frame>,
-    /// What the kernel makes of it, where that is written down here.
+    /// The kernel's result, where it is recorded here.
     pub(crate) kernel: Option<&'static str>,
 }
 

@@ -21,7 +21,7 @@ const FROM_THE_THIRD: &str = "1+2 3+4+5";
 
 type Change = fn(usize, &mut Frame);
 
-/// What is changed, and what the kernel makes of it.
+/// The change, and the kernel's result.
 const RULES: [(&str, Change, &str); 8] = [
     ("", |_, _| {}, ALL),
     (", outer TTL, third", |at, frame| frame.outer[0].0.ttl -= third(at), NOT_THE_THIRD),
