@@ -1,4 +1,4 @@
-//! Traffic to the filter of acknowledgments: packets leave as they came and in order, and of each
+//! Traffic to the filter of acknowledgments: packets leave unchanged and in order, and of each
 //! that is dropped a newer one of its flow leaves.
 
 use crate::draw::Draw;

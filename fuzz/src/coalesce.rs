@@ -46,7 +46,7 @@ fn config(draw: &mut Draw<'_>, mode: u8) -> Config {
     Config {
         creation: if choice & 1 != 0 { Creation::OnSyn } else { Creation::OnData },
         flush_at_batch_end: choice & 2 != 0,
-        // Packets that come one by one leave as they came.
+        // Packets that come one by one leave unchanged.
         restore_order: mode & 1 != 0,
         verify_alone: mode & 32 != 0,
         hold_budget: Duration::from_nanos(budgets[usize::from(choice >> 2 & 3)]),

@@ -98,7 +98,7 @@ pub(crate) fn stopped(context: &Context<'_>) -> Option<Error> {
 }
 
 /// Completes the output of a conversion, or removes it if the job was cancelled and the user does not want the part.
-/// Returns what became of it in the latter case.
+/// Returns the state of the incomplete file in the latter case.
 pub(crate) fn complete(
     writer: OutputFile,
     output: &Path,

@@ -221,7 +221,7 @@ pub(crate) trait AtPoints: Send + Sync {
     fn run(&self, values: &[Value], progress: &Arc<Progress>) -> Result<Row, Error>;
 }
 
-/// Names and values of what a point of a sweep came to, in order.
+/// Names and values of the results of a point of a sweep, in order.
 pub type Row = Vec<(String, Value)>;
 
 struct JobAtPoints<J: Job>(Varied<J::Config>);

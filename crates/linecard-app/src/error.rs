@@ -46,7 +46,7 @@ pub const EXIT_CODES: [(u8, &str); 19] = [
     ),
 ];
 
-/// Exit codes after which `send` and `recv` go on where they were.
+/// Exit codes after which `send` and `recv` resume.
 pub const RESUMABLE: [u8; 5] = [1, 14, 16, 17, 130];
 
 /// One line for the user: what, which value, what to do.
@@ -255,7 +255,7 @@ fn advice(error: &io::Error) -> &'static str {
 pub enum Level {
     /// The end, or the end of a part.
     Error = 3,
-    /// Something is missing or wrong, and work goes on.
+    /// Something is missing or wrong, and work continues.
     Warning = 4,
     /// A change of state.
     Notice = 5,

@@ -74,7 +74,7 @@ impl<'a> Context<'a> {
         Self { progress, document: None }
     }
 
-    /// Refuses to go on once the job is cancelled.
+    /// Refuses to continue once the job is cancelled.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ fn pretty(value: &impl Serialize) -> Result<String, Error> {
     Ok(serde_json::to_string_pretty(value).map_err(std::io::Error::from)? + "\n")
 }
 
-/// A reader that has seen enough is not an error, and hides none that is still to be said.
+/// A reader that has seen enough is not an error, and hides none that is still to be reported.
 fn unless_seen_enough(result: std::io::Result<()>) -> Result<(), Error> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

@@ -86,7 +86,7 @@ impl<C> fmt::Debug for Flags<C> {
     }
 }
 
-/// Parameters that can be given, with what the command line calls them.
+/// Parameters that can be given, with their names on the command line.
 fn named<C: Config>() -> impl Iterator<Item = (&'static str, &'static Parameter)> {
     parameters::<C>().iter().filter_map(|parameter| {
         let name = parameter.flag.as_deref().or(parameter.argument.as_deref())?;

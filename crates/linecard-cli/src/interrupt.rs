@@ -1,4 +1,4 @@
-//! Ctrl-C while a file is being written: the incomplete file is removed, and the user is told.
+//! Ctrl-C while a file is being written: the incomplete file is removed, and a line says so.
 
 use linecard::progress::Progress;
 use linecard_app::{Error, Failure};

@@ -2,7 +2,7 @@
 //! byte, with its timestamp, and in the order of the whole file.
 //!
 //! The small captures of `testdata/` always run. The folder of real captures is found at
-//! `LINECARD_CAPTURES`, or beside the project, and its absence is said.
+//! `LINECARD_CAPTURES`, or beside the project, and its absence is reported.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test stops at the first surprise")]
 
 use linecard::offload::coalesce::{ChecksumPolicy, Config, Flush, Refusal};

@@ -59,7 +59,7 @@ fn result(word: u32, a0: u32, a1: u32) -> u32 {
     core.register(12)
 }
 
-/// Two operands and what comes of them.
+/// Two operands and the result.
 type Cases<B> = &'static [(u32, B, u32)];
 
 const MIN: u32 = 0x8000_0000;

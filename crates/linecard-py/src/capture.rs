@@ -177,7 +177,7 @@ fn open(path: &Path) -> io::Result<Result<Reader<Decompressed<File>>, CaptureErr
 }
 
 impl Capture {
-    /// Refuses to go on when it is closed.
+    /// Refuses to continue when it is closed.
     fn check(&self) -> PyResult<()> {
         if self.closed.load(Ordering::Relaxed) {
             // The thread that read when it was closed has given it back by now, or will.

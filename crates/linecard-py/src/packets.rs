@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Flows that are told apart in a capture: 200 MB of them. Packets of further ones have no number.
+/// Flows that are distinguished in a capture: 200 MB of them. Packets of further ones have no number.
 const MAX_FLOWS: usize = 1 << 20;
 /// The number of packets that show no ports.
 const NONE: i32 = -1;

@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// From the device to the peer.
 async fn upload(tunnel: &Tunnel) -> io::Result<()> {
     let (mut batcher, mut frame) = (Batcher::new(), vec![0; BUFFER_LEN]);
-    // The counter goes on after a restart: it begins with the time.
+    // The counter does not repeat after a restart: it begins with the time.
     let mut counter = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos() as u64;
     loop {
         tunnel.device.readable().await?;

@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (local, peer) = (local.parse::<SocketAddr>()?, peer.parse::<SocketAddr>()?);
     let key = UnboundKey::new(&CHACHA20_POLY1305, &std::fs::read(key)?);
     let key = LessSafeKey::new(key.map_err(|_| "the key file needs 32 bytes")?);
-    // Each end has its own nonces. The counter goes on after a restart: it begins with the time.
+    // Each end has its own nonces. The counter does not repeat after a restart: it begins with the time.
     let nonce = |ours: bool, counter: &[u8]| {
         let mut nonce = [u8::from(ours == (local < peer)); 12];
         nonce[4..].copy_from_slice(counter);

@@ -136,7 +136,7 @@ impl<'b> Frame<'b> {
     ///
     /// # Errors
     ///
-    /// The header contradicts the frame, or the frame cannot be segmented: drop this frame, and go on.
+    /// The header contradicts the frame, or the frame cannot be segmented: drop this frame, and continue.
     pub fn cut(self) -> Result<FrameSegments<'b>, CutError> {
         cut(self.link, &self.header, self.bytes)
     }

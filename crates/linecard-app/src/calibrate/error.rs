@@ -7,7 +7,7 @@ use linecard_transfer_net::stages::LineError;
 use std::io;
 use std::path::PathBuf;
 
-/// Arguments or a file that no calibration comes of, or a transfer that has failed.
+/// Arguments or a file that give no calibration, or a transfer that has failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CalibrateError {
     #[error("--other-core {core}: that is the core that --core names: choose another")]

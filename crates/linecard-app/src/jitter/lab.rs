@@ -221,7 +221,7 @@ impl Config {
 }
 
 /// Runs experiments. Each result is kept in the folder that the configuration names, and given to `each`, as soon as it
-/// is there. Cancellation ends it with what there is.
+/// is there. Cancellation ends it with the results so far.
 ///
 /// # Errors
 ///
@@ -272,7 +272,7 @@ pub fn run(
     Ok(Results { records, missing })
 }
 
-/// Restores settings that measurements over this network have changed; what there is to say of it.
+/// Restores settings that measurements over this network have changed; returns messages about that.
 pub(super) fn restored(place: &TestNetwork) -> Result<Vec<String>, Error> {
     let restorations = place.restore().map_err(|error| Failure::NotRestored.with(error))?;
     recovery::end(restorations)

@@ -232,7 +232,7 @@ fn watch(
             targets.into_iter().map(Receiver::open).collect::<Result<_, _>>().map_err(failed)?
         }
         None => {
-            // A missing right is said before streams are looked for.
+            // A missing privilege is reported before streams are looked for.
             if config.trace.0 {
                 FlightRecorder::check().map_err(untraced)?;
             }
@@ -455,7 +455,7 @@ impl State {
         Ok(())
     }
 
-    /// A stream, and what tells of its events.
+    /// A stream, and the writer of its events.
     fn teller<'s>(
         &'s mut self,
         at: usize,
@@ -527,7 +527,7 @@ impl State {
     }
 }
 
-/// Tells of what happens to a stream, and has late packets examined.
+/// Reports the events of a stream, and has late packets examined.
 struct Teller<'s> {
     at: usize,
     observer: &'s mut dyn Observer,

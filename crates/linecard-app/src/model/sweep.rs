@@ -73,7 +73,7 @@ impl Points {
     }
 
     /// The results of points, in their order, computed on this many threads; or the reason why one could not be run. A
-    /// point has a value for each key. When `progress` is stopped, points that run come to their end early, and others
+    /// point has a value for each key. When `progress` is stopped, running points end early, and others
     /// are not run.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Points {
         Ok(parallel::map(points, threads, run))
     }
 
-    /// Stopped before or during its run, a point has come to nothing.
+    /// A point that is stopped before or during its run has no result.
     fn point(&self, point: &[Value], progress: &Arc<Progress>) -> Result<Row, Error> {
         let go_on = || if progress.is_stopped() { Err(Error::cancelled()) } else { Ok(()) };
         go_on()?;

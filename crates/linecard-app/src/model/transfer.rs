@@ -61,7 +61,7 @@ impl Job for TransferModel {
 ///
 /// # Errors
 ///
-/// A transfer that does not come to its end, and cancellation.
+/// A transfer that does not complete, and cancellation.
 pub fn simulate(spec: &Spec, context: &Context<'_>) -> Result<SimOutcome, Error> {
     let outcome = sim::run_with_progress(&spec.settings(), context.progress).map_err(|error| {
         context

@@ -30,7 +30,7 @@ pub(super) struct Runs<'p> {
     pub(super) warnings: BTreeSet<String>,
 }
 
-/// A run: what was set, and what came of it.
+/// A run: its settings, and its outcome.
 #[derive(Debug)]
 struct Point {
     settings: Value,

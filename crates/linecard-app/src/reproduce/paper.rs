@@ -203,7 +203,7 @@ pub(super) struct Reason {
     unit: String,
     /// An expression: if it is false, the reason does not hold.
     pub(super) when: Option<String>,
-    /// A parameter that the reason is about, and what becomes of the row if it is changed.
+    /// A parameter that the reason is about, and the result of the row if it is changed.
     #[serde(default)]
     pub(super) knob: Option<Knob>,
 }

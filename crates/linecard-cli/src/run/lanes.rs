@@ -39,7 +39,7 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 impl Lanes {
-    /// Puts them together: the kind and the number may be said apart, each once.
+    /// Puts them together: the kind and the number may be given separately, each once.
     pub(super) fn of(values: &[LanesValue]) -> Result<Self, Error> {
         let kinds = values.iter().filter(|value| value.is_simulated).count();
         let count = |value: &LanesValue| Some((value.text.clone(), value.count?));
@@ -51,7 +51,7 @@ impl Lanes {
         Ok(Self { are_simulated: kinds == 1, count: counts.pop() })
     }
 
-    /// Sets how many, if that is said.
+    /// Sets the number, if it is given.
     pub(super) fn set(&self, document: &mut Document) -> Result<(), Error> {
         match &self.count {
             Some((text, count)) => {

@@ -30,7 +30,7 @@ impl Bar {
     /// The bytes done, of a total if it is known, and the bytes that lanes have sent.
     pub(super) fn show(&self, done: u64, total: Option<u64>, lanes: impl Iterator<Item = u64>) {
         let mut state = self.state();
-        // Not before there is something to show: lines that are said redraw it.
+        // Not before there is something to show: printed lines redraw it.
         state.bar = state.bar.take().or_else(new_bar);
         let State { bar: Some(bar), before: (at, before) } = &*state else { return };
         if bar.length() != total {

@@ -44,7 +44,7 @@ fn the_name_of_the_output_decides_its_format() {
     }
 }
 
-/// pcap has no place for segment sizes: the user is told, and told what to do.
+/// pcap has no place for segment sizes: a line says so, with the remedy.
 #[test]
 fn pcap_output_says_what_it_cannot_hold() {
     let folder = Folder::with_capture("tcp4-bulk.pcap");

@@ -156,7 +156,7 @@ fn elvish_completes_commands() {
     assert!(offered.lines().any(|line| line == "solve"), "{output:?}");
 }
 
-/// Twice the same; complete and with a hash and a licence for each; what only builds is told apart.
+/// Twice the same; complete and with a hash and a licence for each; crates that are only used in builds are marked.
 #[test]
 fn the_listing_of_dependencies_is_reproducible() {
     if !is_there("python3", "scripts/list-dependencies.py is not run") {

@@ -166,7 +166,7 @@ fn large_options_behind_a_held_packet() {
     });
 }
 
-/// Different options for every packet: the sets that are told apart are kept.
+/// Different options for every packet: the distinct sets are kept.
 #[test]
 fn different_options_for_every_packet() {
     let _alone = alone();

@@ -34,7 +34,7 @@ const EVERYWHERE: [(&str, &str); 5] = [
     ("#![allow(", "write #![expect(lint, reason = \"…\")]"),
 ];
 
-/// How a skipped test is said, which only the function that also lists it may do.
+/// How a skipped test is reported, which only the function that also lists it may do.
 const SKIP: &str = "\"SKIPPED: ";
 
 /// No clock, no chance, no I/O.

@@ -119,7 +119,7 @@ fn belongs(port: &PortSpec) -> Option<String> {
     ))
 }
 
-/// The addresses of an interface that is taken from the kernel, which goes on to use them.
+/// The addresses of an interface that is taken from the kernel, which continues to use them.
 fn kept_addresses(port: &PortSpec, other: &PortSpec) -> Option<String> {
     let name = port.interface().filter(|_| !port.mirror)?;
     let mut kept = addresses(name).ok()?;

@@ -44,8 +44,8 @@ const IPV6: u8 = 10;
 /// Units of a second in which the kernel counts the age of a route (`USER_HZ`).
 const USER_HZ: u32 = 100;
 
-/// Refuses other names: words of a command are told apart by blanks, and names of interfaces may contain whatever a shell
-/// reads as something else.
+/// Refuses other names: words of a command are separated by blanks, and names of interfaces may contain whatever a
+/// shell reads as something else.
 pub(super) fn check_name(name: &str) -> Result<(), MoveError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@+".contains(&byte);
     match name.bytes().all(is_plain) {
@@ -529,7 +529,7 @@ fn protocol(words: &[&str]) -> Option<String> {
     Some(format!(" protocol {}", words.get(at + 1)?))
 }
 
-/// Rules of `ip rule` that name an interface: they go on doing so.
+/// Rules of `ip rule` that name an interface, and keep its name.
 pub(super) fn rules(interface: &str) -> usize {
     let text =
         ["-4", "-6"].map(|family| ip(&[family, "rule", "show"]).unwrap_or_default()).concat();

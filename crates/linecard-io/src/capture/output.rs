@@ -59,7 +59,7 @@ impl Drop for Listed {
     }
 }
 
-/// An output that was not complete, and what became of its file.
+/// An output that was not complete, and the state of its file.
 #[derive(Debug)]
 pub struct Incomplete {
     /// The output.

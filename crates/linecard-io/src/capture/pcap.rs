@@ -99,7 +99,7 @@ impl Pcap {
         self.packet(bytes).is_ok()
     }
 
-    /// The packet at the start of `bytes`, or how long it claims to be if that can be told.
+    /// The packet at the start of `bytes`, or the length that it claims to have, if that can be read.
     #[inline]
     fn packet<'a>(&self, bytes: &'a [u8]) -> Result<(PcapHead, &'a [u8]), Option<u32>> {
         let field = |at| self.endianness.u32_at(bytes, at).ok_or(None);

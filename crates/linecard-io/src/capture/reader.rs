@@ -35,7 +35,7 @@ enum Contents {
 }
 
 impl<R: Read> Reader<R> {
-    /// Starts reading; the format is told by the first bytes.
+    /// Starts reading; the first bytes determine the format.
     pub fn new(read: R) -> Result<Self, CaptureError> {
         let mut input = Input::new(read);
         input.fill_to(4)?;

@@ -1,6 +1,6 @@
 //! GSO in UDP tunnels: one large packet, segmented by the kernel and by us.
 //!
-//! Only a TAP device takes a virtio header that tells of a tunnel (since Linux 6.17), and only of
+//! Only a TAP device takes a virtio header that describes a tunnel (since Linux 6.17), and only of
 //! UDP tunnels. What it receives goes over a bridge to the veth device that can neither segment nor
 //! compute checksums.
 

@@ -168,7 +168,7 @@ fn complete_outer(frame: &mut [u8]) {
     }
 }
 
-/// Which frames each was made of, by index; none when that cannot be told.
+/// Which frames each was made of, by index; none if that cannot be determined.
 pub(crate) fn origins(frames: &[Frame], merged: &[Merged]) -> Option<Vec<Vec<usize>>> {
     let mut free: Vec<Origin> = frames.iter().enumerate().map(Origin::new).collect();
     merged.iter().map(|one| one.origins(&mut free)).collect()
@@ -225,7 +225,7 @@ impl Merged {
     }
 }
 
-/// As text, numbered from 1: `1+2+3 4`. What cannot be told is `?`.
+/// As text, numbered from 1: `1+2+3 4`. An unknown one is `?`.
 pub(crate) fn text(origins: Option<&[Vec<usize>]>) -> String {
     let Some(origins) = origins else { return "?".to_owned() };
     let name = |numbers: &Vec<usize>| {

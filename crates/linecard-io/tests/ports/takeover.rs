@@ -1,4 +1,4 @@
-//! An interface taken over: its packets come to packet sockets and not to the kernel.
+//! An interface taken over: packet sockets receive its packets, and the kernel does not.
 
 use crate::lab::{MOMENT, cable, inside, ip, open, packet, pool, receive, send};
 use linecard::packet::Meta;

@@ -103,7 +103,7 @@ pub(crate) fn packet(frame: &[u8], meta: Meta) -> Packet<PoolBuffer> {
     Packet::new(buffer, LinkType::Ethernet, meta)
 }
 
-/// Whether the guest was told that the ring is broken.
+/// Whether the guest was notified that the ring is broken.
 pub(crate) fn is_broken(ring: &Ring) -> bool {
     Ring::is_signalled(&ring.error)
 }

@@ -14,7 +14,7 @@ const AT: u64 = GUEST + BUFFERS;
 /// Writes bytes that are not a frame.
 type Attack = fn(&mut Guest);
 
-/// Chains that are refused, while the ring goes on.
+/// Chains that are refused, while the ring continues.
 const REFUSED: [(&str, Attack); 16] = [
     ("a loop of one", |guest| {
         guest.tx.describe(&guest.memory, 7, AT, 100, NEXT, 7);

@@ -52,7 +52,7 @@ cmp /tmp/sent /tmp/back && echo "linecard: $(ls /sys/class/net/eth0/queues | gre
 wait
 "#;
 
-/// The kernel and what it boots into; none if something is missing, which is said.
+/// The kernel and what it boots into; none if something is missing, which is reported.
 struct Image {
     kernel: PathBuf,
     initrd: PathBuf,

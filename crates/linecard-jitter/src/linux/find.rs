@@ -20,7 +20,7 @@ const MAX_FLOWS: usize = 1_024;
 const MAX_PACKETS: usize = 256;
 /// Packets per second of a stream; a slower one is not a medium.
 const LEAST_RATE: f64 = 10.0;
-/// Packets of a stream: fewer do not show that it goes on.
+/// Packets of a stream: fewer do not show that it continues.
 const LEAST_PACKETS: u64 = 10;
 /// Longest wait, so that a stop is noticed.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };

@@ -125,7 +125,7 @@ pub enum AdapterError {
         "message {0} is not a whole TCP datagram over IPv4 on Ethernet: the firmware sends no other"
     )]
     Message(usize),
-    /// The firmware does not come to its end.
+    /// The firmware does not finish.
     #[error("message or frame {index}: the firmware does not wait for the next one: {end}")]
     Firmware {
         /// Which.

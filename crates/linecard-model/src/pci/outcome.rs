@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 /// Where frames went, from the beginning on: received = delivered + dropped + held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Frames {
-    /// That came to the adapter.
+    /// Frames that reached the adapter.
     pub received: u64,
     /// Whose data the application has.
     pub delivered: u64,

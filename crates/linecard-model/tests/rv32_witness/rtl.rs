@@ -41,7 +41,7 @@ const PICORV32: Rtl = Rtl {
     sources: &["picorv32.v"],
 };
 
-/// Ibex with its defaults but for multiplication, which RV32I has not.
+/// Ibex with its defaults but for multiplication, which RV32I does not have.
 const IBEX: Rtl = Rtl {
     kind: CoreKind::Ibex,
     name: "ibex",
@@ -401,7 +401,7 @@ fn none() -> Recorded {
     Recorded { messages: 0, ..Recorded::new(0) }
 }
 
-/// Replaces each `wfi`, which `PicoRV32` has not: the first by a jump to where the program wants to go on, others by
+/// Replaces each `wfi`, which `PicoRV32` does not have: the first by a jump to where the program continues, others by
 /// an end. A program that goes on behind its only one ends when a second message is not there: then false.
 fn without_wfi(code: &mut [u32]) -> (bool, usize) {
     let all = all_wfi(code);

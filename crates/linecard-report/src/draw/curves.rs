@@ -212,7 +212,7 @@ impl<'d> Drawing<'d> {
     }
 }
 
-/// A published point: a diamond, a square, or a triangle, so that points of one curve can be told apart.
+/// A published point: a diamond, a square, or a triangle, so that points of one curve can be distinguished.
 fn mark(shape: usize, x: f64, y: f64) -> Markup {
     let corners: &[(f64, f64)] = match shape % 3 {
         0 => &[(0.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)],

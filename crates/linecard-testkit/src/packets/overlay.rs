@@ -13,7 +13,7 @@ use linecard::rng::Rng;
 #[derive(Debug, Clone, Default)]
 pub struct Overlay {
     pub wraps: Vec<Wrap>,
-    /// How identifications go on in each outer IP header.
+    /// How identifications continue in each outer IP header.
     ids: Vec<Ids>,
 }
 

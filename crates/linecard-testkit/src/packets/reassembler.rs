@@ -1,5 +1,5 @@
 //! The reassembly twin: one list of datagrams that is searched, and a map from byte to value for
-//! each. Written from the specification; sources are told apart exactly.
+//! each. Written from the specification; sources are distinguished exactly.
 
 use super::fragments::seal;
 use super::frame::{be16, put16};

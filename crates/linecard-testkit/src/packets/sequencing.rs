@@ -73,7 +73,7 @@ pub fn by_flow(out: &[(usize, Exit)], arrivals: &[Arrival]) -> HashMap<Vec<u8>, 
     flows
 }
 
-/// Properties of any input: every packet leaves as it came, and packets without data overtake nothing
+/// Properties of any input: every packet leaves unchanged, and packets without data overtake nothing
 /// and is not overtaken.
 pub fn check(run: &Run, arrivals: &[Arrival], config: &Config) {
     let counters = run.resequencer.counters();

@@ -89,7 +89,7 @@ pub fn split(frame: &[u8], view: &View, gso: Gso, checksum: ChecksumState) -> Ve
 pub fn fragment_outer(frame: &[u8], view: &View, mtu: usize, id: u32) -> Option<Vec<Vec<u8>>> {
     let (ip, v6) = view.networks().next()?;
     let mut fragments = fragment(frame, ip, v6, mtu, id)?;
-    // A PPPoE header on the way is told the new length.
+    // A PPPoE header on the way gets the new length.
     for pppoe in view.all(LayerKind::Pppoe).filter(|pppoe| *pppoe < ip) {
         for bytes in &mut fragments {
             let len = bytes.len() - pppoe - 6;

@@ -27,7 +27,7 @@ pub enum Access {
 /// Which keys of the other end are right.
 #[derive(Debug, Clone)]
 pub enum Trust {
-    /// Those on a list: for the end that accepts, or for a fingerprint that was told.
+    /// Those on a list: for the end that accepts, or for a fingerprint that was given.
     Authorized(Authorized),
     /// The one that the other end had before: for the end that connects.
     Known(KnownPeers, Policy),

@@ -18,7 +18,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Which kind of access, as a protocol of ALPN (RFC 7301): who expects another is told so.
+/// Which kind of access, as a protocol of ALPN (RFC 7301): an end that expects another one gets an error.
 const ALPN_KEYS: &[u8] = b"linecard/1 keys";
 const ALPN_PAIRING: &[u8] = b"linecard/1 pairing";
 const ALPN_SHARED: &[u8] = b"linecard/1 shared";
@@ -138,7 +138,7 @@ impl Verifier {
     }
 
     /// For a key that is not right the handshake ends with the alert `access_denied`, and with
-    /// `certificate_unknown` where that cannot be found out: so the other end is told why.
+    /// `certificate_unknown` where that cannot be found out: so the other end gets the reason.
     fn look_at(&self, key: &CertificateDer<'_>) -> Result<(), Error> {
         let found = *self.shown.get_or_init(|| Fingerprint::of(key));
         let Some(trust) = &self.trust else { return Ok(()) };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// The cores of an end's two threads; where none is said, the system chooses.
+/// The cores of an end's two threads; where none is given, the system chooses.
 ///
 /// ```
 /// use linecard_transfer_net::end::Cores;
@@ -55,7 +55,7 @@ impl FromStr for Cores {
 pub(crate) struct Pinned(Option<CpuSet>);
 
 impl Pinned {
-    /// Pins this thread, if a core is said.
+    /// Pins this thread, if a core is given.
     pub(crate) fn to(core: Option<usize>) -> io::Result<Self> {
         let Some(core) = core else { return Ok(Self(None)) };
         let before = sched_getaffinity(None)?;

@@ -152,7 +152,7 @@ pub(crate) struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Runs a role to its end. If it fails, the other end is told why.
+    /// Runs a role to its end. If it fails, the reason is sent to the other end.
     pub(crate) fn run<R: Role>(
         self,
         role: &mut R,

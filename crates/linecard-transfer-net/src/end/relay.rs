@@ -87,7 +87,7 @@ impl Relay {
         self.is_lame
     }
 
-    /// Whether the control connection has failed: nothing more comes of it.
+    /// Whether the control connection has failed: it delivers nothing more.
     pub(crate) const fn is_down(&self) -> bool {
         self.is_down
     }

@@ -282,7 +282,7 @@ impl Folder {
         }
     }
 
-    /// Opens the partial file of an object, goes on with one that an earlier run has left: chunks that its
+    /// Opens the partial file of an object, or resumes one that an earlier run has left: chunks that its
     /// journal lists are read again, and count if their hash is right. Folders are made as needed.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub(super) struct Contents {
     pub(super) chunk_bytes: ChunkBytes,
     /// Chunks that were whole.
     pub(super) chunks: Vec<(u32, ChunkHash)>,
-    /// It is records from end to end: one can go on behind them.
+    /// It consists of valid records: more can be appended.
     pub(super) is_clean: bool,
 }
 

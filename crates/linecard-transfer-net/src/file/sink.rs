@@ -82,7 +82,7 @@ impl Sink {
         }
         match size {
             Some(size) if goes_on => sink.go_on(size, setup.stop)?,
-            // One chunk is there or not: there is nothing to go on with.
+            // A single chunk is stored or not: there is nothing to resume.
             Some(size) if size > SMALL_BYTES => sink.partial(size, setup.stop).make_room()?,
             _ => sink.file.set_len(0).map_err(sink.failed("empty the partial file of", 0))?,
         }
@@ -125,7 +125,7 @@ impl Sink {
         };
         if let Err(error) = written {
             if self.state().size.is_some() && self.state().journal.is_none() {
-                // There is nothing to go on with.
+                // There is nothing to resume.
                 let _kept = remove(&self.folder, &self.object.name, true);
             }
             return Err(failed(error));
@@ -321,7 +321,7 @@ impl Sink {
         if made.is_err() {
             let _removed = rustix::fs::unlinkat(&*self.folder, &new, AtFlags::empty());
         }
-        // There is nothing to go on with, whether or not it was made.
+        // There is nothing to resume, whether or not it was made.
         let removed = remove(&self.folder, &self.object.name, true)
             .map_err(|error| self.failed("remove the partial file of", 0)(error.into()));
         made.and(removed)

@@ -30,7 +30,7 @@ pub struct Entry {
     pub folder: Option<Name>,
     /// How many bytes may be in its folder.
     pub quota_bytes: Option<u64>,
-    /// It may remove files that it has not, in the folders that it sends.
+    /// It may remove files that it does not have, in the folders that it sends.
     pub may_delete: bool,
 }
 

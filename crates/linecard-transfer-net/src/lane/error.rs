@@ -1,4 +1,4 @@
-//! Why a lane cannot go on.
+//! Why a lane cannot continue.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub enum LaneError {
         /// The limit.
         limit: usize,
     },
-    /// The peer announced a frame that cannot be. The stream cannot go on.
+    /// The peer announced an impossible frame. The stream cannot continue.
     #[error("a frame of {0} bytes is not 1 to {max}: this is not a lane of ours", max = super::MAX_DATAGRAM_BYTES)]
     Frame(usize),
     /// Any other error of the operating system.

@@ -35,7 +35,7 @@ pub struct ReceiveOptions {
     pub folder: Option<PathBuf>,
     /// Existing files may be replaced.
     pub overwrite: bool,
-    /// All senders may remove files that they have not, in the folders that they send.
+    /// All senders may remove files that they do not have, in the folders that they send.
     pub allow_delete: bool,
     /// How both ends know each other.
     pub access: Access,

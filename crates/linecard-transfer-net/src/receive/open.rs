@@ -30,7 +30,7 @@ pub(super) struct Opened {
     pub(super) window: u32,
     /// The sender only asks what there is.
     pub(super) is_dry: bool,
-    /// It may remove what it has not.
+    /// It may remove files that it does not have.
     pub(super) may_delete: bool,
     /// The sender has announced an object: how the transfer ends is how the receiver ends.
     pub(super) has_begun: bool,

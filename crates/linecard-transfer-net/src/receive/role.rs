@@ -50,7 +50,7 @@ struct Receiving<'a> {
     removal: Removal,
     /// Lengths of chunks below this one are known to the protocol.
     announced_below: u32,
-    /// Everything is in its place, and the sender was told.
+    /// Everything is in its place, and the sender was informed.
     ended: Option<Instant>,
     /// The sender has closed the control connection behind its last message.
     heard_close: bool,

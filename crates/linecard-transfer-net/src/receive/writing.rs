@@ -45,7 +45,7 @@ pub(super) enum Job {
     Write { object: u32, chunk: u32, of_object: u32, buffer: Vec<u8>, bytes: u32 },
     /// All chunks of an object have been given: it is that, if its hash is right.
     Finish { object: u32, size: u64, root: [u8; 32] },
-    /// No more comes of an object: what there is of it stays.
+    /// No more data of an object comes: the received part stays.
     Abandon { object: u32 },
     /// List a folder, behind a name.
     List { folder: Name, after: Vec<u8> },
@@ -71,7 +71,7 @@ pub(super) enum Written {
     Removed(Removed),
     /// Folders have their modes and times.
     Closed,
-    /// It cannot go on.
+    /// It cannot continue.
     Failed(FileError),
 }
 
@@ -345,7 +345,7 @@ impl Writing {
                 Existing::File { hash, part: false } => {
                     (Target::Later(about, Some(hash)), Have::default(), Some(hash))
                 }
-                // There is nothing to go on with: the file is made when something of it comes.
+                // There is nothing to resume: the file is created when its first data comes.
                 Existing::Nothing if about.kind != Kind::Stream && is_later => {
                     (Target::Later(about, None), Have::default(), None)
                 }
@@ -447,7 +447,7 @@ fn text_of(error: &FileError) -> Text {
     Text::of(error.to_string().as_bytes())
 }
 
-/// Some errors are about one object only: with them the others go on.
+/// Some errors are about one object only: with them the others continue.
 fn failed(object: u32, error: FileError) -> Written {
     match error {
         FileError::Exists { .. }

@@ -1,9 +1,9 @@
 //! Packets sealed and opened: AEAD, key phases, replay window.
 //!
-//! The scheme is that of QUIC (RFC 9001, sections 5 and 6), without header protection: a packet's
-//! header is the associated data, its packet number makes the nonce, and keys are those of an
-//! *epoch*, which is `packet_number >> 23`. Every 2²³ packets both ends go on to the next key by
-//! themselves, with nothing to agree on; the lowest bit of the epoch stands in the header.
+//! The scheme is that of QUIC (RFC 9001, sections 5 and 6), without header protection: a packet's header is the
+//! associated data, its packet number makes the nonce, and keys are those of an *epoch*, which is
+//! `packet_number >> 23`. Every 2²³ packets both ends switch to the next key by themselves, with nothing to agree on;
+//! the lowest bit of the epoch stands in the header.
 //!
 //! Each lane and direction has a secret of its own, so that packet numbers may count from 0 on each.
 //! Nothing is allocated for a packet, and it is sealed and opened where it lies.

@@ -126,7 +126,7 @@ impl Deletion {
     }
 
     fn next_list(&mut self) -> Option<List> {
-        // The receiver keeps the names of one folder: while it goes on with that, it is asked for no other.
+        // The receiver keeps the names of one folder: until that is complete, it is asked for no other.
         let goes_on = self.listing.front().is_some_and(|list| !list.after.is_empty());
         if goes_on || !self.to_continue.is_empty() {
             return if self.listing.is_empty() { self.to_continue.pop() } else { None };

@@ -41,7 +41,8 @@ pub struct SendOptions {
     pub by_contents: bool,
     /// Find out what would be sent, and send nothing.
     pub dry_run: bool,
-    /// When all is there, remove from the folders that are sent what the receiver has and this end has not.
+    /// When everything is stored, remove files from the folders that are sent that the receiver has and this end does
+    /// not have.
     pub delete: bool,
     /// Nothing is removed if it would be more files and folders than this. If it is not given: than 1,000, or if a
     /// folder that they are in is empty at this end.
@@ -145,7 +146,7 @@ pub struct Sent {
     pub removed: u64,
     /// Why others, or all, were not.
     pub unremoved: Failures,
-    /// In a dry run: what would become of each object.
+    /// In a dry run: the action for each object.
     pub plan: Option<Vec<Planned>>,
 }
 
@@ -153,7 +154,7 @@ pub struct Sent {
 ///
 /// # Errors
 ///
-/// [`SendError`]: what the receiver has whole stays there, and another try goes on with it.
+/// [`SendError`]: complete data stays at the receiver, and another attempt resumes from it.
 pub fn send(
     options: &SendOptions,
     observer: &mut dyn FnMut(&SendProgress),

@@ -7,9 +7,9 @@ use linecard_transfer::lane::{LaneSender, LaneState};
 use linecard_transfer::send::Sender;
 use std::time::Duration;
 
-/// Probes without an answer after which a lane is said not to be reached.
+/// Probes without an answer after which a lane is reported as unreachable.
 const UNANSWERED: u64 = 3;
-/// How long a lane may take to be reached while the transfer goes on, in ns.
+/// How long a lane may take to be reached during the transfer, in ns.
 pub(super) const REACH_NS: u64 = 2_000_000_000;
 
 /// Lines for the user, each once.
@@ -64,14 +64,14 @@ impl Notes {
         self.silences.get(lane).map_or(Duration::ZERO, |silence| silence.total(now))
     }
 
-    /// Reports lanes that have stopped answering while others go on.
+    /// Reports lanes that have stopped answering while others work.
     pub(super) fn report_silence(&mut self, paths: &[Path], sender: &Sender, now: Instant) {
         let state = |lane: usize| sender.lane(lane).map(LaneSender::state);
         if !(0..paths.len()).any(|lane| state(lane) == Some(LaneState::Alive)) {
             return;
         }
         for (lane, path) in paths.iter().enumerate() {
-            // Why one is closed is said already.
+            // The reason of a closed one was reported already.
             let is_silent = state(lane) == Some(LaneState::Suspect);
             let Some(silence) = self.silences.get(lane).filter(|_| is_silent) else { continue };
             if self.silent[lane].is_none()

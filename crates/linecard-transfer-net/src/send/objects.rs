@@ -46,7 +46,7 @@ pub(super) struct Stored {
     pub(super) failures: Failures,
     pub(super) removed: u64,
     pub(super) unremoved: Failures,
-    /// In a dry run: what would become of each object.
+    /// In a dry run: the action for each object.
     pub(super) plan: Option<Vec<Planned>>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Objects {
     open: BTreeMap<u32, Open>,
     /// A result for which there was no room.
     next_read: Option<Read>,
-    /// Removes files at the receiver when all is there.
+    /// Removes files at the receiver when everything is stored.
     deletion: Option<Deletion>,
     is_finished: bool,
     pub(super) stored: Stored,
@@ -110,7 +110,7 @@ impl Objects {
         self.read == self.all.len()
     }
 
-    /// Whether the receiver was told that nothing more comes.
+    /// Whether the receiver was informed that nothing more comes.
     pub(super) const fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -245,7 +245,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The receiver cannot store an object; the others go on.
+    /// The receiver cannot store an object; the others continue.
     pub(super) fn refused(&mut self, object: u32, why: &str) {
         // Both ends may give up the same object at the same time.
         let Some(open) = self.open.remove(&object) else { return };
@@ -306,7 +306,7 @@ impl Objects {
         }
     }
 
-    /// An object cannot be read any further; the others go on.
+    /// An object cannot be read any further; the others continue.
     fn give_up(&mut self, object: u32, error: &FileError) {
         if let Some(open) = self.open.remove(&object) {
             self.stored.had_bytes -= open.had_bytes;

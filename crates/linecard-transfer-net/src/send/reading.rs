@@ -41,7 +41,7 @@ pub(super) enum Read {
     End { object: usize, size: u64, root: [u8; 32], is_there: bool },
     /// An object cannot be read, from this chunk on, counted in the connection. Others can.
     Unreadable { object: usize, sent_below: u32, error: FileError },
-    /// It cannot go on.
+    /// It cannot continue.
     Failed(FileError),
 }
 
@@ -109,7 +109,7 @@ impl Work {
             match self.read(&order, &mut sent_below) {
                 Ok(true) => {}
                 Ok(false) => return,
-                // One of many: the others go on.
+                // One of many: the others continue.
                 Err(error) if self.source.objects().len() > 1 => {
                     let object = order.object;
                     if !self.give(Read::Unreadable { object, sent_below, error }) {

@@ -3,7 +3,7 @@
 use linecard::time::Instant;
 use std::time::Duration;
 
-/// A lane that has not answered for so long is reported while the transfer goes on, in ns: a burst of losses
+/// A lane that has not answered for this long is reported during the transfer, in ns: a burst of losses
 /// is over by then.
 const REPORT_NS: u64 = 1_000_000_000;
 /// All silence, reported when the transfer has ended, in ns.

@@ -24,7 +24,7 @@ use std::io;
 /// Chunks of the file that is sent again and again: several times what caches hold, as a page that is
 /// written was made long before.
 const FILE_CHUNKS: u32 = 48;
-/// The protocol's time goes on by so much with each call, in ns: a pause between calls is not a silence.
+/// The protocol's time advances by this with each call, in ns: a pause between calls is not a silence.
 const STEP_NS: u64 = 20_000;
 /// Idle rounds after which stages run although the queue between the ends is not as deep as set.
 const HURRY: u32 = 2;
@@ -119,7 +119,7 @@ pub struct LineSettings {
     pub depth: usize,
 }
 
-/// Why a line cannot go on.
+/// Why a line cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum LineError {

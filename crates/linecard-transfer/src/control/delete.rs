@@ -1,4 +1,4 @@
-//! Messages about files that the receiver has and the sender has not.
+//! Messages about files that the receiver has and the sender does not have.
 
 use super::field::{Fields, Frame, Tag};
 use super::text::Text;

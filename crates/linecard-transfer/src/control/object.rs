@@ -21,7 +21,7 @@ pub struct Object {
     pub has_holes: bool,
     /// Whether a file of the same length and modification time at the receiver counts as the same.
     pub by_time: bool,
-    /// Whether it is one of several, so that the others go on when it cannot be stored.
+    /// Whether it is one of several, so that the others continue when it cannot be stored.
     pub has_others: bool,
     /// Modification time, ns since 1970.
     pub modified_ns: i64,

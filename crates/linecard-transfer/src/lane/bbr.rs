@@ -87,7 +87,7 @@ impl Round {
     }
 }
 
-/// A measurement of the rate that goes on: what it began with.
+/// The start of the current measurement of the rate.
 #[derive(Debug, Clone, Copy, Default)]
 struct Span {
     delivered: u64,

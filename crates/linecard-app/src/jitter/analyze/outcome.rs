@@ -125,7 +125,7 @@ pub struct Schedule {
     basis: Option<Basis>,
 }
 
-/// A time from packet to packet, to the picosecond: periods are told apart by less than a nanosecond.
+/// A time from packet to packet, to the picosecond: periods differ by less than a nanosecond.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Period {
     /// In nanoseconds.

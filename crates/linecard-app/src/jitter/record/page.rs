@@ -11,7 +11,7 @@ const BARS: usize = 12;
 /// Spikes that are shown one by one.
 const SHOWN: usize = 20;
 
-/// A page of all, one behind the other, with what they come to first.
+/// A page of all, one behind the other, with their summary first.
 pub fn page(title: &str, records: &[Record]) -> Page {
     let mut page = Page::new(title);
     page.headline(headline(records));

@@ -288,7 +288,7 @@ impl WatchOutcome {
     }
 
     /// Nothing at all is not a measurement.
-    /// The same with what became of settings that were changed.
+    /// The same with the state of settings that were changed.
     pub(super) fn with_restored(mut self, restored: Result<Vec<String>, Error>) -> Self {
         match restored {
             Ok(notes) => self.notes.extend(notes),

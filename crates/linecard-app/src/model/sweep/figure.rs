@@ -5,7 +5,7 @@ use linecard_config::{Bytes, Duration, Frequency, Rate};
 use linecard_report::{Axis, Curves, Page, Unit, Value as Shown};
 use serde_json::Value;
 
-/// Curves that can be told apart, and points that can be seen, of each.
+/// Curves that can be distinguished, and points of each that can be seen.
 const MOST_CURVES: usize = 8;
 const MOST_POINTS: usize = 10_000;
 /// Names that can be read along an axis.
@@ -39,7 +39,7 @@ enum Places {
 type Read = fn(&str) -> Option<f64>;
 
 impl Drawn {
-    /// `columns` are what points come to.
+    /// `columns` are the results of points.
     pub(super) fn new(grid: &Grid, columns: &[&str]) -> Self {
         let axes = grid.axes();
         let rank = |at: &usize| {

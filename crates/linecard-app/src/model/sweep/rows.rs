@@ -7,7 +7,7 @@ use linecard_io::capture::OutputFile;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Names of what runs come to: those of `linecard model run --json` where it has them.
+/// Names of the results of runs: those of `linecard model run --json` where it has them.
 pub(super) const FIGURES: [&str; 16] = [
     "packets_right",
     "packets_wrong",

@@ -38,7 +38,7 @@ impl TransmitAtPoints {
         Ok(points)
     }
 
-    /// Names of what points come to.
+    /// Names of the results of points.
     pub(super) fn names(&self) -> &'static [&'static str] {
         if self.predict { &predicted::NAMES } else { &rows::FIGURES }
     }

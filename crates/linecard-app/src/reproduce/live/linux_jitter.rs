@@ -61,7 +61,7 @@ struct HostPath {
     gaps_ns: [u64; SHARES.len()],
 }
 
-/// Measures stages and experiments, and adds them with what the model says.
+/// Measures stages and experiments, and adds them with the figures of the model.
 pub fn add_path(context: &Context<'_>, say: Say<'_>, report: &mut Report) {
     let place = match TestNetwork::cable() {
         Ok(place) => place,

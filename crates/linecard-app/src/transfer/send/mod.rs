@@ -91,7 +91,7 @@ impl Job for SendJob {
 ///
 /// # Errors
 ///
-/// Which end failed and why, with what was sent until then. The same configuration goes on from there.
+/// Which end failed and why, with what was sent until then. The same configuration resumes from there.
 pub fn send(
     config: &Config,
     context: &Context<'_>,

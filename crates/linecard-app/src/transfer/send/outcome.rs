@@ -28,7 +28,7 @@ pub struct SendOutcome {
     pub transfer: Option<Transfer>,
     /// Dry run: nothing was sent
     pub dry_run: Option<DryRun>,
-    /// In a dry run, what would become of each object.
+    /// In a dry run, the action for each object.
     #[serde(skip)]
     pub steps: Vec<Step>,
     /// From a chunk's first packet until it is whole

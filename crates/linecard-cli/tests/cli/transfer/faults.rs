@@ -62,7 +62,7 @@ fn stopped_by_a_signal_at_either_end() {
     }
 }
 
-/// A second sender is told why it has to wait, and the first goes on.
+/// A second sender gets the reason why it has to wait, and the first continues.
 #[test]
 fn a_sender_while_another_sends() {
     let ends = Ends::with_file(1_000);
@@ -231,7 +231,7 @@ fn a_folder_for_the_standard_output() {
     one_line(&sent.stderr, &["standard output", "tar c"]);
 }
 
-/// Neither root nor the owner: what may not be written is said at both ends.
+/// Neither root nor the owner: both ends name the file that may not be written.
 #[test]
 fn permission_denied() {
     let ends = Ends::with_file(1_000);

@@ -129,7 +129,7 @@ fn several_send_at_once_each_into_its_folder() {
     assert!(of_large.starts_with("linecard: from 127.0.0.1:"), "{}", got.stderr);
 }
 
-/// The sender was told only that the connection was closed.
+/// The sender reported only that the connection was closed.
 #[test]
 fn a_folder_of_a_sender_that_cannot_be_used_is_said_to_it() {
     let ends = Ends::with_file(1_000);

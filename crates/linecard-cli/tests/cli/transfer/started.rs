@@ -170,7 +170,7 @@ fn a_receiver_ends_with_its_sender() {
     ends.assert_equal();
 }
 
-/// A connection of ssh that breaks is one to the other host: the same command goes on.
+/// A broken ssh connection counts as a lost host: the same command resumes.
 #[test]
 fn a_login_that_breaks_is_a_peer_that_is_gone() {
     let ends = Ends::with_login(24 << 20);

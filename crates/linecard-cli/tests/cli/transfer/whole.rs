@@ -1,4 +1,4 @@
-//! Transfers that come to their end: files, folders, pipes, and their statistics.
+//! Transfers that complete: files, folders, pipes, and their statistics.
 
 use super::ends::{Ends, Receiver, noise, says};
 use serde_json::Value;

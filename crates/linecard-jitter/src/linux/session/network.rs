@@ -110,7 +110,7 @@ impl TestNetwork {
         }
     }
 
-    /// Restores the settings that measurements have changed, and returns what became of each; nothing where all of them
+    /// Restores the settings that measurements have changed, and returns the state of each; nothing where all of them
     /// end with the network. Dropping the network restores them, too.
     ///
     /// # Errors

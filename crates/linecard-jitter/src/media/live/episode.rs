@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// An episode that goes on is told after this time all the same.
+/// An episode that continues is reported after this time all the same.
 const LONGEST_NS: u64 = 1_000_000_000;
 
 /// The lateness of one packet.
@@ -56,7 +56,7 @@ impl Episode {
     }
 }
 
-/// The episode that goes on, and the worst of those before.
+/// The current episode, and the worst of those before.
 #[derive(Debug)]
 pub struct Journal {
     open: Option<Episode>,

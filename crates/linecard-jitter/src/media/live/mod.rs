@@ -170,7 +170,7 @@ pub struct Counts {
     pub octets: u64,
     /// Packets of other sources, or whose number is far from the stream's.
     pub others: u64,
-    /// Pauses of [`PAUSE_NS`] and more, one that goes on included.
+    /// Pauses of [`PAUSE_NS`] and more, the current one included.
     pub pauses: u64,
     /// The longest of them.
     pub longest_pause_ns: u64,
@@ -226,7 +226,7 @@ impl Watched {
         self.suspect(&identity, arrival, is_plain, &mut tell)
     }
 
-    /// Tells of a pause that goes on, at a time when no packet waits.
+    /// Reports the current pause, at a time when no packet waits.
     pub fn look(&mut self, now_ns: u64, mut tell: impl FnMut(Event)) {
         let Some((_, last_ns)) = self.span else { return };
         let since_ns = self.candidate.map_or(last_ns, |other| other.last_ns.max(last_ns));

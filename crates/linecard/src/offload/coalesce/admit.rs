@@ -1,7 +1,7 @@
 //! Handles a packet that may merge: it joins the held data of its flow, or is held as the first of
 //! new data. The packet is in the slab already.
 //!
-//! A first packet is held as it came. It is examined, its checksums verified, when another one is to join it.
+//! A first packet is held unchanged. It is examined, its checksums verified, when another one is to join it.
 
 use super::aggregate::Aggregate;
 use super::ahead::Known;

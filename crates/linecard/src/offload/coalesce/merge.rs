@@ -1,4 +1,4 @@
-//! The merge rules: which header fields must be equal, and how IPv4 identifications go on.
+//! The merge rules: which header fields must be equal, and how IPv4 identifications continue.
 //!
 //! One comparison under a mask ([`Shape`](crate::packet::FlowHasher)) decides whether headers may
 //! merge. This module finds *why* they may not, layer by layer, for the few packets that do not.

@@ -40,7 +40,7 @@ pub(super) struct Lent<'a, F: ?Sized> {
     pub(super) out: &'a mut F,
     /// Packets that have left alone, not examined.
     pub(super) alone: AllAlone,
-    /// Counts of packets that left: as they came, merged ones, and the packets in those.
+    /// Counts of packets that left: unchanged ones, merged ones, and the packets in those.
     pub(super) left: Left,
 }
 

@@ -55,7 +55,7 @@ impl fmt::Display for OutsideBuffer {
 
 impl Error for OutsideBuffer {}
 
-/// A packet of a burst: several merged, or one as it came.
+/// A packet of a burst: several merged, or one unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Merged<'a> {
@@ -93,7 +93,7 @@ pub struct BurstCounters {
     pub packets_in: u64,
     /// Packets that left, merged ones counted once.
     pub packets_out: u64,
-    /// Of those that left, packets that stayed alone, and left as they came.
+    /// Of those that left, packets that stayed alone, and left unchanged.
     pub alone: u64,
     /// Packets merged into another.
     pub merged: u64,

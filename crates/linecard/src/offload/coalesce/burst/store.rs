@@ -14,7 +14,7 @@ use core::ops::Range;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
-/// Why most packets leave as they came: numbers, so that they are counted without a branch.
+/// Why most packets leave unchanged: numbers, so that they are counted without a branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(in crate::offload::coalesce) struct Alone(u8);
 
@@ -104,7 +104,7 @@ pub(in crate::offload::coalesce) trait Store {
     /// A packet does not join an earlier one of its flow.
     fn refuse(&mut self, refusal: Refusal);
 
-    /// A packet leaves as it came.
+    /// A packet leaves unchanged.
     fn leave(&mut self, at: usize, layout: Layout, exit: Exit);
 
     /// The same for the most frequent reasons.
