@@ -685,7 +685,7 @@ mod tests {
         let mut handle = ptr::null_mut();
         // The first field only: what a program with a very old header has.
         let config = Config { size: size_of::<usize>(), ..Config::default() };
-        // SAFETY: both are there.
+        // SAFETY: both pointers are valid.
         let code = unsafe { linecard_coalescer_new(&raw const config, &raw mut handle) };
         assert_eq!(code, LINECARD_OK);
         handle
@@ -755,7 +755,7 @@ mod tests {
     /// value before.
     fn both_ways(large: &Large) -> [Vec<Vec<u8>>; 2] {
         let mut plan = MaybeUninit::uninit();
-        // SAFETY: both are there; the plan is set when the code says so.
+        // SAFETY: both pointers are valid; the plan is set when the code says so.
         let plan = unsafe {
             assert_eq!(linecard_segment_plan(large, plan.as_mut_ptr()), LINECARD_OK);
             plan.assume_init()
@@ -851,12 +851,12 @@ mod tests {
             checksum: types::LINECARD_CHECKSUM_UNKNOWN,
         };
         let mut plan = MaybeUninit::uninit();
-        // SAFETY: both are there.
+        // SAFETY: both pointers are valid.
         let code = unsafe { linecard_segment_plan(&raw const large, plan.as_mut_ptr()) };
         assert_eq!(code, LINECARD_OK);
         for size in [65_496, 65_535] {
             large.gso.size = size;
-            // SAFETY: both are there.
+            // SAFETY: both pointers are valid.
             let code = unsafe { linecard_segment_plan(&raw const large, plan.as_mut_ptr()) };
             assert_eq!(code, error::LINECARD_E_SEGMENT_TOO_LONG);
         }
@@ -870,7 +870,7 @@ mod tests {
         frame.extend([9, 9, 9, 9, 0, 7, 0, 9, 0, 12, 0x14, 0x20, 1, 2, 3, 4]);
         let complete = |header: [u8; 10], frame: &mut [u8]| {
             let slice = Slice { data: frame.as_mut_ptr(), len: frame.len() };
-            // SAFETY: both are there.
+            // SAFETY: both pointers are valid.
             unsafe { linecard_virtio_complete_checksum(header.as_ptr(), 10, 0, slice) }
         };
         let before = frame.clone();

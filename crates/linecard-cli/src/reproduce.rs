@@ -218,7 +218,7 @@ const JITTER: &str = "Live figures are this host's, at this moment: they need no
      paper's, whose server was dedicated hardware. Emulated conditions are produced in another \
      way; see docs/design/jitter.md.";
 
-/// All that come with the command, models only; as text each as soon as it is there.
+/// All that come with the command, models only; as text, each as soon as it is ready.
 fn all(json: bool, context: &Context<'_>) -> Result<Vec<Reproduced>, Error> {
     let one = |name: &Reproduction| {
         let mut found = reproduce(&name.name(), None, context)?;

@@ -81,7 +81,7 @@ struct Left {
 
 type Record = Arc<Mutex<Left>>;
 
-/// A port that gives what a source has, if it has one, and remembers what comes.
+/// A port that returns the packets of its source, if it has one, and records received ones.
 struct End {
     is_near: bool,
     source: Option<Source>,

@@ -70,7 +70,7 @@ const ONES: u32 = 0xffff_ffff;
 /// instruction.
 #[test]
 fn registers_with_registers() {
-    // The function, and for pairs of operands what comes out.
+    // The function, and its results for pairs of operands.
     let table: [(u32, Cases<u32>); 10] = [
         (ADD, &[(1, 2, 3), (ONES, 1, 0), (MAX, 1, MIN), (MIN, MIN, 0), (5, ONES, 4)]),
         (ADD | OTHER, &[(3, 2, 1), (0, 1, ONES), (MIN, 1, MAX), (0, MIN, MIN), (7, 7, 0)]),

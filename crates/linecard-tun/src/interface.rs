@@ -344,7 +344,7 @@ pub fn list() -> io::Result<Vec<Interface>> {
 /// [`NotFound`](io::ErrorKind::NotFound) without such an interface, and the system's error if `/proc` is
 /// not available.
 pub fn unsent(name: &str) -> io::Result<u64> {
-    /// Eight columns are about what came; then bytes, packets, errors and drops.
+    /// Eight columns are about reception; then bytes, packets, errors and drops.
     const DROPPED: usize = 11;
     let text = fs::read_to_string(NAMES)?;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));

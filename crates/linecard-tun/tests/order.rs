@@ -172,7 +172,7 @@ impl Lab {
         Ok(places)
     }
 
-    /// Passes on what comes the other way: acknowledgments.
+    /// Forwards packets of the other direction: acknowledgments.
     fn answer(&self, Answer { frame, out }: &mut Answer) -> io::Result<()> {
         for _ in 0..BURST {
             let frame = match self.far.read(frame) {

@@ -37,7 +37,7 @@ pub(super) fn of_capture(far: &PortSpec) -> Result<Option<Account>, Error> {
 }
 
 /// The owner of the files of a page, when root gives up its rights: `owner`, if there is one for a
-/// capture, which then has to be able to write these too. Their folder is there.
+/// capture, which then has to be able to write these too. Their folder exists.
 pub(super) fn of_page(
     files: &[PathBuf],
     mut owner: Option<Account>,

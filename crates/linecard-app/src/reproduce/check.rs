@@ -24,19 +24,19 @@ const ROUNDS: u32 = 6;
 /// Their size the first time.
 const LEAST: f64 = 1e-3;
 
-/// Sizes of outcomes that are made up, the last time none: outcomes are 0 or more.
+/// Sizes of generated outcomes, the last time none: outcomes are 0 or more.
 fn sizes() -> impl Iterator<Item = f64> {
     (0..ROUNDS).map(|round| LEAST * 1e3_f64.powi(round as i32)).chain([0.0])
 }
 
-/// How often outcomes of any size beside each other are made up: a statement that holds each time holds for all.
+/// How often outcomes of mixed sizes are generated: a statement that holds each time holds for all.
 const MIXED: u64 = 12;
 /// Digits to which a value counts as the same: others may be of rounding.
 const DIGITS: usize = 9;
 /// Powers of ten of their sizes.
 const POWERS: std::ops::Range<i32> = -3..16;
 
-/// Outcomes that are made up before there are any.
+/// Generated outcomes, before there are real ones.
 #[derive(Debug, Clone, Copy)]
 enum MadeUp {
     /// The same each time.
@@ -381,7 +381,7 @@ impl At<'_> {
         Ok(all.len() > 2)
     }
 
-    /// The numbers that decide, of values that name each other `depth` deep, with outcomes that are made up.
+    /// The numbers that decide, of values that name each other `depth` deep, with generated outcomes.
     fn decides(&self, text: &str, it: Option<&Curve>, at: (usize, MadeUp)) -> Parsed {
         self.probe(text, it, at).map(Probe::deciding)
     }

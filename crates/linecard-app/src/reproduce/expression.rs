@@ -86,7 +86,7 @@ pub(super) fn evaluate(text: &str, lookup: &Lookup<'_>) -> Result<Numbers, Expre
     Ok(Numbers { values, is_truth: parser.is_truth })
 }
 
-/// An expression with values that were made up.
+/// An expression with generated values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Probe {
     /// Numbers that it compares.

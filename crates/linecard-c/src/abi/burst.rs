@@ -244,7 +244,7 @@ mod tests {
 
     fn config() -> Config {
         let mut config = MaybeUninit::uninit();
-        // SAFETY: it is there, and set when the code says so.
+        // SAFETY: the pointer is valid, and its target is set when the code says so.
         unsafe {
             let code = linecard_config_burst(config.as_mut_ptr(), size_of::<Config>());
             assert_eq!(code, LINECARD_OK);
@@ -254,7 +254,7 @@ mod tests {
 
     fn new(link: u8, config: &Config) -> Result<*mut MergerHandle, i32> {
         let mut handle = ptr::null_mut();
-        // SAFETY: both are there.
+        // SAFETY: both pointers are valid.
         let code = unsafe { linecard_merger_new(link, config, &raw mut handle) };
         if code == LINECARD_OK { Ok(handle) } else { Err(code) }
     }
@@ -287,7 +287,7 @@ mod tests {
         let mut left = Left { merger, packets: Vec::new(), nested: LINECARD_OK };
         let (context, count) = ((&raw mut left).cast(), frames.len());
         let buffer = Slice { data: buffer.as_mut_ptr(), len: buffer.len() };
-        // SAFETY: all are there.
+        // SAFETY: all pointers are valid.
         let code = unsafe {
             linecard_merger_merge(merger, buffer, frames.as_ptr(), count, Some(keep), context)
         };
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(left.packets[1], (1, 1, vec![vec![0; 12], vec![]]));
 
         let mut counters = MaybeUninit::<Counters>::uninit();
-        // SAFETY: both are there; the counters are set when the code says so.
+        // SAFETY: both pointers are valid; the counters are set when the code says so.
         let (counters, reasons) = unsafe {
             let size = size_of::<Counters>();
             let code = linecard_merger_counters(merger, counters.as_mut_ptr(), size);
@@ -422,7 +422,7 @@ mod tests {
             callback: Some(collect),
             context: (&raw mut cut).cast(),
         };
-        // SAFETY: all are there.
+        // SAFETY: all pointers are valid.
         let code = unsafe { linecard_cut(link, slices.as_ptr(), slices.len(), &raw const output) };
         if code == LINECARD_OK {
             return Ok(cut);

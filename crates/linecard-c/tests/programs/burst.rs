@@ -13,7 +13,7 @@ fn bursts_come_back() {
     }
 }
 
-/// The address sanitizer looks on, if it is there.
+/// The address sanitizer checks, if it is installed.
 #[test]
 fn tcp_goes_through_the_tunnel_in_c() {
     const WHAT: &str = "TCP through the example `tunnel` in C";

@@ -1,5 +1,5 @@
 //! The examples in C, compiled with all warnings and run: with the static and the shared
-//! library, under the address sanitizer and under valgrind where those are there.
+//! library, under the address sanitizer and under valgrind where those are installed.
 #![expect(clippy::panic, reason = "a test stops at the first surprise")]
 
 mod burst;
@@ -49,7 +49,7 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The C compiler that is there.
+/// The installed C compiler.
 fn compiler() -> Option<String> {
     let named = std::env::var("CC").ok();
     named.into_iter().chain(["cc".to_owned()]).find(|program| is_there(program))

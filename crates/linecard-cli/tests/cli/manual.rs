@@ -177,7 +177,7 @@ impl Sandbox {
     fn shell(&self, line: &str) -> Output {
         let place = self.0.path();
         let path = std::env::var("PATH").unwrap_or_default();
-        // Ends what it has begun, when the other end of a transfer is not there.
+        // Ends what it has begun, when the other end of a transfer does not exist.
         let mut command = Command::new("timeout");
         command.args(["120", "bash", "-o", "pipefail", "-c", line]).current_dir(place);
         command.env("PATH", format!("{}/bin:{path}", place.display()));

@@ -138,7 +138,7 @@ fn bash_completes_commands_and_options() {
     }
 }
 
-/// As elvish asks for them, with what it has at a terminal only made up here.
+/// As elvish asks for them, with a substitute for the parts that it has only at a terminal.
 #[test]
 fn elvish_completes_commands() {
     if !is_there("elvish", "its completions are not tried") {

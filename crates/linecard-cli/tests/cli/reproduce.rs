@@ -119,7 +119,7 @@ fn lro_npu_is_modelled_without_rights() {
     assert!(found.get("throughput").is_none(), "nothing live was asked for");
 }
 
-/// Where a program is missing, the model is what there is, and that is not a failure.
+/// Where a program is missing, only the model runs, and that is not a failure.
 #[test]
 fn live_interfaces_are_left_out_where_they_cannot_be_had() {
     let folder = Folder::new();

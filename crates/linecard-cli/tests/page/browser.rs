@@ -24,7 +24,7 @@ pub(crate) fn is_installed() -> bool {
     is_there("chromium", "no page is opened in a browser; run .ci/setup")
 }
 
-/// Opens a copy of a page with a probe in it, and says what that has found.
+/// Opens a copy of a page with a probe in it, and returns the result of the probe.
 pub(crate) fn probe(page: &Path, view: View) -> Findings {
     let folder = tempfile::tempdir().unwrap();
     let html = fs::read_to_string(page).unwrap();

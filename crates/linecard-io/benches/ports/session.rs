@@ -127,7 +127,7 @@ impl Session {
         let after = self.look()?;
         let (own, all) = (after.own.since(&before.own), after.all - before.all);
         let (wire, device) = (after.wire.since(before.wire), after.device.since(before.device));
-        // The peer sends what comes in, and the receiver receives that.
+        // Traffic on ingress is sent by the peer, and received by the receiver.
         let (data, acks, large) = match direction {
             Direction::In => (wire.sent, wire.received, device.received),
             Direction::Out => (wire.received, wire.sent, device.sent),

@@ -101,7 +101,7 @@ impl Message {
         }
     }
 
-    /// It changes what is there already, instead of being refused for it.
+    /// It changes an existing entry, instead of being refused because of it.
     pub(super) fn replacing(mut self) -> Self {
         self.set_flags(REPLACE);
         self

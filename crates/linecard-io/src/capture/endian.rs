@@ -47,13 +47,13 @@ impl Endianness {
         }
     }
 
-    /// The number at `at`, if all of it is there.
+    /// The number at `at`, if all of its bytes are present.
     #[inline]
     pub(super) fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
         Some(self.u16(*bytes.get(at..)?.first_chunk()?))
     }
 
-    /// The number at `at`, if all of it is there.
+    /// The number at `at`, if all of its bytes are present.
     #[inline]
     pub(super) fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
         Some(self.u32(*bytes.get(at..)?.first_chunk()?))

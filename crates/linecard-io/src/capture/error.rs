@@ -122,7 +122,7 @@ pub enum Damage {
     HeaderCut {
         /// Bytes of the header.
         needed: usize,
-        /// Bytes that are there.
+        /// Bytes that are present.
         left: usize,
     },
     /// The file ends inside an entry.
@@ -130,7 +130,7 @@ pub enum Damage {
     Cut {
         /// Bytes according to the entry.
         claims: u64,
-        /// Bytes that are there.
+        /// Bytes that are present.
         left: usize,
     },
     /// An entry longer than is read here.

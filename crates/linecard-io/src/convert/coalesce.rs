@@ -182,7 +182,7 @@ impl Job<'_> {
         (self.account.truncated > 0).then(|| Box::new(Captured(record.data().to_vec())))
     }
 
-    /// Gives a packet that was captured in part zeros for the rest, if all its headers are there.
+    /// Gives a packet that was captured in part zeros for the rest, if all its headers are present.
     fn complete(&mut self, record: &mut Record, link: LinkType) -> bool {
         let (data, original_len) = (record.data(), record.original_len() as usize);
         if !(data.len()..=MAX_ORIGINAL).contains(&original_len) {

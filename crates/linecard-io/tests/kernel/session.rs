@@ -174,7 +174,7 @@ pub(crate) fn origins(frames: &[Frame], merged: &[Merged]) -> Option<Vec<Vec<usi
     merged.iter().map(|one| one.origins(&mut free)).collect()
 }
 
-/// A frame that has not been found yet in what came out.
+/// A frame that has not been found in the output yet.
 struct Origin {
     index: usize,
     frame: Vec<u8>,

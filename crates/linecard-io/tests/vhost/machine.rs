@@ -222,7 +222,7 @@ fn connect(address: &str, machine: &Machine) -> TcpStream {
     }
 }
 
-/// Sends random bytes, and compares what comes back.
+/// Sends random bytes, and compares the answer.
 fn echo(stream: &TcpStream, seed: u64, len: usize) {
     stream.set_read_timeout(Some(STILL)).expect("a socket");
     stream.set_write_timeout(Some(STILL)).expect("a socket");
@@ -304,7 +304,7 @@ fn resident() -> u64 {
     line.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
 }
 
-/// Packets that the device has taken from this process and given to it, if it is there.
+/// Packets that the device has taken from this process and given to it, if it exists.
 fn device() -> Option<[u64; 2]> {
     // Of the thread's namespace.
     let devices = fs::read_to_string("/proc/thread-self/net/dev").expect("proc");

@@ -129,7 +129,7 @@ fn a_thread_that_left_unseen_is_not_blamed() {
 }
 
 /// Of a sender on another host, nothing is known between its system call and the request of the poll that received the
-/// packet: all of that time is outside, whatever the cores of this host did, and the rest is charged as ever.
+/// packet: all of that time is outside, whatever the cores of this host did, and the rest is charged as usual.
 #[test]
 fn what_a_remote_sender_and_the_network_delay_is_outside() {
     let mut rng = Rng::new(11);

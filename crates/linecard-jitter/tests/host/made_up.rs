@@ -23,13 +23,13 @@ pub(crate) struct Host {
     pub(crate) ways: Vec<[u64; 8]>,
 }
 
-/// A host that is made up.
+/// A synthetic host.
 pub(crate) struct HostConfig {
     pub(crate) packets: u64,
     pub(crate) period_ns: u64,
     /// One packet in this many is delayed, at some stage.
     pub(crate) late: u64,
-    /// Times between what comes and goes on a core.
+    /// Times between events on a core.
     pub(crate) calm_ns: u64,
     /// Between a packet in the application's hands and the next one at the same stage, at least.
     pub(crate) apart_ns: u64,

@@ -116,7 +116,7 @@ enum Event {
     Judged(usize, Option<u32>),
     /// Its payload is on its way to this place in host memory.
     Read(usize, usize),
-    /// It is there.
+    /// Its payload is in host memory.
     Delivered(usize, usize),
 }
 

@@ -64,7 +64,7 @@ impl<'a> Program<'a> {
         Ok(())
     }
 
-    /// Ends the program; what it has said.
+    /// Ends the program; returns its output.
     fn said(&mut self) -> String {
         let _ = self.child.kill();
         let mut said = String::new();

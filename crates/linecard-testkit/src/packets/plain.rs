@@ -311,7 +311,7 @@ fn end_of_headers(view: &mut View, kind: LayerKind, at: usize, payload: usize) -
     if view.slack { Form::Padded } else { Form::Datagram }
 }
 
-/// UDP is the end, unless its destination port is that of a tunnel and its header is there.
+/// UDP is the end, unless its destination port is that of a tunnel and its header is complete.
 fn udp(view: &mut View, datagram: &[u8], at: usize) -> Form {
     let form = end_of_headers(view, LayerKind::Udp, at, at + 8);
     let (inner, left) = (at + 8, datagram.len() - at - 8);

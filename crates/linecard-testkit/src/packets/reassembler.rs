@@ -263,7 +263,7 @@ impl Datagram {
         self.held.iter().any(mixed).then_some(Misfit::Fault(GiveUp::Ecn))
     }
 
-    /// The whole frame, when every byte is there.
+    /// The whole frame, when every byte has arrived.
     fn whole(&self) -> Option<Left> {
         let end = self.end()?;
         let mut bytes = BTreeMap::new();

@@ -100,7 +100,7 @@ impl Transport {
         }
     }
 
-    /// Takes what has come, without giving any of it: how a handshake goes on.
+    /// Takes received bytes without returning any: this is how a handshake proceeds.
     pub(super) fn pull(&mut self, stream: &mut TcpStream) -> Result<Received, ControlError> {
         match self {
             Self::Tls(connection) => pull(connection, stream),

@@ -40,7 +40,7 @@ const BURST: usize = 16;
 const HEAD_BYTES: usize = 29;
 const _: () = assert!(HEAD_BYTES < linecard_transfer::control::MIN_PAYLOAD_BYTES as usize);
 
-/// Messages that were sent and are not confirmed, and what has come.
+/// Sent messages that are not confirmed, and received ones.
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
     now: Instant,
@@ -55,7 +55,7 @@ pub(crate) struct Relay {
     /// Messages that have come, by either way, and over the control connection.
     came: u64,
     came_by_control: u64,
-    /// Of the next message, what has come over lanes.
+    /// The parts of the next message that were received over lanes.
     part: Vec<u8>,
     /// Messages that came over lanes.
     ready: VecDeque<Message>,
@@ -112,7 +112,7 @@ impl Relay {
         self.unanswered.is_some_and(|since| self.now.since(since) > patience)
     }
 
-    /// The next packets tell what has come, if messages go over lanes.
+    /// The next packets confirm received messages, if messages go over lanes.
     pub(crate) const fn owe_answer(&mut self) {
         self.owes_answer |= self.is_lame;
     }

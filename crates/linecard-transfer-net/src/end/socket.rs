@@ -6,7 +6,7 @@ use linecard_transfer::wire::{HEADER_BYTES, Header, TAG_BYTES};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Calls to a lane for what has come, one after the other: others want their turn.
+/// Most consecutive calls to receive from a lane, before other lanes have their turn.
 const MAX_ROUNDS: usize = 4;
 
 /// Packets of one length that wait to be sent.
@@ -198,7 +198,7 @@ impl SealedSocket {
         Ok(true)
     }
 
-    /// Takes what has come by one call to the lane, as it is; how many datagrams.
+    /// Receives datagrams by one call to the lane, unopened; returns their number.
     ///
     /// # Errors
     ///

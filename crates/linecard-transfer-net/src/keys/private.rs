@@ -13,7 +13,7 @@ const WRITERS: u32 = 0o022;
 /// In such a folder, only the owner of a file may exchange it.
 const STICKY: u32 = 0o1000;
 
-/// Writes a new file of mode 0600 that appears with all its content; never over one that is there.
+/// Writes a new file of mode 0600 that appears with all its content; never replaces an existing one.
 pub(super) fn create(path: &Path, content: &[u8]) -> Result<(), KeyError> {
     let failed = |cause| KeyError::file(path, cause);
     make_parent(path).map_err(failed)?;

@@ -52,7 +52,7 @@ struct Open {
 /// All that is being received.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    /// The sender only asks what there is.
+    /// A dry run: the sender only asks for the stored objects.
     is_dry: bool,
     /// Into a folder, or out.
     has_folder: bool,

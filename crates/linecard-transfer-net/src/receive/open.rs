@@ -28,7 +28,7 @@ pub(super) struct Opened {
     pub(super) store: Store,
     pub(super) chunk_bytes: u32,
     pub(super) window: u32,
-    /// The sender only asks what there is.
+    /// A dry run: the sender only asks for the stored objects.
     pub(super) is_dry: bool,
     /// It may remove files that it does not have.
     pub(super) may_delete: bool,

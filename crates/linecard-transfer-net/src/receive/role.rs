@@ -45,7 +45,7 @@ struct Receiving<'a> {
     store: &'a mut Store,
     /// The sender has announced an object.
     has_begun: &'a mut bool,
-    /// It only asks what there is.
+    /// A dry run: it only asks for the stored objects.
     is_dry: bool,
     removal: Removal,
     /// Lengths of chunks below this one are known to the protocol.

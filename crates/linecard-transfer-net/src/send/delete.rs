@@ -24,7 +24,7 @@ const MAX_DELETE: u64 = 1_000;
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The receiver lists what it has.
+    /// The receiver lists its files.
     Listing,
     /// It removes some of those: the number of requested removals, and of requests without an answer yet.
     Removing { asked: usize, unanswered: usize },
@@ -399,7 +399,7 @@ mod tests {
             assert!(deletion.listed(&page(&[wrong], false), &mut stored).is_err(), "{wrong}");
         }
         assert!(deletion.removed(&Removed::default(), &mut stored).is_err());
-        // Too much is not an error: all that was sent is there.
+        // Too much is not an error: everything sent is stored.
         let full: [fn(&mut Deletion); 2] = [
             |deletion| deletion.listed = MAX_LISTED,
             |deletion| (deletion.listed, deletion.kept_bytes) = (0, MAX_KEPT_BYTES),

@@ -149,7 +149,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The receiver has listed what it has in a folder.
+    /// The receiver has listed its files in a folder.
     pub(super) fn listed(&mut self, told: &Listed) -> Result<(), SendError> {
         let unexpected = SendError::Unexpected("a list that was not asked for");
         let deletion = self.deletion.as_mut().ok_or(unexpected)?;
@@ -162,7 +162,7 @@ impl Objects {
         self.deletion.as_mut().ok_or(unexpected)?.removed(told, &mut self.stored)
     }
 
-    /// The receiver has said what it has of an object: the rest is read.
+    /// The receiver has named its stored chunks of an object: the rest is read.
     pub(super) fn order(&mut self, told: &control::Have) -> Result<(), SendError> {
         let object = told.object as usize;
         let open = self.open.get_mut(&told.object).filter(|open| !open.is_ordered);

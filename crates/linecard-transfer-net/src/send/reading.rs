@@ -155,7 +155,7 @@ impl Work {
                     root = self.read_chunks((order, &nothing), &object, &reader, sent_below)?;
                 }
                 let is_there = root.is_some() && root == order.existing;
-                // If the receiver keeps what it has, it only wants to know whether that is the same.
+                // If the receiver keeps its file, it only asks whether that is equal.
                 let is_read = order.is_dry
                     || order.existing.is_some()
                         && order.have.count() == self.chunk_bytes.count(reader.size())?;

@@ -32,7 +32,7 @@ impl Folder {
     }
 
     /// Writes `bytes` here and removes them, so that the next write by this thread on this core finds
-    /// memory that is there.
+    /// available memory.
     ///
     /// A hypervisor gives a guest its memory when it is first used, and may take it back when the guest has
     /// freed it. A page then costs ten microseconds instead of one: ten times what a stage of a transfer

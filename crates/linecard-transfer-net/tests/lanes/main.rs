@@ -43,7 +43,7 @@ fn take_all(lane: &mut dyn Lane, count: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// Sends all of `datagrams` while `far` takes what comes.
+/// Sends all of `datagrams` while `far` receives.
 fn through(near: &mut dyn Lane, far: &mut dyn Lane, datagrams: &Datagrams<'_>) -> Vec<Vec<u8>> {
     let (mut received, mut all) = (ReceiveBuffer::new(), Vec::new());
     let (start, mut sent) = (Clock::now(), 0);

@@ -106,7 +106,7 @@ impl Links {
         })
     }
 
-    /// Both have ended well, and what came is what was sent.
+    /// Both have succeeded, and the received data equals the sent data.
     fn whole(&self, (sent, got): Ended) -> (Sent, Received) {
         let (sent, got) = (sent.expect("sent"), got.expect("received"));
         let of = |name: &str| fs::read(self.folder.path().join(name)).expect("it is there");

@@ -132,7 +132,7 @@ pub struct Hello {
     /// unspecified if it has none. The receiver selects its end of each lane by them. Empty if the
     /// sender names none.
     pub sources: Vec<IpAddr>,
-    /// Nothing is to be sent: the receiver answers what it has, and changes nothing. A sender that
+    /// A dry run: the receiver answers with its stored data, and changes nothing. A sender that
     /// asks for this offers version 2 only, as version 1 does not know it.
     pub dry_run: bool,
     /// When everything has arrived, what the sender has not may be removed from the folders that were

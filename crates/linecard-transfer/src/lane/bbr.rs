@@ -97,7 +97,7 @@ struct Span {
     limited: bool,
 }
 
-/// An estimate of a path, and what follows from it. Rates are in bytes per second, volumes in bytes.
+/// An estimate of a path, and the values that follow from it. Rates are in bytes per second, volumes in bytes.
 #[derive(Debug, Clone)]
 pub struct Bbr {
     segment: f64,

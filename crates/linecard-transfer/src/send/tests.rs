@@ -248,7 +248,7 @@ fn an_address_that_has_not_answered_gets_few_short_probes_and_no_data() {
 }
 
 /// The window is closed for a second, as it is while the receiver writes many small files: a lane with nothing in
-/// flight asks whether the other end is there, but an answer is not a reason to ask again at once.
+/// flight probes the other end, but an answer is not a reason to ask again at once.
 #[test]
 fn a_lane_that_waits_for_the_window_probes_seldom_though_each_probe_is_answered() {
     let settings = SendSettings { mode: Mode::Stable, window_end: 1, ..SendSettings::default() };

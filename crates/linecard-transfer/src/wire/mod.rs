@@ -48,7 +48,7 @@ pub enum Kind {
     Probe,
     /// The lane will not be used any more.
     Close,
-    /// A part of a control message, or what has come of them: for the caller.
+    /// A part of a control message, or the confirmation of received ones: for the caller.
     Control,
 }
 

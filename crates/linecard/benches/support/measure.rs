@@ -29,7 +29,7 @@ pub(crate) trait Receive<'a> {
     /// Timed: takes the packets of one burst.
     fn burst(&mut self, burst: &mut Vec<Slot<'a>>, now: Instant);
 
-    /// Not timed: accounts for what came out, and gives its buffers back; those left in the burst
+    /// Not timed: counts the output, and gives its buffers back; those left in the burst
     /// too.
     fn settle(&mut self, burst: &mut Vec<Slot<'a>>, free: &mut Vec<Slot<'a>>, out: &mut Account);
 

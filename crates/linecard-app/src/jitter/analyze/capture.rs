@@ -45,7 +45,7 @@ pub(super) struct Captured {
 }
 
 impl Captured {
-    /// Why there is nothing to analyse, with what was there.
+    /// Why there is nothing to analyse, with counts of the packets.
     pub(super) fn nothing_found(&self, input: &Path) -> Error {
         let Self { packets, fragments, .. } = *self;
         let input = input.to_owned();

@@ -91,7 +91,7 @@ impl Rows for Parquet {
     }
 }
 
-/// Values that are there, and for each row whether it has one.
+/// Present values, and for each row whether it has one.
 fn write_column(
     mut column: SerializedColumnWriter<'_>,
     kind: Kind,

@@ -74,7 +74,7 @@ pub(crate) fn file(path: &Path, known: &[&'static str]) -> Result<Firmware, Conf
     Firmware::read(path).map_err(|error| ConfigError::of_parameter(IMAGE, error))
 }
 
-/// The text of source lines: of firmware that comes with the command, or of files that are there.
+/// The text of source lines: of firmware that comes with the command, or of existing files.
 #[derive(Debug, Default)]
 pub(super) struct Sources(BTreeMap<String, Vec<String>>);
 

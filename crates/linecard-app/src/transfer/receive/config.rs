@@ -94,7 +94,7 @@ impl Config {
         Self { at_once: Some(at_once), ..self }
     }
 
-    /// Whether what comes goes to the standard output.
+    /// Whether received data goes to the standard output.
     #[must_use]
     pub fn is_pipe(&self) -> bool {
         self.folder == Path::new("-")

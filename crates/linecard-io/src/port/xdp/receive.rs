@@ -23,13 +23,13 @@ pub(super) const REFILL: u32 = 64;
 /// between two looks.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// The index behind the frames that were there, and when; each has frames that the one before has not, so
-    /// that there are no more than places in the ring.
+    /// The index behind the frames that had arrived, and the time; each has frames that the one before does not have,
+    /// so that there are no more than places in the ring.
     seen: VecDeque<(u32, Instant)>,
 }
 
 impl Arrivals {
-    /// All frames before the index `behind` are there now.
+    /// All frames before the index `behind` have arrived now.
     fn note(&mut self, behind: u32, now: Instant) {
         if self.seen.back().is_none_or(|(last, _)| *last != behind) {
             self.seen.push_back((behind, now));

@@ -15,7 +15,7 @@ pub enum Receive {
     /// Where they do by themselves. Over a virtual cable, that is on the core that sends, in the same call.
     Sender,
     /// On the sink's core, which an interrupt of the sender's interrupts (RPS): as a network
-    /// interface does whose interrupts are there.
+    /// interface does whose interrupts fire there.
     Sink,
     /// In a thread of the kernel's that is pinned to this core (threaded NAPI).
     Thread {

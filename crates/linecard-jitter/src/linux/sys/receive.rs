@@ -59,7 +59,7 @@ impl Batch {
         Self { controls: vec![Control([0; 96]); MESSAGES], ..Self::new() }
     }
 
-    /// Waits for a datagram as the socket is configured to wait, then takes those that are there.
+    /// Waits for a datagram as the socket is configured to wait, then takes all that have arrived.
     /// Returns their number. Each has its length, also if it is truncated (`MSG_TRUNC`).
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let slots = self.buffer.chunks_exact_mut(SLOT);

@@ -58,7 +58,7 @@ fn send_parts(streams: &mut [TcpStream], part: usize) -> io::Result<()> {
     })
 }
 
-/// Reads each part, and says when it is there.
+/// Reads each part, and reports its arrival.
 fn confirm(listener: &TcpListener, part: usize, chunks: usize) -> io::Result<()> {
     let (mut stream, _) = listener.accept()?;
     let mut bytes = vec![0; part];

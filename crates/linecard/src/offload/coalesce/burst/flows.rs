@@ -112,8 +112,8 @@ pub(super) struct Flows {
     left: Vec<Left>,
 }
 
-/// Which of [`PART`] packets are left, a bit for each, and which of these leave alone. So that what becomes of a packet takes
-/// no branch for most, which could hardly be predicted.
+/// Which of [`PART`] packets are left, a bit for each, and which of these leave alone. So that the treatment of a
+/// packet takes no branch for most, which could hardly be predicted.
 #[derive(Debug, Clone, Copy, Default)]
 struct Left {
     all: u64,
