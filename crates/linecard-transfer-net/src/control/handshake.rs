@@ -358,7 +358,7 @@ impl Handshake<'_> {
     }
 }
 
-/// A message of an end before the first one of linecard_transfer::control.
+/// A message of an end before the first one of `linecard_transfer::control`.
 fn opening<const BYTES: usize>(body: &[u8]) -> [u8; BYTES] {
     let mut opening = [0; BYTES];
     opening[..MAGIC.len()].copy_from_slice(&MAGIC);
