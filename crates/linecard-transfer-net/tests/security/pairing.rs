@@ -218,7 +218,10 @@ fn files_remember_a_pairing() {
     let [sender, receiver] = identities();
     let known = |path: &Path| KnownPeers::load(path).unwrap();
     let (file, file_of_peers) = (list.clone(), peers.clone());
-    let shown: Remember = Box::new(move |_, key| Ok(fs::write(&file, key.to_string()).unwrap()));
+    let shown: Remember = Box::new(move |_, key| {
+        fs::write(&file, key.to_string()).unwrap();
+        Ok(())
+    });
     let typed: Remember = Box::new(move |name, key| known(&file_of_peers).add(name, key));
     met(
         &pairing(&sender, Pairing::typed(code("12345678"), typed)),
