@@ -1,8 +1,9 @@
 //! Wrong arguments, reported as every other failure: in one line.
 
 use crate::say;
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use linecard_app::Error;
+use std::error::Error as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -46,50 +47,119 @@ const SCENARIOS: [(&str, &str); 4] = [
     ),
 ];
 
-/// The error that clap found, in one line.
+/// The error that clap found, in one line: from its parts, since clap's own text has several lines and the usage.
 pub(crate) fn of(error: &clap::Error) -> String {
-    let text = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
-    let (option, usage) = (text(ContextKind::InvalidArg), text(ContextKind::Usage));
+    let (option, usage) = (text(error, ContextKind::InvalidArg), text(error, ContextKind::Usage));
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let elsewhere = ELSEWHERE
         .iter()
         .find(|(command, name, _)| is_unknown && usage.contains(command) && option == *name);
-    if let Some((_, _, tip)) = elsewhere {
+    let tips = match elsewhere {
         // Clap's tip is to pass it as a file.
-        return format!("unexpected argument '{option}' found; {tip}");
-    }
-    let line = one_line(&error.render().to_string());
-    // Clap's measure finds `--loss` for `--nonsense`.
-    let similar = text(ContextKind::SuggestedArg);
-    let initial = |name: &str| name.trim_start_matches('-').chars().next();
-    let line = match initial(&option) == initial(&similar) {
-        true => line,
-        false => line.replace(&format!("; tip: a similar argument exists: '{similar}'"), ""),
+        Some((_, _, tip)) => format!("; {tip}"),
+        None => tips(error, &option) + "; --help says more",
     };
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let example = SCENARIOS.iter().find(|(command, _)| is_missing && usage.contains(command));
-    match example {
-        Some((_, example)) => format!("{line}; for example: {example}"),
-        None => line,
+    let example = example.map_or(String::new(), |(_, example)| format!("; for example: {example}"));
+    let line = what(error, &option) + &tips + &example;
+    line.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// The fault, as clap's own text words it.
+fn what(error: &clap::Error, option: &str) -> String {
+    let value = text(error, ContextKind::InvalidValue);
+    let command = text(error, ContextKind::InvalidSubcommand);
+    let among = |name: &str, kind| match parts(error.get(kind)) {
+        choices if choices.is_empty() => String::new(),
+        choices => format!(" [{name}: {}]", choices.join(", ")),
+    };
+    match error.kind() {
+        ErrorKind::UnknownArgument => format!("unexpected argument '{option}' found"),
+        ErrorKind::InvalidSubcommand => format!("unrecognized subcommand '{command}'"),
+        ErrorKind::MissingSubcommand => {
+            let choices = among("subcommands", ContextKind::ValidSubcommand);
+            format!("'{command}' requires a subcommand but one was not provided{choices}")
+        }
+        ErrorKind::MissingRequiredArgument => {
+            format!("the following required arguments were not provided: {option}")
+        }
+        ErrorKind::InvalidValue => {
+            let choices = among("possible values", ContextKind::ValidValue);
+            match value.is_empty() {
+                true => {
+                    format!("a value is required for '{option}' but none was supplied{choices}")
+                }
+                false => format!("invalid value '{value}' for '{option}'{choices}"),
+            }
+        }
+        ErrorKind::ValueValidation => {
+            let why = error.source().map_or(String::new(), |source| format!(": {source}"));
+            format!("invalid value '{value}' for '{option}'{why}")
+        }
+        ErrorKind::TooManyValues => {
+            format!("unexpected value '{value}' for '{option}' found; no more were expected")
+        }
+        ErrorKind::NoEquals => {
+            format!("equal sign is needed when assigning values to '{option}'")
+        }
+        ErrorKind::ArgumentConflict => {
+            let argument = if option.is_empty() {
+                format!("subcommand '{command}'")
+            } else {
+                format!("argument '{option}'")
+            };
+            match parts(error.get(ContextKind::PriorArg)).as_slice() {
+                [prior] if prior == option => {
+                    format!("the {argument} cannot be used multiple times")
+                }
+                [prior] => format!("the {argument} cannot be used with '{prior}'"),
+                priors => format!("the {argument} cannot be used with: {}", priors.join(" ")),
+            }
+        }
+        kind => kind.to_string(),
     }
 }
 
-/// The error with clap's hints; not the usage, which `--help` has.
-fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    let wanted = |text: &&str| !text.starts_with("Usage:") && !text.starts_with("For more");
-    for part in text.lines().map(str::trim).filter(|part| !part.is_empty()).take_while(wanted) {
-        let part = part.strip_prefix("error: ").unwrap_or(part);
-        let between = if part.starts_with("tip:") { "; " } else { " " };
-        line.push_str(if line.is_empty() { "" } else { between });
-        line.push_str(part);
+/// Clap's tips. Its measure of likeness finds `--loss` for `--nonsense`.
+fn tips(error: &clap::Error, option: &str) -> String {
+    let initial = |name: &str| name.trim_start_matches('-').chars().next();
+    let similar = [
+        ("subcommand", ContextKind::SuggestedSubcommand),
+        ("argument", ContextKind::SuggestedArg),
+        ("value", ContextKind::SuggestedValue),
+    ];
+    let similar = similar.into_iter().filter_map(|(what, kind)| {
+        let mut names = parts(error.get(kind));
+        names.retain(|name| what != "argument" || initial(name) == initial(option));
+        match names.as_slice() {
+            [] => None,
+            [name] => Some(format!("; tip: a similar {what} exists: '{name}'")),
+            names => Some(format!("; tip: some similar {what}s exist: '{}'", names.join("', '"))),
+        }
+    });
+    let others = parts(error.get(ContextKind::Suggested)).into_iter();
+    similar.chain(others.map(|tip| format!("; tip: {tip}"))).collect()
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> String {
+    parts(error.get(kind)).join(" ")
+}
+
+/// Texts of a part of an error.
+fn parts(value: Option<&ContextValue>) -> Vec<String> {
+    match value {
+        Some(ContextValue::String(text)) => vec![text.clone()],
+        Some(ContextValue::Strings(texts)) => texts.clone(),
+        Some(ContextValue::StyledStr(text)) => vec![text.to_string()],
+        Some(ContextValue::StyledStrs(texts)) => texts.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
     }
-    line + "; --help says more"
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{of, one_line};
+    use super::of;
     use crate::args::Arguments;
     use clap::CommandFactory;
 
@@ -105,17 +175,38 @@ mod tests {
         assert!(refused("linecard reproduce nopaper").contains("ends in .toml"));
     }
 
+    /// Of each kind that the command can have, the text of clap without its lines and its usage.
     #[test]
-    fn the_value_and_the_tip_stay() {
-        let text = "error: unexpected argument '--flow' found\n\n  tip: a similar argument exists: \
-                    '--flows'\n\nUsage: linecard run [OPTIONS]\n\nFor more information, try '--help'.\n";
-        let line = "unexpected argument '--flow' found; tip: a similar argument exists: '--flows'; \
-                    --help says more";
-        assert_eq!(one_line(text), line);
-        let text =
-            "error: the following required arguments were not provided:\n  <INPUT>\n  <OUTPUT>";
-        let line = "the following required arguments were not provided: <INPUT> <OUTPUT>; --help says \
-                    more";
-        assert_eq!(one_line(text), line);
+    fn clap_says_the_same() {
+        for line in [
+            "linecard run --flow 2",
+            "linecard run --flows",
+            "linecard run --flows 1 --flows 2",
+            "linecard attac",
+            "linecard keys authorize",
+            "linecard coalesce in",
+            "linecard coalesce in out more",
+            "linecard send",
+            "linecard run --lanes x",
+            "linecard attach a b --merge x",
+            "linecard attach a b --merge",
+            "linecard model sweep x --json --csv",
+            "linecard plan",
+            "linecard plan x --verify transfer",
+            "linecard keys authorize lc2",
+        ] {
+            let parsed = Arguments::command().try_get_matches_from(line.split(' '));
+            let error = parsed.expect_err(line);
+            let whole = error.render().to_string();
+            let front =
+                whole.split("\nUsage:").next().and_then(|text| text.split("\nFor more").next());
+            let words = |text: &str| -> Vec<String> {
+                let parts = text.split_whitespace().map(|word| word.trim_end_matches(';'));
+                parts.filter(|word| *word != "error:").map(str::to_owned).collect()
+            };
+            let ours = of(&error);
+            let ours = ours.split("; --help says more").next().expect("a part");
+            assert_eq!(words(ours), words(front.expect("a part")), "{line}");
+        }
     }
 }
