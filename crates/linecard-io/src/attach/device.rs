@@ -103,9 +103,11 @@ fn down(port: &PortSpec) -> Option<String> {
 /// The bridge, bond or VRF that an interface belongs to.
 pub(super) fn master(name: &str) -> Option<String> {
     let entry = |entry| Path::new("/sys/class/net").join(name).join(entry);
+    let read = |name| std::fs::read_to_string(entry(name)).ok();
     // It may show the interfaces of another network namespace.
-    let index = std::fs::read_to_string(entry("ifindex")).ok()?;
-    let is_own = index.trim().parse().ok() == device::index(name).ok();
+    let (index, mac) = (read("ifindex")?, read("address")?);
+    let is_own = index.trim().parse().ok() == device::index(name).ok()
+        && interface::mac(name).is_ok_and(|own| format_mac(own) == mac.trim());
     let master = std::fs::read_link(entry("master")).ok().filter(|_| is_own)?;
     Some(master.file_name()?.to_string_lossy().into_owned())
 }
