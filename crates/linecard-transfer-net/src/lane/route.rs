@@ -45,11 +45,11 @@ impl Own {
     }
 
     /// One address of each other interface than that of `local`, of its family: those by which the receiver may be reached.
-    /// None beside the loopback interface.
-    pub(crate) fn beside(&self, local: IpAddr) -> Vec<IpAddr> {
+    /// None if it is on this host.
+    pub(crate) fn beside(&self, local: IpAddr, receiver: IpAddr) -> Vec<IpAddr> {
         let mut names: Vec<&str> = self.interface(local).into_iter().collect();
         let mut found = Vec::new();
-        if local.is_loopback() {
+        if local.is_loopback() || self.has(receiver) {
             return found;
         }
         for (name, ip) in &self.0 {

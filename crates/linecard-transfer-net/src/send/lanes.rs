@@ -141,7 +141,9 @@ impl Lanes {
         self.paths.iter().all(|path| path.spec.kind == LaneKind::Udp)
     }
 
+    /// Those that are used, or would be if they were reached.
     pub(super) fn specs(&self) -> Vec<Spec> {
-        self.paths.iter().map(|path| path.spec.clone()).collect()
+        let used = self.paths.iter().filter(|path| !path.is_elsewhere());
+        used.map(|path| path.spec.clone()).collect()
     }
 }

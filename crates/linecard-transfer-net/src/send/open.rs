@@ -47,13 +47,14 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
     let (local, peer) = control.addresses()?;
     let own = Own::now();
-    let specs = specs(options, local.ip(), &own);
+    let specs = specs(options, (local.ip(), peer.ip()), &own);
     if specs.len() > MAX_LANES {
         return Err(SendError::Lanes(specs.len()));
     }
     let payload_bytes = match options.payload_bytes {
         Some(bytes) => bytes,
-        None => payload(&specs, peer, &own),
+        // Found lanes follow the first: those that carry less are reported, and those that are left out do not count.
+        None => payload(if options.lanes.is_empty() { &specs[..1] } else { &specs }, peer, &own),
     };
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
@@ -124,11 +125,13 @@ fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
 }
 
 /// The lanes that the user wants, with the rate that holds where none is said. The first of those that are found is that
-/// of the control connection.
-fn specs(options: &SendOptions, local: IpAddr, own: &Own) -> Vec<Spec> {
+/// of the control connection, and the only one if a rate is given, which may be that of a bottleneck.
+fn specs(options: &SendOptions, (local, peer): (IpAddr, IpAddr), own: &Own) -> Vec<Spec> {
     let mut specs = options.lanes.clone();
     if specs.is_empty() {
-        let addresses = std::iter::once(local).chain(own.beside(local)).take(MAX_LANES);
+        let is_one = options.rate_bits_per_second.is_some();
+        let others = if is_one { Vec::new() } else { own.beside(local, peer) };
+        let addresses = std::iter::once(local).chain(others).take(MAX_LANES);
         specs.extend(addresses.map(|ip| Spec::new(LaneKind::Udp, ip)));
     }
     for spec in &mut specs {

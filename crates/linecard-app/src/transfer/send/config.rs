@@ -52,7 +52,7 @@ pub struct Config {
     #[default(Parsed(Scheme::NONE))]
     #[schemars(extend("x-flag" = "fec", "x-value" = "SCHEME"))]
     pub fec: Parsed<Scheme>,
-    /// rate of each lane that names none, in bit/s, as 200M; unlimited sends as fast as the path allows
+    /// rate of each lane that names none, in bit/s, as 200M, of one lane if none is named; unlimited sends as fast as the path allows
     #[garde(range(min = Rate::KILO, max = Rate::tera(10)))]
     #[schemars(extend("x-flag" = "rate"))]
     pub rate: Maybe<Rate>,
