@@ -6,11 +6,11 @@ use super::keys::AuthorizedList;
 use super::send::Observer;
 use crate::{Error, Failure};
 use linecard_config::ConfigError;
-use linecard_transfer_net::keys::{CODE_LIFETIME, KnownPeers, NoCode, Pairing, PairingCode};
+use linecard_transfer_net::keys::{CODE_LIFETIME, NoCode, Pairing, PairingCode};
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Where the sender has the code from that the receiver shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +48,6 @@ impl CodeSource {
             }
         }
     }
-}
-
-/// The sender's part: the receiver's key goes into the file of known ones.
-pub(super) fn typed(code: PairingCode, known: KnownPeers) -> Pairing {
-    let known = Mutex::new(known);
-    let remember =
-        move |name: &str, key| known.lock().unwrap_or_else(PoisonError::into_inner).add(name, key);
-    Pairing::typed(code, Box::new(remember))
 }
 
 /// The receiver's part, with a new code: the sender's key goes into the list.

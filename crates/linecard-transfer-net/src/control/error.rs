@@ -1,6 +1,6 @@
 //! Why a control channel does not open, or has ended.
 
-use crate::keys::{Fingerprint, KeyError, MAX_WRONG_CODES};
+use crate::keys::{CodeRefused, Fingerprint, KeyError, MAX_WRONG_CODES};
 use linecard_transfer::control::{MessageError, Suite};
 use std::fmt;
 use std::io;
@@ -109,12 +109,10 @@ pub enum ControlError {
     )]
     VoidCode,
     /// An end that connects has a code, and this one shows none.
-    #[error("it has a pairing code, and this end shows none: --pair makes one")]
+    #[error("it has a pairing code, and this end shows none")]
     NoCodeHere,
     /// The other end could not record this end's key.
-    #[error(
-        "the other end could not list this end's key: its own messages say why; the code is still valid"
-    )]
+    #[error("the other end could not list this end's key: its own messages say why")]
     NotListed,
     /// The other end shows another code.
     #[error("the pairing code is not the one that the other end shows")]
@@ -170,4 +168,14 @@ pub enum ControlError {
     /// Anything else that TLS finds.
     #[error("control connection: {0}")]
     Tls(rustls::Error),
+}
+
+impl From<CodeRefused> for ControlError {
+    fn from(refused: CodeRefused) -> Self {
+        match refused {
+            CodeRefused::Wrong { left } => Self::WrongCode { left },
+            CodeRefused::Void => Self::VoidCode,
+            CodeRefused::Unrecorded(error) => Self::Key(error),
+        }
+    }
 }

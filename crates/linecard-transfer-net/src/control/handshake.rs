@@ -1,11 +1,13 @@
 //! From a TCP connection to a control channel, or to the reason why not, before a deadline.
 
-use super::access::Access;
+use super::access::{Access, Trust};
 use super::error::{ControlError, Protocol};
 use super::tls::{self, Verifier};
 use super::transport::{Received, Transport, of_tls, received, retried};
 use super::{Control, plain};
-use crate::keys::{CodeRefused, Exchange, MESSAGE_BYTES, Pairing, SharedKey};
+use crate::keys::{
+    CodeRefused, Exchange, Fingerprint, KnownPeers, MESSAGE_BYTES, Pairing, SharedKey, Standing,
+};
 use crate::seal::Direction;
 use linecard_transfer::control::Reader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -223,42 +225,73 @@ impl Handshake<'_> {
     /// Agrees on a key by the code, which the connecting end proves first: so every attempt to find the code out is
     /// counted where it is shown.
     fn pair(&mut self, transport: &mut Transport, pairing: &Pairing) -> Result<(), ControlError> {
+        let malformed = || ControlError::OtherProtocol { expected: Protocol::Linecard };
+        let peer = match &*transport {
+            Transport::Tls(connection) => tls::peer(connection).ok_or_else(malformed)?,
+            Transport::Plain(_) => return Err(malformed()),
+        };
         let connects = self.direction == Direction::FromClient;
+        if connects {
+            // An end with another key than the one that is known gets no attempt.
+            self.check_unchanged(peer)?;
+        }
         let (exchange, message) = Exchange::start(pairing.code(), connects);
         self.queue(transport, &opening::<PAIRING_BYTES>(&message))?;
         let theirs: [u8; PAIRING_BYTES] = self.exchange(transport)?;
-        let malformed = || ControlError::OtherProtocol { expected: Protocol::Linecard };
         let key = exchange.finish(&theirs[MAGIC.len()..]).ok_or_else(malformed)?;
-        let Transport::Tls(connection) = &*transport else { return Err(malformed()) };
-        let peer = tls::peer(connection).ok_or_else(malformed)?;
         let mine = proof(transport, self.direction, Some(&key))?;
         if connects {
             self.queue(transport, &opening::<OPENING_BYTES>(&mine))?;
-            let theirs: [u8; OPENING_BYTES] = self.exchange(transport)?;
-            if self.proves(transport, &key, &theirs)? {
-                return Ok(pairing.remember(self.name, peer)?);
-            }
-            return Err(match &theirs[MAGIC.len()..] {
-                reason if reason == VOID => ControlError::CodeEnded,
-                reason if reason == UNRECORDED => ControlError::NotListed,
-                _ => ControlError::OtherCode,
-            });
         }
         let theirs: [u8; OPENING_BYTES] = self.exchange(transport)?;
         let is_right = self.proves(transport, &key, &theirs)?;
+        if connects {
+            return match &theirs[MAGIC.len()..] {
+                _ if is_right => self.remember(peer),
+                reason if reason == VOID => Err(ControlError::CodeEnded),
+                reason if reason == UNRECORDED => Err(ControlError::NotListed),
+                _ => Err(ControlError::OtherCode),
+            };
+        }
         let attempt = pairing.attempt(is_right, self.name, peer);
         let answer = match attempt {
-            Ok(Ok(())) => mine,
-            Ok(Err(CodeRefused::Wrong { .. })) => [0; 32],
-            Ok(Err(CodeRefused::Void)) => VOID,
-            Err(_) => UNRECORDED,
+            Ok(()) => mine,
+            Err(CodeRefused::Wrong { .. }) => [0; 32],
+            Err(CodeRefused::Void) => VOID,
+            Err(CodeRefused::Unrecorded(_)) => UNRECORDED,
         };
-        self.queue(transport, &opening::<OPENING_BYTES>(&answer))?;
-        let [] = self.exchange(transport)?;
-        match attempt? {
-            Ok(()) => Ok(()),
-            Err(CodeRefused::Wrong { left }) => Err(ControlError::WrongCode { left }),
-            Err(CodeRefused::Void) => Err(ControlError::VoidCode),
+        let queued = self.queue(transport, &opening::<OPENING_BYTES>(&answer));
+        let sent = queued.and_then(|()| self.exchange::<0>(transport));
+        // A guess is reported, whether its owner waits for the answer or not.
+        attempt?;
+        sent.map(|[]| ())
+    }
+
+    /// Refuses another key than the known one of the end that accepts.
+    fn check_unchanged(&self, found: Fingerprint) -> Result<(), ControlError> {
+        let Access::Keys { trust: Trust::Known(peers, _), .. } = self.access else { return Ok(()) };
+        self.unless_changed(peers, peers.standing(self.name, found), found)
+    }
+
+    /// Records the key of the end that accepts, which has proved the code.
+    fn remember(&self, found: Fingerprint) -> Result<(), ControlError> {
+        let Access::Keys { trust: Trust::Known(peers, _), .. } = self.access else { return Ok(()) };
+        let standing = peers.clone().remember(self.name, found)?;
+        self.unless_changed(peers, standing, found)
+    }
+
+    fn unless_changed(
+        &self,
+        peers: &KnownPeers,
+        standing: Standing,
+        found: Fingerprint,
+    ) -> Result<(), ControlError> {
+        let (name, file) = (self.name.to_owned(), peers.path().to_owned());
+        match standing {
+            Standing::Changed { known } => {
+                Err(ControlError::KeyChanged { name, known, found, file })
+            }
+            Standing::Known | Standing::New => Ok(()),
         }
     }
 

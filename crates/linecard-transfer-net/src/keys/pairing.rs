@@ -44,18 +44,16 @@ impl PairingCode {
     ///
     /// The system has no random numbers.
     pub fn fresh() -> Result<Self, KeyError> {
-        let mut digits = [0; DIGITS];
-        for digit in &mut digits {
-            // A byte from 250 would make some digits more likely.
-            *digit = loop {
-                let mut byte = [0];
-                SystemRandom::new().fill(&mut byte).map_err(|_| KeyError::Library)?;
-                if byte[0] < 250 {
-                    break b'0' + byte[0] % 10;
-                }
-            };
-        }
-        Ok(Self(digits))
+        let mut bytes = [0; 8];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Library)?;
+        // No code is more likely than another by more than one in 10^11.
+        let mut rest = u64::from_ne_bytes(bytes);
+        let digit = |_| {
+            let digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            digit
+        };
+        Ok(Self([(); DIGITS].map(digit)))
     }
 }
 
@@ -83,11 +81,11 @@ impl fmt::Debug for PairingCode {
     }
 }
 
-/// Records the key of the other end, whose name or address is the first argument, as one that is trusted from then on.
+/// Records the key of the end that has typed the code, and whose address is the first argument, as one that may send.
 pub type Remember = Box<dyn Fn(&str, Fingerprint) -> Result<(), KeyError> + Send + Sync>;
 
-/// Why a code is not accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why an end that has typed a code is not accepted.
+#[derive(Debug)]
 pub enum CodeRefused {
     /// It is another one; this many more wrong ones are accepted.
     Wrong {
@@ -96,50 +94,49 @@ pub enum CodeRefused {
     },
     /// It has been used, has been tried too often, or is too old.
     Void,
+    /// It is right, and the key of the other end cannot be recorded.
+    Unrecorded(KeyError),
 }
 
 /// One end's part of a pairing.
 #[derive(Clone)]
 pub struct Pairing {
     code: PairingCode,
-    shared: Arc<Shared>,
+    /// Only where the code is shown.
+    shown: Option<Arc<Mutex<Shown>>>,
 }
 
-struct Shared {
-    remember: Remember,
-    /// When a code ends by itself.
-    end: Option<Instant>,
-    /// Wrong codes that are still accepted; none if the code is void.
-    left: Mutex<u32>,
+struct Shown {
+    /// When the code ends by itself.
+    end: Instant,
+    /// Wrong codes that are still accepted.
+    left: u32,
+    /// None if the code is void: whatever it holds is closed then.
+    remember: Option<Remember>,
 }
 
 impl Pairing {
     /// Of the end that shows a code, for [`CODE_LIFETIME`] and one other end.
     #[must_use]
     pub fn shown(code: PairingCode, remember: Remember) -> Self {
-        Self::new(code, remember, Some(Instant::now() + CODE_LIFETIME))
+        Self::until(Instant::now() + CODE_LIFETIME, code, remember)
     }
 
-    /// Of the end at which it is typed.
+    fn until(end: Instant, code: PairingCode, remember: Remember) -> Self {
+        let shown = Shown { end, left: MAX_WRONG_CODES, remember: Some(remember) };
+        Self { code, shown: Some(Arc::new(Mutex::new(shown))) }
+    }
+
+    /// Of the end at which it is typed. The key of the other end goes where its trust has known ones.
     #[must_use]
-    pub fn typed(code: PairingCode, remember: Remember) -> Self {
-        Self::new(code, remember, None)
-    }
-
-    fn new(code: PairingCode, remember: Remember, end: Option<Instant>) -> Self {
-        let left = Mutex::new(MAX_WRONG_CODES);
-        Self { code, shared: Arc::new(Shared { remember, end, left }) }
+    pub const fn typed(code: PairingCode) -> Self {
+        Self { code, shown: None }
     }
 
     /// The code.
     #[must_use]
     pub const fn code(&self) -> PairingCode {
         self.code
-    }
-
-    /// Records the key of the end called `name`.
-    pub(crate) fn remember(&self, name: &str, key: Fingerprint) -> Result<(), KeyError> {
-        (self.shared.remember)(name, key)
     }
 
     /// Takes an attempt, and records the key of the other end if `is_right`: nobody else can use the code then. Attempts
@@ -149,21 +146,23 @@ impl Pairing {
         is_right: bool,
         name: &str,
         key: Fingerprint,
-    ) -> Result<Result<(), CodeRefused>, KeyError> {
-        let mut left = self.shared.left.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.shared.end.is_some_and(|end| Instant::now() >= end) {
-            *left = 0;
+    ) -> Result<(), CodeRefused> {
+        let Some(shown) = &self.shown else { return Err(CodeRefused::Void) };
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if Instant::now() >= shown.end {
+            shown.remember = None;
         }
-        if *left == 0 {
-            return Ok(Err(CodeRefused::Void));
-        }
+        let Some(remember) = &shown.remember else { return Err(CodeRefused::Void) };
         if is_right {
-            self.remember(name, key)?;
-            *left = 0;
-            return Ok(Ok(()));
+            remember(name, key).map_err(CodeRefused::Unrecorded)?;
+            shown.remember = None;
+            return Ok(());
         }
-        *left -= 1;
-        Ok(Err(CodeRefused::Wrong { left: *left }))
+        shown.left -= 1;
+        if shown.left == 0 {
+            shown.remember = None;
+        }
+        Err(CodeRefused::Wrong { left: shown.left })
     }
 }
 
@@ -253,26 +252,29 @@ mod tests {
     #[test]
     fn a_code_is_used_once_and_tried_three_times() {
         let remembered = Arc::new(AtomicU32::new(0));
-        let pairing = |end: Option<Instant>| {
+        let pairing = |end: Instant| {
             let remembered = Arc::clone(&remembered);
             let remember: Remember = Box::new(move |_, _| {
                 remembered.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             });
-            Pairing::new(PairingCode::fresh().unwrap(), remember, end)
+            Pairing::until(end, PairingCode::fresh().unwrap(), remember)
         };
         let key = Fingerprint::of(b"a");
-        let once = pairing(None);
-        assert_eq!(once.attempt(true, "a", key).unwrap(), Ok(()));
-        assert_eq!(once.attempt(true, "a", key).unwrap(), Err(CodeRefused::Void));
-        let guessed = pairing(None);
+        let later = Instant::now() + CODE_LIFETIME;
+        let once = pairing(later);
+        let is_void =
+            |pairing: &Pairing| matches!(pairing.attempt(true, "a", key), Err(CodeRefused::Void));
+        assert!(once.attempt(true, "a", key).is_ok());
+        assert!(is_void(&once));
+        let guessed = pairing(later);
         for left in [2, 1, 0] {
-            let refused = guessed.attempt(false, "a", key).unwrap();
-            assert_eq!(refused, Err(CodeRefused::Wrong { left }));
+            let refused = guessed.attempt(false, "a", key);
+            assert!(matches!(refused, Err(CodeRefused::Wrong { left: more }) if more == left));
         }
-        assert_eq!(guessed.attempt(true, "a", key).unwrap(), Err(CodeRefused::Void));
-        let old = pairing(Some(Instant::now()));
-        assert_eq!(old.attempt(true, "a", key).unwrap(), Err(CodeRefused::Void));
+        assert!(is_void(&guessed));
+        let old = pairing(Instant::now());
+        assert!(is_void(&old));
         assert_eq!(remembered.load(Ordering::Relaxed), 1);
     }
 
@@ -280,10 +282,11 @@ mod tests {
     #[test]
     fn a_key_that_cannot_be_recorded_leaves_the_code() {
         let pairing =
-            Pairing::typed(PairingCode::fresh().unwrap(), Box::new(|_, _| Err(KeyError::Library)));
+            Pairing::shown(PairingCode::fresh().unwrap(), Box::new(|_, _| Err(KeyError::Library)));
         let key = Fingerprint::of(b"a");
         for _ in 0..2 {
-            assert!(pairing.attempt(true, "a", key).is_err());
+            let refused = pairing.attempt(true, "a", key);
+            assert!(matches!(refused, Err(CodeRefused::Unrecorded(_))));
         }
     }
 }

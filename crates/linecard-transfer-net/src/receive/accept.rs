@@ -3,7 +3,7 @@
 
 use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES, Pendings};
 use super::{ReceiveError, ReceiveOptions};
-use crate::control::{Access, Control, plain};
+use crate::control::{Access, Control, ControlError, plain};
 use crate::end::{Clock, Interest, Waiter, Waker, last_words};
 use crate::file::Quotas;
 use crate::lane::Listener;
@@ -238,10 +238,12 @@ impl Shared {
         let thread = Thread::count(self);
         let spawned = thread::Builder::new().name("handshake".into()).spawn(move || {
             let shared = &thread.0;
-            if let Err(why) = shared.shake(id, stream, from)
-                && shared.state().pendings.remove(id)
-            {
-                shared.turned_away(from, why);
+            if let Err(why) = shared.shake(id, stream, from) {
+                // One that was ended to make room was reported then; a guess at a pairing code is reported in any case.
+                let is_guess = matches!(why, ReceiveError::Control(ControlError::WrongCode { .. }));
+                if shared.state().pendings.remove(id) || is_guess {
+                    shared.turned_away(from, why);
+                }
             }
         });
         spawned.map(drop).inspect_err(|_| {

@@ -1,10 +1,11 @@
 //! Two ends that authenticate by a short code, and attackers that try to guess it.
 
 use super::relay::{as_pairing_client, as_pairing_server};
-use super::{NAME, authorizing, listener, meet, met, soon};
+use super::{Meeting, NAME, authorizing, listener, meet, met, soon};
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::keys::{
     Authorized, Fingerprint, Identity, KeyError, KnownPeers, Pairing, PairingCode, Remember,
+    Standing,
 };
 use std::fs;
 use std::io::{Read, Write};
@@ -35,6 +36,13 @@ fn pairing(identity: &Identity, pairing: Pairing) -> Access {
     Access::Keys { identity: identity.clone(), trust, pairing: Some(pairing) }
 }
 
+/// A connecting end that types a code, with the receivers that it knows.
+fn typing(identity: &Identity, text: &str, known: &Path) -> Access {
+    let trust = Trust::Known(KnownPeers::load(known).unwrap(), Policy::Strict);
+    let pairing = Some(Pairing::typed(code(text)));
+    Access::Keys { identity: identity.clone(), trust, pairing }
+}
+
 fn code(text: &str) -> PairingCode {
     text.parse().unwrap()
 }
@@ -46,13 +54,16 @@ fn identities() -> [Identity; 2] {
 #[test]
 fn a_code_makes_two_ends_know_each_other() {
     let [sender, receiver] = identities();
-    let ((at_sender, typed), (at_receiver, shown)) = (recording(), recording());
-    let connecting = pairing(&sender, Pairing::typed(code("4821-6093"), typed));
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known_peers");
+    let (at_receiver, shown) = recording();
+    let connecting = typing(&sender, "4821-6093", &known);
     let accepting = pairing(&receiver, Pairing::shown(code("4821-6093"), shown));
     let (connected, accepted) = met(&connecting, &accepting);
     assert_eq!(connected.peer(), Some(receiver.fingerprint()));
     assert_eq!(accepted.peer(), Some(sender.fingerprint()));
-    assert_eq!(*at_sender.lock().unwrap(), [receiver.fingerprint()]);
+    let standing = KnownPeers::load(&known).unwrap().standing(NAME, receiver.fingerprint());
+    assert_eq!(standing, Standing::Known);
     assert_eq!(*at_receiver.lock().unwrap(), [sender.fingerprint()]);
     // Once only, also with the right code.
     let (connected, accepted) = meet(&connecting, &accepting);
@@ -66,12 +77,7 @@ fn three_wrong_codes_end_the_right_one() {
     let [sender, receiver] = identities();
     let (at_receiver, shown) = recording();
     let accepting = pairing(&receiver, Pairing::shown(code("4821-6093"), shown));
-    let try_code = |text| {
-        let (at_sender, typed) = recording();
-        let result = meet(&pairing(&sender, Pairing::typed(code(text), typed)), &accepting);
-        assert!(at_sender.lock().unwrap().is_empty());
-        result
-    };
+    let try_code = |text| meet(&pairing(&sender, Pairing::typed(code(text))), &accepting);
     for (wrong, more) in [("0000-0000", 2), ("0000-0001", 1), ("0000-0002", 0)] {
         let (connected, accepted) = try_code(wrong);
         assert!(matches!(connected, Err(ControlError::OtherCode)), "{connected:?}");
@@ -93,12 +99,7 @@ fn guesses_at_the_same_time_are_counted() {
     let (at_receiver, shown) = recording();
     let accepting = pairing(&receiver, Pairing::shown(code("0000-0007"), shown));
     let connecting: Vec<_> = (0..12)
-        .map(|guess| {
-            pairing(
-                &sender,
-                Pairing::typed(code(&format!("0000000{guess:02}")[1..]), recording().1),
-            )
-        })
+        .map(|guess| pairing(&sender, Pairing::typed(code(&format!("0000000{guess:02}")[1..]))))
         .collect();
     let results: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> =
@@ -140,8 +141,10 @@ fn an_attacker_without_a_proof_gets_none() {
 #[test]
 fn proofs_of_a_code_cannot_be_passed_on() {
     let [sender, receiver] = identities();
-    let ((at_sender, typed), (at_receiver, shown)) = (recording(), recording());
-    let connecting = pairing(&sender, Pairing::typed(code("4821-6093"), typed));
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known_peers");
+    let (at_receiver, shown) = recording();
+    let connecting = typing(&sender, "4821-6093", &known);
     let accepting = pairing(&receiver, Pairing::shown(code("4821-6093"), shown));
     let (receiving, receiver) = listener();
     let (between, relay) = listener();
@@ -168,7 +171,7 @@ fn proofs_of_a_code_cannot_be_passed_on() {
     });
     assert!(matches!(connected, Err(ControlError::OtherCode)), "{connected:?}");
     assert!(matches!(accepted, Err(ControlError::WrongCode { left: 2 })), "{accepted:?}");
-    assert!(at_sender.lock().unwrap().is_empty() && at_receiver.lock().unwrap().is_empty());
+    assert!(!known.exists() && at_receiver.lock().unwrap().is_empty());
 }
 
 /// A sender on the list needs no code, and one without a code is refused as usual.
@@ -188,7 +191,7 @@ fn a_receiver_that_shows_a_code_knows_keys_as_well() {
 #[test]
 fn a_receiver_without_a_code_says_so() {
     let [sender, receiver] = identities();
-    let connecting = pairing(&sender, Pairing::typed(code("4821-6093"), recording().1));
+    let connecting = pairing(&sender, Pairing::typed(code("4821-6093")));
     let (connected, accepted) = meet(&connecting, &authorizing(&receiver, &[&sender]));
     assert!(matches!(connected, Err(ControlError::NoCode)), "{connected:?}");
     assert!(matches!(accepted, Err(ControlError::NoCodeHere)), "{accepted:?}");
@@ -198,16 +201,68 @@ fn a_receiver_without_a_code_says_so() {
 #[test]
 fn a_key_that_cannot_be_listed_is_said_at_both_ends() {
     let [sender, receiver] = identities();
-    let (at_sender, typed) = recording();
     let failing: Remember = Box::new(|_, _| Err(KeyError::Library));
-    let connecting = pairing(&sender, Pairing::typed(code("4821-6093"), typed));
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known_peers");
+    let connecting = typing(&sender, "4821-6093", &known);
     let accepting = pairing(&receiver, Pairing::shown(code("4821-6093"), failing));
     for _ in 0..2 {
         let (connected, accepted) = meet(&connecting, &accepting);
         assert!(matches!(connected, Err(ControlError::NotListed)), "{connected:?}");
         assert!(matches!(accepted, Err(ControlError::Key(_))), "{accepted:?}");
     }
-    assert!(at_sender.lock().unwrap().is_empty());
+    assert!(!known.exists());
+}
+
+/// A code that somebody else has read changes no key that is known, and an end with another key gets no attempt.
+#[test]
+fn a_code_does_not_replace_a_known_key() {
+    let [sender, receiver] = identities();
+    let impostor = Identity::generate().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known_peers");
+    KnownPeers::load(&known).unwrap().remember(NAME, receiver.fingerprint()).unwrap();
+    let (at_impostor, shown) = recording();
+    let accepting = pairing(&impostor, Pairing::shown(code("4821-6093"), shown));
+    let (connected, accepted) = meet(&typing(&sender, "4821-6093", &known), &accepting);
+    match connected {
+        Err(ControlError::KeyChanged { found, .. }) => assert_eq!(found, impostor.fingerprint()),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(accepted, Err(ControlError::ClosedEarly)), "{accepted:?}");
+    assert!(at_impostor.lock().unwrap().is_empty());
+}
+
+/// As many guesses are reported as are counted, although their owners leave without reading the answer.
+#[test]
+fn a_guess_is_reported_although_its_owner_leaves() {
+    let [sender, receiver] = identities();
+    let accepting = pairing(&receiver, Pairing::shown(code("4821-6093"), recording().1));
+    let (listener, address) = listener();
+    let guess = || {
+        thread::scope(|scope| {
+            let accepted =
+                scope.spawn(|| Control::accept(listener.accept().unwrap().0, &accepting, soon()));
+            let mut attacker = as_pairing_client(address);
+            let mut first = [0; FIRST];
+            attacker.read_exact(&mut first).unwrap();
+            first[8] = 0x41;
+            attacker.write_all(&first).unwrap();
+            attacker.write_all(&[&b"LINECARD"[..], &[7; 32]].concat()).unwrap();
+            let socket = socket2::SockRef::from(&attacker.sock);
+            socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            drop(attacker);
+            accepted.join().unwrap()
+        })
+    };
+    let results = [guess(), guess()];
+    let is_report = |result: &&Meeting| matches!(result, Err(ControlError::WrongCode { .. }));
+    let reported = results.iter().filter(is_report).count() as u32;
+    let (_, accepted) = meet(&pairing(&sender, Pairing::typed(code("0000-0000"))), &accepting);
+    assert!(
+        matches!(accepted, Err(ControlError::WrongCode { left }) if left == 2 - reported),
+        "{reported}: {accepted:?}"
+    );
 }
 
 /// The next connection needs the files only.
@@ -216,15 +271,13 @@ fn files_remember_a_pairing() {
     let folder = tempfile::tempdir().unwrap();
     let [list, peers] = ["authorized", "known_peers"].map(|name| folder.path().join(name));
     let [sender, receiver] = identities();
-    let known = |path: &Path| KnownPeers::load(path).unwrap();
-    let (file, file_of_peers) = (list.clone(), peers.clone());
+    let file = list.clone();
     let shown: Remember = Box::new(move |_, key| {
         fs::write(&file, key.to_string()).unwrap();
         Ok(())
     });
-    let typed: Remember = Box::new(move |name, key| known(&file_of_peers).add(name, key));
     met(
-        &pairing(&sender, Pairing::typed(code("12345678"), typed)),
+        &typing(&sender, "12345678", &peers),
         &pairing(&receiver, Pairing::shown(code("12345678"), shown)),
     );
     let trust = Trust::Known(KnownPeers::load(&peers).unwrap(), Policy::Strict);

@@ -11,7 +11,7 @@ pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 use super::access::{file, file_of};
 use super::error::{TransferError, of_key, of_send};
 use super::started::{Commands, StartedReceiver};
-use super::{CodeSource, Failed, Peer, RemoteFolder, cores, pairing};
+use super::{CodeSource, Failed, Peer, RemoteFolder, cores};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
@@ -109,7 +109,7 @@ pub fn send(
         }
     };
     let access = started.as_ref().map(|started| Access::Shared(started.key.clone()));
-    let pairing = config.pairing(context, observer)?;
+    let pairing = config.pairing(observer)?;
     let options = config.options(context, access, pairing.as_ref())?;
     let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
     let mut result = match &pairing {
@@ -287,18 +287,13 @@ impl Config {
     }
 
     /// This end's part of a pairing, if there is a code.
-    fn pairing(
-        &self,
-        context: &Context<'_>,
-        observer: &mut dyn Observer,
-    ) -> Result<Option<Pairing>, Error> {
+    fn pairing(&self, observer: &mut dyn Observer) -> Result<Option<Pairing>, Error> {
         let Some(source) = &self.pair else { return Ok(None) };
         let is_data = self.inputs.iter().any(|path| path.as_os_str() == "-");
         if source.0 == CodeSource::Typed && is_data {
             return Err(ConfigError::of_parameter("pair", TransferError::CodeFromData).into());
         }
-        let known = self.known(context)?;
-        Ok(Some(pairing::typed(source.0.code(observer)?, known)))
+        Ok(Some(Pairing::typed(source.0.code(observer)?)))
     }
 
     /// Sends to a receiver with a code, or without if both know each other by now: a command that is given again goes on.
@@ -311,16 +306,13 @@ impl Config {
     ) -> Result<Result<(Sent, SocketAddr), SendError>, Error> {
         if self.known(context)?.knows(&options.name) {
             match run.try_all(&self.options(context, None, None)?, addresses) {
-                Err(SendError::Control(
-                    ControlError::NotAccepted { .. } | ControlError::KeyChanged { .. },
-                )) => {}
+                Err(SendError::Control(ControlError::NotAccepted { .. })) => {}
                 result => return Ok(result),
             }
         }
         let before = self.known(context)?;
         let result = run.try_all(options, addresses);
-        let after = self.known(context)?;
-        if after != before {
+        if self.known(context).is_ok_and(|after| after != before) {
             run.observer
                 .line(&format!("paired with {}: its key is known from now on", options.name));
         }
