@@ -1,6 +1,6 @@
 //! Two ends that authenticate by a short code, and attackers that try to guess it.
 
-use super::relay::{as_pairing_client, as_pairing_server};
+use super::relay::{Client, as_pairing_client, as_pairing_server};
 use super::{Meeting, NAME, authorizing, listener, meet, met, soon};
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::keys::{
@@ -9,6 +9,7 @@ use linecard_transfer_net::keys::{
 };
 use std::fs;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -113,6 +114,17 @@ fn guesses_at_the_same_time_are_counted() {
     assert!(wrong <= 3 && paired <= 1 && (wrong == 3 || paired == 1), "{wrong} {paired}");
 }
 
+/// An attacker without the code, up to its proof.
+fn attacking(address: SocketAddr) -> Client {
+    let mut attacker = as_pairing_client(address);
+    let mut first = [0; FIRST];
+    attacker.read_exact(&mut first).unwrap();
+    // A point of the group as good as any other.
+    first[8] = 0x41;
+    attacker.write_all(&first).unwrap();
+    attacker
+}
+
 /// The connecting end proves the code first, so that an end that leaves before has found out nothing.
 #[test]
 fn an_attacker_without_a_proof_gets_none() {
@@ -123,12 +135,7 @@ fn an_attacker_without_a_proof_gets_none() {
     thread::scope(|scope| {
         let accepted =
             scope.spawn(|| Control::accept(listener.accept().unwrap().0, &accepting, soon()));
-        let mut attacker = as_pairing_client(address);
-        let mut first = [0; FIRST];
-        attacker.read_exact(&mut first).unwrap();
-        // A point of the group as good as any other.
-        first[8] = 0x41;
-        attacker.write_all(&first).unwrap();
+        let mut attacker = attacking(address);
         attacker.sock.shutdown(std::net::Shutdown::Write).unwrap();
         let mut proof = Vec::new();
         let _end = attacker.read_to_end(&mut proof);
@@ -243,11 +250,7 @@ fn a_guess_is_reported_although_its_owner_leaves() {
         thread::scope(|scope| {
             let accepted =
                 scope.spawn(|| Control::accept(listener.accept().unwrap().0, &accepting, soon()));
-            let mut attacker = as_pairing_client(address);
-            let mut first = [0; FIRST];
-            attacker.read_exact(&mut first).unwrap();
-            first[8] = 0x41;
-            attacker.write_all(&first).unwrap();
+            let mut attacker = attacking(address);
             attacker.write_all(&[&b"LINECARD"[..], &[7; 32]].concat()).unwrap();
             let socket = socket2::SockRef::from(&attacker.sock);
             socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();

@@ -92,7 +92,7 @@ impl ClientCertVerifier for Gullible {
     believes_signatures!();
 }
 
-type Client = StreamOwned<ClientConnection, TcpStream>;
+pub(super) type Client = StreamOwned<ClientConnection, TcpStream>;
 
 /// TLS with the peer that accepts at `address`.
 fn as_client(address: SocketAddr) -> Client {
