@@ -10,7 +10,7 @@ use linecard_io::calibrate::{Identity, Measured, Series, median, pin};
 use linecard_plan::{PlanInput, plan};
 use linecard_report::{BitRate, Item, Share};
 use linecard_transfer::control::{LaneKind, Mode};
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::{Repair, Scheme};
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::{Cores, processor_time};
@@ -385,7 +385,7 @@ fn over_loopback(
         lanes: vec![lane(transfer, goodput_bits_per_second); transfer.lanes],
         rate_bits_per_second: None,
         mode: Mode::Stable,
-        fec: transfer.fec,
+        fec: Repair::Fixed(transfer.fec),
         chunk_bytes: ChunkBytes::new(CHUNK_BYTES.into()).map_err(failed)?,
         payload_bytes: Some(transfer.payload),
         cores: on(0),

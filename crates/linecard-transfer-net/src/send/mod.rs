@@ -23,7 +23,7 @@ use crate::file::{ChunkBytes, Failures, Input, Kind, Patterns, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
 use linecard_transfer::control::Mode;
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::{LaneCounters, LaneState};
 use linecard_transfer::send::{LimitTimes, SendCounters};
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ pub struct SendOptions {
     /// How chunks are spread over lanes.
     pub mode: Mode,
     /// Repair of lost packets.
-    pub fec: Scheme,
+    pub fec: Repair,
     /// Bytes of a chunk.
     pub chunk_bytes: ChunkBytes,
     /// Data bytes of a packet; as many as all lanes carry if not said.

@@ -10,6 +10,7 @@ use crate::lane::{LocalEnd, MAX_DATAGRAM_BYTES, Own, Peer, Spec};
 use linecard_transfer::control::{
     Hello, LaneKind, LaneOffer, Message, RefuseCode, VERSION, VERSIONS, Welcome,
 };
+use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
@@ -58,11 +59,12 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     };
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
+    let fec = repair(options.fec, &specs);
     let hello = Hello {
         versions: if new_facility(options).is_some() { vec![VERSION] } else { VERSIONS.to_vec() },
         suites: control.suites().to_vec(),
         fec_kinds: FEC_KINDS.to_vec(),
-        fec: scheme_to_message(options.fec),
+        fec: scheme_to_message(fec.scheme()),
         chunk_bytes: u32::try_from(options.chunk_bytes.bytes()).unwrap_or(u32::MAX),
         payload_bytes,
         lanes: specs.iter().map(offer).collect(),
@@ -98,7 +100,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let settings = SendSettings {
         connection: welcome.connection,
         payload_bytes,
-        fec: options.fec,
+        fec,
         mode: options.mode,
         window_end: welcome.window_chunks,
         under_way: under_way(options.chunk_bytes.bytes(), opened.len()),
@@ -106,7 +108,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     };
     let lanes = lane_settings(&opened, payload_bytes);
     let sender = Sender::new(settings, &lanes, random()?);
-    let source = Source::new(payload_bytes, options.fec);
+    let source = Source::new(payload_bytes, fec.scheme());
     let endpoint = Endpoint::new(control, sockets, payload_bytes);
     Ok(Opened { endpoint, lanes: Lanes::new(opened), sender, source, payload_bytes })
 }
@@ -138,6 +140,12 @@ fn specs(options: &SendOptions, (local, peer): (IpAddr, IpAddr), own: &Own) -> V
         spec.rate_bits_per_second = spec.rate_bits_per_second.or(options.rate_bits_per_second);
     }
     specs
+}
+
+/// Repair that these lanes can need.
+fn repair(asked: Repair, specs: &[Spec]) -> Repair {
+    let loses_nothing = specs.iter().all(|spec| spec.kind == LaneKind::Tcp);
+    if asked == Repair::Auto && loses_nothing { Repair::default() } else { asked }
 }
 
 /// Found lanes: the first is used in any case, and others if they lead to the receiver by an interface of their own.

@@ -11,6 +11,7 @@ use linecard::rng::Rng;
 use linecard::time::Instant;
 use linecard_transfer::control::Mode;
 use linecard_transfer::control::Suite;
+use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::LaneSettings;
 use linecard_transfer::send::{Content, SendEvent, SendSettings, Sender, Transmit};
 use linecard_transfer::store::Source;
@@ -68,7 +69,7 @@ impl Near {
         let sending = SendSettings {
             connection: CONNECTION,
             payload_bytes,
-            fec,
+            fec: Repair::Fixed(fec),
             mode: Mode::Stable,
             window_end: WINDOW,
             ..SendSettings::default()

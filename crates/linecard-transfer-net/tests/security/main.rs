@@ -12,7 +12,7 @@ mod relay;
 mod visitors;
 
 use linecard_transfer::control::Mode;
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::Repair;
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
@@ -88,7 +88,7 @@ fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
         lanes: Vec::new(),
         rate_bits_per_second: None,
         mode: Mode::Auto,
-        fec: Scheme::NONE,
+        fec: Repair::default(),
         chunk_bytes: ChunkBytes::new(64 << 10).unwrap(),
         payload_bytes: None,
         cores: Cores::default(),

@@ -1,7 +1,7 @@
 //! Both ends, ready to run.
 
 use linecard_transfer::control::Mode;
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::Repair;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
@@ -30,7 +30,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         lanes: Vec::new(),
         rate_bits_per_second: None,
         mode: Mode::Auto,
-        fec: Scheme::NONE,
+        fec: Repair::default(),
         chunk_bytes: ChunkBytes::new(1 << 20).expect("a power of two"),
         payload_bytes: None,
         cores: Cores::default(),

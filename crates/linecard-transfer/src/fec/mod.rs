@@ -25,8 +25,10 @@ mod cauchy;
 mod code;
 mod field;
 mod kernel;
+mod repair;
 mod scheme;
 
 pub use code::{Code, CodeError, Piece, RepairPacket};
 pub use kernel::Kernel;
+pub use repair::Repair;
 pub use scheme::{Kind, MAX_GROUP, Scheme, SchemeError};

@@ -43,7 +43,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
     /// The text names an unknown scheme.
-    #[error("'{0}' is not a repair scheme: write none, xor:K, rs:K,M or duplicate")]
+    #[error("'{0}' is not a repair scheme: write auto, none, xor:K, rs:K,M or duplicate")]
     Unknown(String),
     /// A part of the text is not a number of packets.
     #[error("'{0}' is not a number of packets: write xor:K as in xor:16, rs:K,M as in rs:28,4")]
@@ -70,6 +70,10 @@ pub enum SchemeError {
 impl Scheme {
     /// No repair packets: lost packets are retransmitted.
     pub const NONE: Self = Self { kind: Kind::None, data: NonZeroU8::MIN, repair: 0 };
+
+    /// What [`Repair::Auto`](super::Repair::Auto) sends parts of: four repair packets for 28.
+    pub(super) const AUTO: Self =
+        Self { kind: Kind::ReedSolomon, data: NonZeroU8::new(28).unwrap(), repair: 4 };
 
     /// Every packet twice, on two lanes.
     pub const DUPLICATE: Self = Self { kind: Kind::Duplicate, data: NonZeroU8::MIN, repair: 1 };
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_no_scheme_is_refused_with_the_value_and_what_to_do() {
         for (text, said) in [
-            ("", "'' is not a repair scheme: write none"),
+            ("", "'' is not a repair scheme: write auto, none"),
             ("rs", "'rs' is not a repair scheme"),
             ("None", "'None' is not a repair scheme"),
             ("none:1", "'none:1' is not a repair scheme"),

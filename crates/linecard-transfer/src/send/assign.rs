@@ -101,7 +101,8 @@ impl Sender {
             return None;
         }
         let (id, layout) = self.offered.pop_front()?;
-        let mut chunk = Chunk::new(id, layout, self.lanes.len(), now);
+        let rows = self.repair_rows(&layout, spread);
+        let mut chunk = Chunk::new(id, layout, rows, self.lanes.len(), now);
         chunk.spread = spread;
         if self.chunks.is_empty() {
             self.progress = now;

@@ -1,5 +1,6 @@
 //! A chunk in flight: which parts were sent, have arrived or are lost, and what to send next.
 
+use super::repair::Rows;
 use crate::layout::Layout;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -45,6 +46,8 @@ struct Group {
 pub(super) struct Chunk {
     pub(super) id: u32,
     pub(super) layout: Layout,
+    /// Repair packets that are sent: at most those of the layout.
+    rows: Rows,
     pub(super) spread: Spread,
     pub(super) started: Instant,
     slots: Vec<Slot>,
@@ -58,34 +61,40 @@ pub(super) struct Chunk {
     lanes: usize,
     pub(super) duplicates: u32,
     pub(super) resent: u32,
+    /// Repair packets sent, and losses that they replaced.
+    pub(super) repair: u32,
+    pub(super) repaired: u32,
     /// Packets sent although their lane carried more of the group than repair can replace.
     pub(super) exposed: u32,
 }
 
 impl Chunk {
-    pub(super) fn new(id: u32, layout: Layout, lanes: usize, now: Instant) -> Self {
+    pub(super) fn new(id: u32, layout: Layout, rows: Rows, lanes: usize, now: Instant) -> Self {
         let group = |number: u32| Group {
             next: 0,
-            slots: layout.group_data(number) + layout.repair(),
+            slots: layout.group_data(number) + if number < rows.from { 0 } else { rows.each },
             needed: layout.group_data(number),
             arrived: 0,
             lost: 0,
         };
-        let tracked = if layout.repair() > 0 { layout.groups() as usize * lanes } else { 0 };
+        let tracked = if rows.each > 0 { layout.groups() as usize * lanes } else { 0 };
         Self {
             id,
             layout,
+            rows,
             spread: Spread::All,
             started: now,
             slots: vec![Slot::default(); layout.slots() as usize],
             groups: (0..layout.groups()).map(group).collect(),
             open: 0,
-            unsent: layout.slots(),
+            unsent: layout.packets() + (layout.groups() - rows.from) * rows.each,
             resend: VecDeque::new(),
             carried: vec![0; tracked],
             lanes,
             duplicates: 0,
             resent: 0,
+            repair: 0,
+            repaired: 0,
             exposed: 0,
         }
     }
@@ -129,6 +138,7 @@ impl Chunk {
         });
         let group = &mut self.groups[chosen];
         let slot = self.layout.first_slot(chosen as u32) + group.next;
+        self.repair += u32::from(group.next >= group.needed);
         group.next += 1;
         self.unsent -= 1;
         self.launch(slot, lane);
@@ -156,7 +166,7 @@ impl Chunk {
         let end = self.groups.len().min(self.open + LOOKAHEAD);
         (self.open..end).find(|&number| {
             let group = &self.groups[number];
-            let most = self.layout.repair().max(group.slots.div_ceil(alive as u32));
+            let most = self.rows.each.max(group.slots.div_ceil(alive as u32));
             let carried = u32::from(self.carried[number * self.lanes + lane]);
             group.next < group.slots && group.arrived < group.needed && carried < most
         })
@@ -214,6 +224,8 @@ impl Chunk {
         group.lost += 1;
         if group.slots - group.lost < group.needed && group.arrived < group.needed {
             self.resend.push_back(slot);
+        } else {
+            self.repaired += 1;
         }
     }
 
@@ -231,8 +243,9 @@ mod tests {
     use linecard::rng::Rng;
 
     fn chunk(packets: u32, scheme: &str, lanes: usize) -> Chunk {
-        let scheme = scheme.parse().unwrap();
-        Chunk::new(0, Layout::new(packets * 10, 10, scheme).unwrap(), lanes, Instant::ZERO)
+        let layout = Layout::new(packets * 10, 10, scheme.parse().unwrap()).unwrap();
+        let rows = Rows { each: layout.repair(), from: 0 };
+        Chunk::new(0, layout, rows, lanes, Instant::ZERO)
     }
 
     /// Sends, loses, delays and repeats at random: in the end enough of each group has arrived, and no

@@ -7,11 +7,12 @@
 mod assign;
 mod chunk;
 mod limit;
+mod repair;
 
 pub use limit::{Limit, LimitTimes};
 
 use crate::control::Mode;
-use crate::fec::Scheme;
+use crate::fec::Repair;
 use crate::lane::{FlightUpdate, LaneCounters, LaneSender, LaneSettings, LaneState, Piece};
 use crate::layout::{Layout, LayoutError, PacketRole};
 use crate::wire::{Ack, Header, Kind, MAX_LANES, OVERHEAD_BYTES, Probe};
@@ -21,6 +22,7 @@ use chunk::Chunk;
 use limit::Limited;
 use linecard::rng::Rng;
 use linecard::time::Instant;
+use repair::Losses;
 
 /// Chunks that may be offered beyond those in flight, besides one for each lane.
 const OFFERED_MORE: usize = 1;
@@ -32,8 +34,8 @@ pub struct SendSettings {
     pub connection: u32,
     /// Data bytes of a packet.
     pub payload_bytes: u32,
-    /// The error correction scheme.
-    pub fec: Scheme,
+    /// Repair of lost packets.
+    pub fec: Repair,
     /// How chunks are distributed.
     pub mode: Mode,
     /// The most chunks in flight, on all lanes together; the receiver's window is another limit. A
@@ -51,7 +53,7 @@ impl Default for SendSettings {
         Self {
             connection: 0,
             payload_bytes: 1_408,
-            fec: Scheme::NONE,
+            fec: Repair::default(),
             mode: Mode::Auto,
             under_way: u32::MAX,
             duplicates_permille: 10,
@@ -133,6 +135,10 @@ pub struct SendCounters {
     pub resent: u64,
     /// Packets duplicated to arrive sooner.
     pub duplicates: u64,
+    /// Repair packets sent.
+    pub repair: u64,
+    /// Lost packets that were not retransmitted, because repair replaced them.
+    pub repaired: u64,
     /// Packets sent on a lane beyond what repair could replace if it failed.
     pub exposed: u64,
     /// Invalid packets.
@@ -177,6 +183,8 @@ pub struct Sender {
     progress: Instant,
     /// When everything sent should have left the queues of its lanes.
     clear: Instant,
+    /// Of each lane.
+    losses: Vec<Losses>,
     /// The limit of each lane now, and times of all.
     limited: Vec<Limited>,
     limit_times: LimitTimes,
@@ -197,6 +205,7 @@ impl Sender {
         Self {
             window_end: settings.window_end,
             settings,
+            losses: alloc::vec![Losses::default(); made.len()],
             limited: alloc::vec![Limited::START; made.len()],
             limit_times: LimitTimes::default(),
             lanes: made,
@@ -225,7 +234,7 @@ impl Sender {
     ///
     /// If the chunk cannot be divided into packets.
     pub fn offer(&mut self, chunk: u32, bytes: u32) -> Result<(), LayoutError> {
-        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec)?;
+        let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec.scheme())?;
         self.offered.push_back((chunk, layout));
         Ok(())
     }
@@ -496,6 +505,8 @@ impl SendCounters {
     fn add(&mut self, chunk: &Chunk) {
         self.resent += u64::from(chunk.resent);
         self.duplicates += u64::from(chunk.duplicates);
+        self.repair += u64::from(chunk.repair);
+        self.repaired += u64::from(chunk.repaired);
         self.exposed += u64::from(chunk.exposed);
     }
 }

@@ -285,7 +285,7 @@ impl Run {
             lanes,
             payload_bytes: settings.send.payload_bytes,
             chunk_bytes: settings.chunk_bytes,
-            fec: settings.send.fec,
+            fec: settings.send.fec.scheme(),
             window: settings.window,
             ack: settings.ack,
         };
@@ -309,9 +309,14 @@ impl Run {
             begun: alloc::vec![Vec::new(); lanes],
             begun_at: alloc::vec![None; settings.chunks as usize],
             next_chunk: 0,
-            source: content.then(|| Source::new(settings.send.payload_bytes, settings.send.fec)),
+            source: content
+                .then(|| Source::new(settings.send.payload_bytes, settings.send.fec.scheme())),
             store: content.then(|| {
-                Store::new(settings.chunk_bytes, settings.send.payload_bytes, settings.send.fec)
+                Store::new(
+                    settings.chunk_bytes,
+                    settings.send.payload_bytes,
+                    settings.send.fec.scheme(),
+                )
             }),
             rng: Rng::new(settings.seed),
             outcome: SimOutcome {

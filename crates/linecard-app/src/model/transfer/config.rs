@@ -6,7 +6,7 @@ use super::spec::{MAX_PACKETS, Passed, Spec};
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Parsed, Probability, Rate, Switch};
 use linecard_transfer::control::Mode;
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::Congestion;
 use linecard_transfer::receive::MAX_WINDOW;
 use linecard_transfer::sim::Faults;
@@ -134,10 +134,10 @@ pub struct Transfer {
     /// how chunks are spread over lanes
     #[schemars(extend("x-flag" = "mode"))]
     pub mode: Spreading,
-    /// repair of lost packets: "none", "xor:K", "rs:K,M" or "duplicate"
-    #[default(Parsed(Scheme::NONE))]
+    /// repair of lost packets: "none", "xor:K", "rs:K,M", "duplicate", or "auto" for as much as brings chunks earlier
+    #[default(Parsed(Repair::default()))]
     #[schemars(extend("x-flag" = "fec"))]
-    pub fec: Parsed<Scheme>,
+    pub fec: Parsed<Repair>,
 }
 
 /// A device at each end that all packets pass, there and back, such as one that computes repair.

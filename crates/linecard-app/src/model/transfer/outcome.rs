@@ -4,7 +4,7 @@ use super::spec::{Spec, mode_name};
 use crate::Error;
 use linecard_config::ConfigError;
 use linecard_report::{BitRate, ByteCount, Named, Nanoseconds, Share};
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::Repair;
 use linecard_transfer::layout::LayoutError;
 use linecard_transfer::sim::SimOutcome;
 use schemars::JsonSchema;
@@ -72,6 +72,8 @@ pub struct Packets {
     pub resent: u64,
     /// sent twice to be there sooner
     pub duplicates: u64,
+    /// repair packets sent
+    pub repair: Option<u64>,
     /// groups repaired
     pub groups_repaired: u64,
     /// arrived without need
@@ -122,7 +124,11 @@ impl TransferOutcome {
 }
 
 fn title(spec: &Spec) -> String {
-    let fec = if spec.fec == Scheme::NONE { "no repair".to_owned() } else { spec.fec.to_string() };
+    let fec = match spec.fec {
+        Repair::Auto => "repair as it pays".to_owned(),
+        fec if fec == Repair::default() => "no repair".to_owned(),
+        fec => fec.to_string(),
+    };
     let s = |count: u64| if count == 1 { "" } else { "s" };
     let rates = &spec.rates_bits_per_second;
     let rate = |rate: Option<&u64>| {
@@ -151,7 +157,7 @@ impl Summary {
             bytes: ByteCount(outcome.bytes),
             goodput_bits_per_second: BitRate(goodput_bits_per_second),
             framing_bound_bits_per_second: BitRate(spec.framing_bound_bits_per_second()?),
-            repair_bound_bits_per_second: (spec.fec != Scheme::NONE)
+            repair_bound_bits_per_second: (spec.fec.least_overhead() > 0.0)
                 .then_some(BitRate(bound_bits_per_second)),
             management_overhead_percent: (1.0 - goodput_bits_per_second / bound_bits_per_second)
                 * 100.0,
@@ -171,6 +177,7 @@ impl Packets {
             reordered: outcome.links.iter().map(|link| link.reordered).sum(),
             resent: outcome.send.resent,
             duplicates: outcome.send.duplicates,
+            repair: (outcome.send.repair > 0).then_some(outcome.send.repair),
             groups_repaired: outcome.receive.repaired,
             repeated: outcome.receive.repeated,
             acks: outcome.receive.acks,

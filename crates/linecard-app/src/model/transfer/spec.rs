@@ -2,7 +2,7 @@
 
 use super::Config;
 use linecard_transfer::control::Mode;
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::{Repair, Scheme};
 use linecard_transfer::lane::{Congestion, LaneSettings};
 use linecard_transfer::layout::{Layout, LayoutError};
 use linecard_transfer::receive::MAX_WINDOW;
@@ -28,7 +28,7 @@ pub struct Spec {
     /// How chunks are spread.
     pub mode: Mode,
     /// Repair of lost packets.
-    pub fec: Scheme,
+    pub fec: Repair,
     /// Chunks to send.
     pub chunks: u64,
     /// Of them at once.
@@ -91,7 +91,7 @@ impl Spec {
     ///
     /// Chunks that cannot be divided.
     pub fn packets(&self) -> Result<u64, LayoutError> {
-        let layout = Layout::new(self.chunk_bytes, self.payload_bytes, self.fec)?;
+        let layout = Layout::new(self.chunk_bytes, self.payload_bytes, self.fec.scheme())?;
         Ok(self.chunks * u64::from(layout.slots()))
     }
 
@@ -128,7 +128,7 @@ impl Spec {
             under_way: self.under_way,
             ..SendSettings::default()
         };
-        let (chunk, fec) = (u64::from(self.chunk_bytes), self.fec);
+        let (chunk, fec) = (u64::from(self.chunk_bytes), self.fec.scheme());
         let [data, repair] = [fec.data_packets(), fec.repair_packets()].map(|count| count as u64);
         let memory = chunk + (chunk * repair).div_ceil(data.max(1));
         // Two for each lane in any case: with 64 lanes, a receiver has to be given more memory.
@@ -190,13 +190,16 @@ impl Spec {
         self.bound_bits_per_second(Scheme::NONE)
     }
 
-    /// The same when repair is sent too.
+    /// The same when repair is sent too, as far as it is sent in any case.
     ///
     /// # Errors
     ///
     /// Chunks that cannot be divided.
     pub fn repair_bound_bits_per_second(&self) -> Result<f64, LayoutError> {
-        self.bound_bits_per_second(self.fec)
+        self.bound_bits_per_second(match self.fec {
+            Repair::Fixed(scheme) => scheme,
+            Repair::Auto => Scheme::NONE,
+        })
     }
 
     fn bound_bits_per_second(&self, fec: Scheme) -> Result<f64, LayoutError> {
@@ -243,7 +246,7 @@ mod tests {
         let bound = Spec::default().framing_bound_bits_per_second().expect("a layout");
         assert!((bound - 80e9 * 4_096.0 / 4_174.0).abs() < 1.0, "{bound}");
         // 103 groups of at most 40: 4199 packets for 4096.
-        let fec = Scheme::xor(40).expect("a scheme");
+        let fec = Repair::Fixed(Scheme::xor(40).expect("a scheme"));
         let repaired =
             Spec { fec, ..Spec::default() }.repair_bound_bits_per_second().expect("a layout");
         assert!((repaired / bound - 4_096.0 / 4_199.0).abs() < 1e-9, "{repaired}");

@@ -5,7 +5,7 @@ use crate::transfer::{Access, CodeSource, Peer};
 use garde::Validate;
 use linecard_config::{Bytes, Duration, Maybe, Parsed, Rate};
 use linecard_transfer::control::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, MIN_PAYLOAD_BYTES};
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::Repair;
 use linecard_transfer::wire::MAX_BODY_BYTES;
 use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::file::{ChunkBytes, MAX_OBJECTS};
@@ -48,10 +48,11 @@ pub struct Config {
     #[default(Spreading::Auto)]
     #[schemars(extend("x-flag" = "mode"))]
     pub mode: Spreading,
-    /// repair of lost packets without retransmission: none, xor:K (one for K), rs:K,M (M for K), or duplicate
-    #[default(Parsed(Scheme::NONE))]
+    /// repair of lost packets without retransmission: none, xor:K (one for K), rs:K,M (M for K), duplicate, or auto: as
+    /// much as brings chunks earlier, by losses and round-trip times, and at most 4 for 28
+    #[default(Parsed(Repair::Auto))]
     #[schemars(extend("x-flag" = "fec", "x-value" = "SCHEME"))]
-    pub fec: Parsed<Scheme>,
+    pub fec: Parsed<Repair>,
     /// rate of each lane that names none, in bit/s, as 200M, of one lane if none is named; unlimited sends as fast as the path allows
     #[garde(range(min = Rate::KILO, max = Rate::tera(10)))]
     #[schemars(extend("x-flag" = "rate"))]

@@ -7,7 +7,6 @@ use crate::transfer::outcome::{
     Transferred, bits_per_second, failures, listed, memory_crossings, nanoseconds,
 };
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Share, Value};
-use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::LaneState;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::end::SocketCounters;
@@ -63,6 +62,10 @@ pub struct Transfer {
     pub resent: u64,
     /// sent twice to be sooner
     pub duplicates: Option<u64>,
+    /// repair packets
+    pub repair: Option<u64>,
+    /// lost packets that repair replaced
+    pub repaired: Option<u64>,
     /// limited by
     pub limited_by: Option<String>,
 }
@@ -169,7 +172,8 @@ impl SendOutcome {
         let is_test = matches!(super::input(&config.inputs), Ok(Input::Test(_)));
         // Data that is there already is read and hashed, but not sent; tests read no file; repair is encoded in passes of
         // its own.
-        let is_estimable = sent.had_bytes == 0 && config.fec.0 == Scheme::NONE && !is_test;
+        let is_estimable = sent.had_bytes == 0 && sent.counters.repair == 0 && !is_test;
+        let has_repair = sent.counters.repair > 0;
         let skipped = sent.skipped.iter().map(|skipped| Item {
             label: skipped.path.display().to_string(),
             value: skipped.why.to_owned(),
@@ -187,6 +191,8 @@ impl SendOutcome {
                     .and_then(|in_packets| memory_crossings(sent.bytes, in_packets)),
                 resent: sent.counters.resent,
                 duplicates: Some(sent.counters.duplicates),
+                repair: has_repair.then_some(sent.counters.repair),
+                repaired: has_repair.then_some(sent.counters.repaired),
                 limited_by: limited_by(sent),
             }),
             dry_run: sent.plan.as_deref().map(|plan| DryRun::of(sent, plan)),
@@ -218,6 +224,8 @@ impl SendOutcome {
                 memory_crossings: None,
                 resent: progress.counters.resent,
                 duplicates: None,
+                repair: None,
+                repaired: None,
                 limited_by: None,
             }),
             dry_run: None,
@@ -285,7 +293,7 @@ fn framing_bound(sent: &Sent, config: &Config, is_ipv6: bool) -> Option<f64> {
     let payload = f64::from(sent.payload_bytes);
     let framing = FRAMING_BYTES + if is_ipv6 { IPV6_MORE_BYTES } else { 0.0 };
     let share = payload / (payload + OVERHEAD_BYTES as f64 + framing);
-    Some(rate_bits_per_second as f64 * share / (1.0 + config.fec.0.overhead()))
+    Some(rate_bits_per_second as f64 * share / (1.0 + config.fec.0.least_overhead()))
 }
 
 /// A lane that takes longer than this to be reached carries less than its share of a transfer of some seconds.

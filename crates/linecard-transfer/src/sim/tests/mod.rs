@@ -1,10 +1,11 @@
 extern crate std;
 
 mod rate;
+mod repair;
 mod scenarios;
 
 use super::*;
-use crate::fec::Scheme;
+use crate::fec::{Repair, Scheme};
 
 fn published(lanes: usize, mode: Mode, fec: Scheme) -> Settings {
     let lane = LaneSettings {
@@ -17,8 +18,13 @@ fn published(lanes: usize, mode: Mode, fec: Scheme) -> Settings {
     };
     // The paper's low latency waits for each chunk to be whole.
     let under_way = if mode == Mode::LowLatency { 1 } else { u32::MAX };
-    let send =
-        SendSettings { payload_bytes: 4_096, mode, fec, under_way, ..SendSettings::default() };
+    let send = SendSettings {
+        payload_bytes: 4_096,
+        mode,
+        fec: Repair::Fixed(fec),
+        under_way,
+        ..SendSettings::default()
+    };
     Settings {
         lanes: vec![(lane, LinkSettings::default()); lanes],
         send,
