@@ -13,7 +13,8 @@ import linecard
 # Captures of your own. Without any, those of the project: this runs anywhere in a clone of it.
 captures: list[Path] = []
 if not captures:
-    here = Path.cwd()
+    # As a script from any folder; a notebook has no file of its own.
+    here = Path(globals().get("__file__", "notebook")).resolve().parent
     for folder in [here, *here.parents]:
         captures = captures or sorted(folder.glob("testdata/captures/tcp4-*.pcap"))
 if not captures:

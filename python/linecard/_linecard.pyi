@@ -216,6 +216,7 @@ def job(
     values: list[tuple[str, object]],
     *,
     scenario: _Path | None = None,
+    text: str | None = None,
     set: list[tuple[str, object]] = ...,
     progress: Callable[[int, int], object] | None = None,
     stop: Stop | None = None,

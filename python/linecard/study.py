@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -27,6 +27,15 @@ What: TypeAlias = Literal["flows", "merging", "media"]
 
 _CHUNK = 1 << 20
 """Packets in memory at once, of each capture that is being read: 24 MB."""
+
+_BYTES_OF_GROUP = 16 << 20
+"""Captures that a worker reads in one task have so many bytes together, unless it is one capture."""
+
+_MOST_OF_GROUP = 64
+"""Captures in one task."""
+
+_GROUPS_OF_THREAD = 4
+"""Tasks for each thread of the cluster, at least, where there are so many captures: so all end at about one time."""
 
 _FULL = -2
 """The number of packets of flows for which there is no room."""
@@ -114,9 +123,41 @@ def study(
         count["done"] += 1
         show(count["done"], len(all_tasks))
 
-    found = tasks.run(_read, all_tasks, client=client, threads=threads, retries=retries, done=done)
+    if client is None:
+        found = tasks.run(_read, all_tasks, client=None, threads=threads, retries=retries, done=done)
+    else:
+        groups = _groups(all_tasks, tasks.threads_of(client))
+
+        def group_done(number: int) -> None:
+            count["done"] += len(groups[number])
+            show(count["done"], len(all_tasks))
+
+        parts = tasks.run(_read_group, groups, client=client, threads=threads, retries=retries, done=group_done)
+        found = [one for part in parts for one in part]
     captures = Table.of_rows([{"file": task.path, **one.row} for task, one in zip(all_tasks, found, strict=True)])
     return Study(_total(what, captures, found), captures)
+
+
+def _groups(all_tasks: Sequence[_Task], threads: int) -> list[list[_Task]]:
+    """Runs of captures that a worker reads in one task: small ones together, as a task costs milliseconds itself."""
+    most = max(1, min(_MOST_OF_GROUP, len(all_tasks) // (_GROUPS_OF_THREAD * max(threads, 1))))
+    groups: list[list[_Task]] = [[]]
+    size = 0
+    for task in all_tasks:
+        try:
+            bytes_of = os.path.getsize(task.path)  # noqa: PTH202 - a text
+        except OSError:
+            bytes_of = 0
+        if groups[-1] and (len(groups[-1]) >= most or size + bytes_of > _BYTES_OF_GROUP):
+            groups.append([])
+            size = 0
+        groups[-1].append(task)
+        size += bytes_of
+    return groups
+
+
+def _read_group(group: Sequence[_Task], stop: Stop | None = None, /) -> list[_Found]:
+    return [_read(task, stop) for task in group]
 
 
 def _read(task: _Task, stop: Stop | None = None, /) -> _Found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +15,7 @@ from ._linecard import Points, Stop
 from .errors import UsageError
 from .progress import Progress
 from .table import Table
-from .values import File, Values, key_of, sets_of, text_of
+from .values import File, Values, key_of, scenario_of, sets_of, text_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -150,10 +149,10 @@ def _chunk(chunk: int | None, count: int, workers: int) -> int:
 
 
 def _scenario(scenario: File, sets: Values | None, keys: tuple[str, ...], predict: bool) -> _Scenario:
-    if isinstance(scenario, str) and "\n" in scenario:
-        path, text = Path("scenario"), scenario
-    else:
-        path = Path(os.fspath(scenario)).absolute()
+    name, text = scenario_of(scenario)
+    path = Path(str(name))
+    if text is None:
+        path = path.absolute()
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:

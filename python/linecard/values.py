@@ -29,10 +29,17 @@ def call(
     progress: Progress = False,
 ) -> Report:
     """Runs the job of this name; None is not a value."""
-    path = file_of(scenario)
+    path, text = scenario_of(scenario)
     sets = list(_checked(set).items())
     shown = None if progress is False else bars.shown(progress)
-    return job(name, list(values.items()), scenario=path, set=sets, progress=shown)
+    return job(name, list(values.items()), scenario=path, text=text, set=sets, progress=shown)
+
+
+def scenario_of(scenario: File | None) -> tuple[str | None, str | None]:
+    """The file of a scenario; or a name, and its text, where that is given in place of a file."""
+    if isinstance(scenario, str) and "\n" in scenario:
+        return "scenario", scenario
+    return file_of(scenario), None
 
 
 def text_of(value: object, name: str) -> str:

@@ -16,7 +16,7 @@ use crate::{Context, Error, Failure, Finished, Job, finish};
 use linecard::progress::Progress;
 use linecard_config::{Config, Document, Parameter, parameters};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A job as a function. Its arguments are the positional ones, those named here, and all other parameters that have an
@@ -55,6 +55,8 @@ pub enum Takes {
 pub struct Arguments {
     /// The scenario, if it takes one and one is given.
     pub scenario: Option<PathBuf>,
+    /// The text of the scenario, where it is not that of the file.
+    pub text: Option<String>,
     /// Values by parameter that take precedence over those of the scenario.
     pub set: Vec<(String, Value)>,
     /// Values by argument. Null is not a value.
@@ -75,6 +77,8 @@ enum CallError {
     NoScenario { function: &'static str },
     #[error("{argument}: unknown argument")]
     UnknownArgument { argument: String },
+    #[error("{function}: name a file: the text of a scenario is not taken here")]
+    TextOfScenario { function: &'static str },
 }
 
 impl Kind for CallError {
@@ -105,8 +109,8 @@ pub const FUNCTIONS: &[Function] = &[
     },
     Function {
         doc: "Runs a network interface in virtual time (``linecard model run``): real firmware, real bytes.\n\n\
-              ``set`` has values that take precedence over those of the scenario. Arguments are for scenarios of \
-              ``\"transmit\"`` only.",
+              ``scenario`` is a file, or its text. ``set`` has values that take precedence over those of the scenario. \
+              Arguments are for scenarios of ``\"transmit\"`` only.",
         scenario: Takes::WithValues,
         run: |call, progress| {
             let options = call.set(Document::default())?;
@@ -135,6 +139,9 @@ pub const FUNCTIONS: &[Function] = &[
         scenario: Takes::May,
         run: |call, progress| {
             let config: reproduce::Config = call.set(Document::default())?.config()?;
+            if call.arguments.text.is_some() {
+                return Err(CallError::TextOfScenario { function: call.function.name }.into());
+            }
             reproduce::finish(&config.name, call.arguments.scenario.as_deref(), progress)
         },
         ..Function::with::<reproduce::Config>("reproduce")
@@ -148,7 +155,7 @@ pub const FUNCTIONS: &[Function] = &[
         scenario: Takes::WithValues,
         has_progress: false,
         run: |call, progress| {
-            let document = call.with_values(Document::read(call.path()?)?)?;
+            let document = call.with_values(call.scenario_document()?)?;
             finish::<Planning>("plan", &call.set(document)?, progress)
         },
         ..Function::with::<plan::Config>("plan")
@@ -257,15 +264,23 @@ impl Function {
 }
 
 impl Call<'_> {
-    /// The path of the scenario.
-    fn path(&self) -> Result<&Path, Error> {
-        let path = self.arguments.scenario.as_deref();
-        Ok(path.ok_or(CallError::NoScenario { function: self.function.name })?)
+    /// The scenario, if one is given.
+    fn given(&self) -> Result<Option<Document>, Error> {
+        let Some(path) = &self.arguments.scenario else { return Ok(None) };
+        let text = self.arguments.text.as_ref();
+        let document =
+            text.map_or_else(|| Document::read(path), |text| Document::of_text(path, text))?;
+        Ok(Some(document))
+    }
+
+    /// The scenario, which has to be given.
+    fn scenario_document(&self) -> Result<Document, Error> {
+        Ok(self.given()?.ok_or(CallError::NoScenario { function: self.function.name })?)
     }
 
     /// The scenario of a model.
     fn scenario(&self) -> Result<Scenario, Error> {
-        let Scenario { model, document } = Scenario::read(self.path()?, &[])?;
+        let Scenario { model, document } = Scenario::of(self.scenario_document()?, &[])?;
         Ok(Scenario { model, document: self.with_values(document)? })
     }
 
@@ -279,8 +294,7 @@ impl Call<'_> {
 
     /// The values of a job whose scenario, if there is one, has the same parameters.
     fn document(&self) -> Result<Document, Error> {
-        let path = self.arguments.scenario.as_deref();
-        self.set(path.map(Document::read).transpose()?.unwrap_or_default())
+        self.set(self.given()?.unwrap_or_default())
     }
 
     /// The arguments as values of a configuration, over those of `document`.

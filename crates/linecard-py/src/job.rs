@@ -44,12 +44,13 @@ enum Shown {
 /// Its errors are exceptions; a job that fails at its end raises with the report as ``report``. ``progress`` is called
 /// with the work done and all work, in units of the job. ``stop`` ends it from another thread.
 #[pyfunction]
-#[pyo3(signature = (name, values, *, scenario=None, set=Vec::new(), progress=None, stop=None))]
+#[pyo3(signature = (name, values, *, scenario=None, text=None, set=Vec::new(), progress=None, stop=None))]
 pub fn job(
     py: Python<'_>,
     name: &str,
     values: Vec<(String, Bound<'_, PyAny>)>,
     scenario: Option<PathBuf>,
+    text: Option<String>,
     set: Vec<(String, Bound<'_, PyAny>)>,
     progress: Option<&Bound<'_, PyAny>>,
     stop: Option<&Bound<'_, Stop>>,
@@ -63,7 +64,8 @@ pub fn job(
         };
         given.into_iter().map(value).collect::<PyResult<Vec<_>>>()
     };
-    let arguments = Arguments { scenario, set: typed(set, "set: ")?, values: typed(values, "")? };
+    let arguments =
+        Arguments { scenario, text, set: typed(set, "set: ")?, values: typed(values, "")? };
     let stop = stop.map(|stop| stop.get().clone()).unwrap_or_default();
     let run = move |watch: &_| function.run(&arguments, watch);
     let done = detached(py, Some(&stop), progress, run)?;

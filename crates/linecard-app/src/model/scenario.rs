@@ -68,7 +68,12 @@ impl Scenario {
         Self::of(Document::of_text(path, text)?, sets)
     }
 
-    fn of(mut document: Document, sets: &[String]) -> Result<Self, Error> {
+    /// Takes a document.
+    ///
+    /// # Errors
+    ///
+    /// A document that names no model that there is; values that are not KEY=VALUE.
+    pub fn of(mut document: Document, sets: &[String]) -> Result<Self, Error> {
         let Some(name) = document.take_text("model")? else {
             return Err(ScenarioError::Unnamed { path: document.path().to_owned() }.into());
         };
