@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Most objects of a source.
 pub const MAX_OBJECTS: usize = 1 << 20;
@@ -35,6 +36,8 @@ pub enum Input {
     Paths(Vec<PathBuf>),
     /// A number of bytes of [`Kind::Test`].
     Test(u64),
+    /// The same for a time, in a dry run: to see what the lanes carry.
+    Probe(Duration),
 }
 
 /// An object to send.
@@ -76,6 +79,8 @@ pub struct Source {
     skipped: Vec<Skipped>,
     left_out: u64,
     unreadable: Failures,
+    /// How long test data of open length comes.
+    pub(crate) probe: Duration,
 }
 
 /// One of the paths that the user names.
@@ -99,6 +104,9 @@ impl Source {
         match input {
             Input::Paths(paths) => Self::open(paths, patterns),
             Input::Test(size) => Self::alone("test", Kind::Test, Some(*size)),
+            Input::Probe(time) => {
+                Ok(Self { probe: *time, ..Self::alone("test", Kind::Test, None)? })
+            }
         }
     }
 

@@ -47,6 +47,8 @@ struct Open {
     /// Chunks that are where they belong.
     there: u32,
     end: Option<End>,
+    /// Test data of a dry run, which comes until that ends.
+    is_probe: bool,
 }
 
 /// All that is being received.
@@ -108,6 +110,16 @@ impl Objects {
         self.open.is_empty()
     }
 
+    /// Whether test data of a dry run comes.
+    pub(super) fn is_probed(&self) -> bool {
+        self.open.iter().any(|open| open.is_probe)
+    }
+
+    /// No more objects come, nor test data of a dry run.
+    pub(super) fn finish(&mut self) {
+        self.open.retain(|open| !open.is_probe);
+    }
+
     /// All that was announced is in its place.
     pub(super) fn are_stored(&self) -> bool {
         self.open.is_empty() && self.failures.count() == 0
@@ -146,6 +158,7 @@ impl Objects {
             existing: None,
             there: 0,
             end: None,
+            is_probe: self.is_dry && object.kind == Kind::Test && told.size.is_none(),
         });
         Ok(Job::Open { object: told.id, about: Box::new(object) })
     }
@@ -174,7 +187,7 @@ impl Objects {
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
         let told = control::Have { object, ranges: ranges.collect(), existing, is_same, replaces };
         (open.have, open.existing) = (have, existing);
-        if self.is_dry {
+        if self.is_dry && !open.is_probe {
             // Nothing comes of it.
             self.remove(object);
             return Some((told, Vec::new()));
@@ -377,7 +390,7 @@ fn object_of(told: &control::Object) -> Result<Object, FileError> {
     let kind = match (told.mode & libc::S_IFMT, told.size) {
         (libc::S_IFDIR, _) => Kind::Folder,
         (libc::S_IFLNK, Some(_)) => Kind::Link,
-        (libc::S_IFCHR, Some(_)) => Kind::Test,
+        (libc::S_IFCHR, _) => Kind::Test,
         (_, None) => Kind::Stream,
         _ => Kind::File,
     };

@@ -165,7 +165,10 @@ impl Role for Receiving<'_> {
                 let (skip, step) = self.objects.end(&end)?;
                 self.go_on(end.object, skip, step);
             }
-            Message::Finish => self.heard_finish = true,
+            Message::Finish => {
+                self.objects.finish();
+                self.heard_finish = true;
+            }
             Message::List(list) => {
                 let job = self.removal.list(list, self.may_remove())?;
                 self.give(job);
@@ -441,7 +444,7 @@ impl Receiving<'_> {
 
     /// Tells the protocol how long chunks are, as far as it may know.
     fn announce_lengths(&mut self) -> Result<(), ReceiveError> {
-        if self.is_dry {
+        if self.is_dry && !self.objects.is_probed() {
             return Ok(());
         }
         self.announced_below = self.announced_below.max(self.receiver.taken_below());

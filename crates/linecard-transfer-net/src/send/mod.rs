@@ -95,10 +95,14 @@ pub struct SendProgress {
 pub struct LaneView {
     /// Kind, own end and peer.
     pub name: String,
+    /// How it is written.
+    pub spec: Spec,
     /// Whether it works.
     pub state: LaneState,
     /// Its round-trip time, in ns; nothing while none was measured.
     pub rtt_ns: Option<u64>,
+    /// The shortest one of the last while, in ns.
+    pub least_rtt_ns: Option<u64>,
     /// How long it was not alive since lanes are probed, the time until the first answer included.
     pub silent: Duration,
     /// Counters of the protocol.

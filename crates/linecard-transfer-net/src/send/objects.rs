@@ -189,8 +189,10 @@ impl Objects {
         let is_dry = self.stored.plan.is_some();
         if is_dry {
             open.there = There::of(told);
-            let is_file = matches!(self.all[object].kind, Kind::File | Kind::Link);
-            if !is_file || is_same {
+            let about = &self.all[object];
+            let is_file = matches!(about.kind, Kind::File | Kind::Link);
+            let is_probe = about.kind == Kind::Test && about.size.is_none();
+            if !is_file && !is_probe || is_same {
                 self.planned(told.object, is_same);
                 return Ok(());
             }

@@ -6,9 +6,10 @@ use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, scheme_to_message};
 use crate::end::{Endpoint, SealedSocket, random};
+use crate::file::Input;
 use crate::lane::{LocalEnd, MAX_DATAGRAM_BYTES, Own, Peer, Spec};
 use linecard_transfer::control::{
-    Hello, LaneKind, LaneOffer, Message, RefuseCode, VERSION, VERSIONS, Welcome,
+    Hello, LaneKind, LaneOffer, Message, RefuseCode, VERSIONS, Welcome,
 };
 use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::LaneSettings;
@@ -60,8 +61,9 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
     let fec = repair(options.fec, &specs);
+    let least = least_version(options);
     let hello = Hello {
-        versions: if new_facility(options).is_some() { vec![VERSION] } else { VERSIONS.to_vec() },
+        versions: VERSIONS.into_iter().filter(|version| *version >= least.0).collect(),
         suites: control.suites().to_vec(),
         fec_kinds: FEC_KINDS.to_vec(),
         fec: scheme_to_message(fec.scheme()),
@@ -174,16 +176,20 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
     fitting.unwrap_or(longest.saturating_sub(OVERHEAD_BYTES)) as u32
 }
 
-/// An option that an older receiver does not know.
-fn new_facility(options: &SendOptions) -> Option<&'static str> {
-    let delete = options.delete.then_some("--delete");
-    if options.dry_run { Some("--dry-run") } else { delete }
+/// The oldest version that has all that is asked for, and the option that an older one does not know.
+fn least_version(options: &SendOptions) -> (u16, Option<&'static str>) {
+    match options.input {
+        Input::Probe(_) => (3, Some("--probe")),
+        _ if options.dry_run => (2, Some("--dry-run")),
+        _ if options.delete => (2, Some("--delete")),
+        _ => (1, None),
+    }
 }
 
 fn welcome(control: &mut Control, options: &SendOptions) -> Result<Welcome, SendError> {
     match control.wait_for_message(options.patience)? {
         Some(Message::Welcome(welcome)) => Ok(welcome),
-        Some(Message::Refuse(refuse)) => match (refuse.code, new_facility(options)) {
+        Some(Message::Refuse(refuse)) => match (refuse.code, least_version(options).1) {
             (RefuseCode::Version, Some(facility)) => Err(SendError::Older(facility)),
             _ => Err(refuse.into()),
         },

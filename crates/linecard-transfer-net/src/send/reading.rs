@@ -4,6 +4,7 @@ use crate::end::Waker;
 use crate::file::{ChunkBytes, ChunkHash, FileError, Have, Kind, Object, Reader, Source, Tree};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::time::{Duration, Instant};
 
 /// Results that may wait to be taken.
 pub(super) const MAX_READ: usize = 2;
@@ -143,10 +144,14 @@ impl Work {
         match object.kind {
             Kind::Folder => {}
             Kind::Test => {
-                size = object.size.unwrap_or(0);
-                if !self.make_chunks(order, size)? {
+                let is_taken = match object.size {
+                    Some(size) => self.make_chunks(order, size)?,
+                    None => self.make_chunks_for(order, self.source.probe),
+                };
+                if !is_taken {
                     return Ok(false);
                 }
+                size = object.size.unwrap_or(0);
             }
             Kind::File | Kind::Link | Kind::Stream => {
                 let reader = self.source.reader(order.object)?;
@@ -190,6 +195,16 @@ impl Work {
             }
         }
         Ok(true)
+    }
+
+    /// The same for a time.
+    fn make_chunks_for(&mut self, order: &Order, time: Duration) -> bool {
+        let begun = Instant::now();
+        let bytes = self.chunk_bytes.bytes() as usize;
+        (order.first_chunk..u32::MAX).take_while(|_| begun.elapsed() < time).all(|chunk| {
+            let buffer = self.buffers.take(bytes);
+            self.give(Read::Chunk { chunk, buffer, bytes: bytes as u32, of_stream: true })
+        })
     }
 
     /// The hash of all chunks, of which those that are not in `have` are handed on. None if nobody takes

@@ -326,8 +326,10 @@ impl Sending<'_> {
             }
             Some(LaneView {
                 name: socket.lane().describe(),
+                spec: self.lanes.paths[lane].spec.clone(),
                 state: sending.state(),
                 rtt_ns: (sending.rtt().samples() > 0).then(|| sending.rtt().smoothed_ns()),
+                least_rtt_ns: (sending.rtt().samples() > 0).then(|| sending.rtt().least_ns()),
                 silent: self.lanes.notes.silent_for(lane, now),
                 counters: sending.counters,
                 socket: socket.counters(),

@@ -26,10 +26,10 @@ pub use text::Text;
 use alloc::vec::Vec;
 use field::{Fields, Frame};
 
-/// The newest message version of this crate: 2 has dry runs and removal.
-pub const VERSION: u16 = 2;
+/// The newest message version of this crate: 2 has dry runs and removal, 3 test data of open length in dry runs.
+pub const VERSION: u16 = 3;
 /// All that it speaks.
-pub const VERSIONS: [u16; 2] = [1, VERSION];
+pub const VERSIONS: [u16; 3] = [1, 2, VERSION];
 /// Bytes of type and length before the fields.
 pub const FRAME_BYTES: usize = 6;
 /// The longest message, without type and length: the ranges of a [`Have`] and some more.

@@ -86,6 +86,10 @@ pub struct Config {
     /// and link, and one for all
     #[schemars(extend("x-flag" = "dry-run"))]
     pub dry_run: bool,
+    /// measure the lanes with test data for five seconds, and say how long sending would take and which options fit; nothing
+    /// at the receiver is changed
+    #[schemars(extend("x-flag" = "probe"))]
+    pub probe: bool,
     /// when all has arrived, remove from the folders that are sent what the receiver has and this host has not, but not
     /// what patterns leave out here; the receiver must permit it
     #[schemars(extend("x-flag" = "delete"))]

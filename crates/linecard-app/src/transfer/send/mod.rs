@@ -3,11 +3,14 @@
 mod config;
 mod dry;
 mod outcome;
+mod probe;
 
 pub use config::Config;
 pub use dry::{DryRun, Step};
 pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
+pub use probe::{LaneProbe, Probe, ProbedLane};
 
+use self::probe::{Asked, Findings, Samples};
 use super::access::{file, file_of};
 use super::error::{TransferError, of_key, of_send};
 use super::started::{Commands, StartedReceiver};
@@ -110,8 +113,8 @@ pub fn send(
     };
     let access = started.as_ref().map(|started| Access::Shared(started.key.clone()));
     let pairing = config.pairing(observer)?;
-    let options = config.options(context, access, pairing.as_ref())?;
-    let mut run = Run { context, observer, progress: SendProgress::default(), lines: 0 };
+    let mut options = config.options(context, access, pairing.as_ref())?;
+    let mut run = Run::new(context, observer);
     let mut result = match &pairing {
         None => run.try_all(&options, &addresses),
         Some(_) => config.pair(context, &mut run, &options, &addresses)?,
@@ -123,8 +126,23 @@ pub fn send(
         let mut known = config.known(context)?;
         known.remember(&config.peer.0.to_string(), *found).map_err(of_key)?;
         // The list that `options` has does not name it yet.
-        result = run.try_all(&config.options(context, None, None)?, &addresses);
+        options = config.options(context, None, None)?;
+        result = run.try_all(&options, &addresses);
     }
+    if pairing.is_some() && result.is_ok() {
+        // Both know each other from now on.
+        options = config.options(context, None, None)?;
+    }
+    let probed = match &result {
+        Ok((sent, address)) if config.probe => {
+            Some(config.probe(&mut run, (sent, *address), &options))
+        }
+        _ => None,
+    };
+    let result = result.and_then(|found| match probed.transpose()? {
+        Some(findings) => Ok((found, Some(findings))),
+        None => Ok((found, None)),
+    });
     let mut lost_login = None;
     match (started, &result) {
         (Some(started), Ok(_)) => started.finish(),
@@ -140,8 +158,12 @@ pub fn send(
         };
         Failed { outcome: Some(Box::new(SendOutcome::part(&run.progress, &error))), error }
     };
-    let (sent, address) = result.map_err(failed)?;
-    Ok(SendOutcome::new(&sent, config, address.is_ipv6()))
+    let ((sent, address), probed) = result.map_err(failed)?;
+    let outcome = SendOutcome::new(&sent, config, address.is_ipv6());
+    Ok(match probed {
+        Some((findings, notes)) => outcome.with_probe(findings, &notes, config.dry_run),
+        None => outcome,
+    })
 }
 
 /// Progress of a transfer.
@@ -151,9 +173,15 @@ struct Run<'a> {
     progress: SendProgress,
     /// Notes about lanes that were shown.
     lines: usize,
+    /// Of a probe.
+    samples: Option<Samples>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(context: &'a Context<'a>, observer: &'a mut dyn Observer) -> Self {
+        Self { context, observer, progress: SendProgress::default(), lines: 0, samples: None }
+    }
+
     /// Tries the addresses of the receiver until a connection is accepted at one.
     fn try_all(
         &mut self,
@@ -184,6 +212,9 @@ impl Run<'_> {
         }
         watch.reach(progress.done_bytes as usize);
         self.observer.progress(progress);
+        if let Some(samples) = &mut self.samples {
+            samples.add(progress);
+        }
         self.progress = progress.clone();
     }
 }
@@ -233,7 +264,7 @@ impl Config {
         linecard_config::check(self)?;
         Ok(SendOptions {
             by_contents: self.checksum,
-            dry_run: self.dry_run,
+            dry_run: self.dry_run || self.probe,
             delete: self.delete,
             max_delete: self.max_delete()?,
             input: input(&self.inputs)?,
@@ -317,6 +348,26 @@ impl Config {
                 .line(&format!("paired with {}: its key is known from now on", options.name));
         }
         Ok(result)
+    }
+
+    /// Sends test data where a dry run has been, for some seconds.
+    fn probe(
+        &self,
+        run: &mut Run<'_>,
+        (planned, address): (&Sent, SocketAddr),
+        options: &SendOptions,
+    ) -> Result<(Findings, Vec<String>), SendError> {
+        let chunk_bytes = ChunkBytes::new(probe::CHUNK_BYTES)?;
+        let input = Input::Probe(probe::TIME);
+        let options =
+            SendOptions { input, dry_run: true, delete: false, chunk_bytes, ..options.clone() };
+        (run.samples, run.lines) = (Some(Samples::default()), 0);
+        let (sent, _) = run.try_all(&options, &[address])?;
+        let plan = DryRun::of(planned, planned.plan.as_deref().unwrap_or_default());
+        let has_length = self.inputs.iter().all(|path| path.as_os_str() != "-");
+        let asked = Asked { chunk_bytes: self.chunk.get(), fec: self.fec.0, has_length };
+        let samples = run.samples.take().unwrap_or_default();
+        Ok((Findings::of(&plan, asked, &sent, &samples), sent.notes))
     }
 
     fn known(&self, context: &Context<'_>) -> Result<KnownPeers, Error> {

@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::dry::{DryRun, Step};
+use super::probe::{Findings, Probe, ProbedLane};
 use crate::Error;
 use crate::transfer::outcome::{
     Transferred, bits_per_second, failures, listed, memory_crossings, nanoseconds,
@@ -23,6 +24,12 @@ const IPV6_MORE_BYTES: f64 = 20.0;
 /// The outcome of sending.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SendOutcome {
+    /// Probe: nothing was sent
+    pub probe: Option<Probe>,
+    /// Lanes under load
+    pub probed_lanes: Vec<ProbedLane>,
+    /// Options that fit
+    pub advice: Vec<Item<String>>,
     /// Transfer
     pub transfer: Option<Transfer>,
     /// Dry run: nothing was sent
@@ -105,7 +112,7 @@ const LEAST_ELAPSED: Duration = Duration::from_millis(500);
 const BUSY: f64 = 0.9;
 
 /// The limit under which the lanes were most of the time.
-fn limited_by(sent: &Sent) -> Option<String> {
+pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     if sent.elapsed < LEAST_ELAPSED {
         return None;
     }
@@ -159,7 +166,11 @@ pub struct LaneOutcome {
 
 impl linecard_report::Outcome for SendOutcome {
     fn item(&self, section: &str, index: usize) -> Option<String> {
-        (section == "lanes").then(|| self.lanes[index].value.to_string())
+        match section {
+            "lanes" => Some(self.lanes[index].value.to_string()),
+            "probed_lanes" => Some(self.probed_lanes[index].value.to_string()),
+            _ => None,
+        }
     }
 }
 
@@ -196,6 +207,9 @@ impl SendOutcome {
                 limited_by: limited_by(sent),
             }),
             dry_run: sent.plan.as_deref().map(|plan| DryRun::of(sent, plan)),
+            probe: None,
+            probed_lanes: Vec::new(),
+            advice: Vec::new(),
             steps: sent.plan.iter().flatten().map(Step::of).collect(),
             chunk_latency: Latency::of(&sent.latencies_ns),
             bound: bound_bits_per_second.map(|bound_bits_per_second| {
@@ -211,6 +225,22 @@ impl SendOutcome {
             failures: failures(&sent.failures, &sent.unremoved),
             skipped: skipped.collect(),
         }
+    }
+
+    /// The same dry run with what was measured; without its steps, unless they are asked for.
+    pub(super) fn with_probe(
+        mut self,
+        findings: Findings,
+        notes: &[String],
+        has_steps: bool,
+    ) -> Self {
+        let Findings { probe, lanes, advice } = findings;
+        if !has_steps {
+            self.dry_run = None;
+            self.steps.clear();
+        }
+        let lane_notes = lane_notes(notes);
+        Self { probe: Some(probe), probed_lanes: lanes, advice, lane_notes, ..self }
     }
 
     /// It ended early.
@@ -229,6 +259,9 @@ impl SendOutcome {
                 limited_by: None,
             }),
             dry_run: None,
+            probe: None,
+            probed_lanes: Vec::new(),
+            advice: Vec::new(),
             steps: Vec::new(),
             chunk_latency: None,
             bound: None,
@@ -389,8 +422,10 @@ mod tests {
     fn view(state: LaneState, deaths: u64, silent_ms: u64) -> LaneView {
         LaneView {
             name: format!("lane {deaths}"),
+            spec: "127.0.0.1".parse().unwrap(),
             state,
             rtt_ns: (state != LaneState::Validating).then_some(1_000_000),
+            least_rtt_ns: None,
             silent: Duration::from_millis(silent_ms),
             counters: LaneCounters { deaths, ..LaneCounters::default() },
             socket: SocketCounters::default(),

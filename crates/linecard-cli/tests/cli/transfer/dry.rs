@@ -160,3 +160,36 @@ fn a_dry_run_into_nothing() {
     signal("TERM", receiver.id());
     assert_eq!(receiver.end().code, Some(0));
 }
+
+/// Promise (Transfer): `send --probe` changes nothing at the receiver, measures no more than a lane's rate, and predicts
+/// the time by what it has measured; the same receiver then takes the data.
+#[test]
+fn a_probe_changes_nothing_and_says_how_long_it_takes() {
+    const RATE: f64 = 40e6;
+    let ends = Ends::with_file(3_000_000);
+    let receiver = ends.receiver(&[]);
+    let before = snapshot(&ends.folder.path("to"));
+    let lane = ["--lane", "127.0.0.1,rate=40M"];
+    let asked = ends.send("from.bin", &receiver, &[&lane[..], &["--probe", "--json"]].concat());
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    assert!(snapshot(&ends.folder.path("to")) == before, "it changed something");
+    let found: Value = serde_json::from_str(&asked.stdout).unwrap();
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{found:#}"));
+    let probe = &found["probe"];
+    assert_eq!((probe["bytes"].as_u64(), found.get("transfer")), (Some(3_000_000), None));
+    let lanes = found["probed_lanes"].as_array().unwrap();
+    assert_eq!(lanes.len(), 1, "{found:#}");
+    let line = number(&lanes[0]["value"]["rate_bits_per_second"]);
+    assert!((1.0..1.05 * RATE).contains(&line), "{found:#}");
+    let goodput = number(&probe["goodput_bits_per_second"]);
+    assert!(goodput > 0.0 && goodput < line, "{found:#}");
+    let (seconds, least) = (number(&probe["seconds"]), 3_000_000.0 * 8.0 / goodput);
+    assert!((least..least + 10.0).contains(&seconds), "{found:#}");
+    let labels = found["advice"].as_array().unwrap().iter().map(|item| &item["label"]);
+    assert_eq!(labels.collect::<Vec<_>>(), ["fec", "chunk"], "its rate is given: {found:#}");
+
+    let words = ends.send("from.bin", &receiver, &[&lane[..], &["--probe"]].concat());
+    assert!(words.stdout.starts_with("Probe: nothing was sent"), "{}", words.stdout);
+    let (sent, got) = (ends.send("from.bin", &receiver, &lane), receiver.end());
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+}

@@ -1,0 +1,321 @@
+//! What the lanes carry, how long the data would take over them, and which options fit.
+
+use super::dry::DryRun;
+use super::outcome::limited_by;
+use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Seconds, Share, Value};
+use linecard_transfer::control::{LaneKind, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
+use linecard_transfer::fec::Repair;
+use linecard_transfer::lane::{LaneCounters, LaneState};
+use linecard_transfer_net::lane::Spec;
+use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::fmt;
+use std::time::Duration;
+
+/// How long test data is sent.
+pub(super) const TIME: Duration = Duration::from_secs(5);
+/// Bytes of a chunk of it: the last ones should not take long on slow lanes.
+pub(super) const CHUNK_BYTES: u64 = 1 << 20;
+/// The part at the beginning that does not count: lanes find their rates.
+const BEGINNING: f64 = 0.4;
+/// Chunks for each lane, at least: with fewer, some lanes end before others.
+const CHUNKS_PER_LANE: u64 = 8;
+/// Chunks in flight, in the time of a round trip.
+const CHUNKS_IN_FLIGHT: u64 = 32;
+/// Losses below this are those of a good path.
+const FEW: f64 = 1e-4;
+/// Round trips that a transfer takes besides: to connect, to compare, and to confirm.
+const ROUND_TRIPS: f64 = 5.0;
+
+/// The expected transfer.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Probe {
+    /// to send
+    pub bytes: Option<ByteCount>,
+    /// takes about
+    pub seconds: Option<Seconds>,
+    /// at (goodput of all lanes)
+    pub goodput_bits_per_second: BitRate,
+    /// measured in
+    pub measured_seconds: Seconds,
+    /// limited by
+    pub limited_by: Option<String>,
+}
+
+/// A lane under load.
+pub type ProbedLane = Item<LaneProbe>;
+
+/// Rate, losses and round-trip time of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+pub struct LaneProbe {
+    /// Carried, with all framing, as `rate=` counts.
+    pub rate_bits_per_second: BitRate,
+    /// Share of packets that were lost.
+    pub loss: Share,
+    /// The shortest round trip, with the least queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_ns: Option<Nanoseconds>,
+    /// The round trip under this load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded_rtt_ns: Option<Nanoseconds>,
+}
+
+/// Lanes at some times during the test.
+#[derive(Debug, Default)]
+pub(super) struct Samples(Vec<(Duration, Vec<LaneCounters>)>);
+
+impl Samples {
+    /// Takes what is known at a time.
+    pub(super) fn add(&mut self, progress: &SendProgress) {
+        let counters = progress.lanes.iter().map(|lane| lane.counters).collect();
+        self.0.push((progress.elapsed, counters));
+    }
+
+    /// The part in which lanes had found their rates: its length, and the counters at both ends.
+    fn steady(&self) -> Option<(Duration, &[LaneCounters], &[LaneCounters])> {
+        let sum = |lanes: &[LaneCounters]| lanes.iter().map(|lane| lane.packets).sum::<u64>();
+        let (last_at, last) = self.0.last()?;
+        // When the last packet was sent: the end is waited for afterwards.
+        let (end_at, end) = self.0.iter().find(|(_, lanes)| sum(lanes) == sum(last))?;
+        let (begin_at, _) = self.0.iter().find(|(_, lanes)| sum(lanes) > 0)?;
+        let from = *begin_at + end_at.saturating_sub(*begin_at).mul_f64(BEGINNING);
+        let (from, begin) =
+            self.0.iter().find(|(at, lanes)| *at >= from && lanes.len() == end.len())?;
+        let time = end_at.min(last_at).checked_sub(*from).filter(|time| !time.is_zero())?;
+        Some((time, begin, end))
+    }
+}
+
+/// All findings.
+#[derive(Debug)]
+pub(super) struct Findings {
+    pub(super) probe: Probe,
+    pub(super) lanes: Vec<ProbedLane>,
+    pub(super) advice: Vec<Item<String>>,
+}
+
+/// Parameters that advice is about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) chunk_bytes: u64,
+    pub(super) fec: Repair,
+    /// The data has a length that is known.
+    pub(super) has_length: bool,
+}
+
+impl Findings {
+    pub(super) fn of(plan: &DryRun, asked: Asked, sent: &Sent, samples: &Samples) -> Self {
+        let payload = f64::from(sent.payload_bytes);
+        let mut goodput = 0.0;
+        let (mut lanes, mut specs) = (Vec::new(), Vec::new());
+        let steady = samples.steady();
+        for (at, view) in sent.lanes.iter().enumerate() {
+            let Some((time, begin, end)) = steady else { break };
+            let (Some(begin), Some(end)) = (begin.get(at), end.get(at)) else { continue };
+            let (packets, carried) = lane_packets(begin, end);
+            let bytes = (end.line_bytes - begin.line_bytes) as f64;
+            let line = bytes * carried / packets.max(1.0) * 8.0 / time.as_secs_f64();
+            goodput += carried * payload * 8.0 / time.as_secs_f64();
+            let value = LaneProbe {
+                rate_bits_per_second: BitRate(line),
+                loss: Share(1.0 - carried / packets.max(1.0)),
+                rtt_ns: view.least_rtt_ns.map(|ns| Nanoseconds(ns as f64)),
+                loaded_rtt_ns: view.rtt_ns.map(|ns| Nanoseconds(ns as f64)),
+            };
+            if view.state == LaneState::Alive && view.spec.kind == LaneKind::Udp {
+                specs.push((view.spec.clone(), line));
+            }
+            lanes.push(Item { label: view.name.clone(), value });
+        }
+        let rtt_s = longest_rtt_s(&sent.lanes);
+        let bytes = asked.has_length.then_some(plan.bytes.0);
+        let seconds = bytes
+            .filter(|_| goodput > 0.0)
+            .map(|bytes| Seconds(bytes as f64 * 8.0 / goodput + ROUND_TRIPS * rtt_s));
+        let probe = Probe {
+            bytes: bytes.map(ByteCount),
+            seconds,
+            goodput_bits_per_second: BitRate(goodput),
+            measured_seconds: Seconds(steady.map_or(0.0, |(time, ..)| time.as_secs_f64())),
+            limited_by: limited_by(sent),
+        };
+        let advice = advice(&probe, asked, (&lanes, &specs), rtt_s);
+        Self { probe, lanes, advice }
+    }
+}
+
+/// Packets that a lane sent in the meantime, and how many of them arrived.
+fn lane_packets(begin: &LaneCounters, end: &LaneCounters) -> (f64, f64) {
+    let lost = |lane: &LaneCounters| lane.lost.saturating_sub(lane.late) as f64;
+    let packets = end.packets.saturating_sub(begin.packets) as f64;
+    (packets, (packets - (lost(end) - lost(begin)).max(0.0)).max(0.0))
+}
+
+fn longest_rtt_s(lanes: &[LaneView]) -> f64 {
+    let rtt_ns = lanes.iter().filter_map(|lane| lane.rtt_ns).max();
+    rtt_ns.unwrap_or(0) as f64 / 1e9
+}
+
+fn advice(
+    probe: &Probe,
+    asked: Asked,
+    (lanes, specs): (&[ProbedLane], &[(Spec, f64)]),
+    rtt_s: f64,
+) -> Vec<Item<String>> {
+    let mut advice = Vec::new();
+    let mut add = |label: &str, value: String| {
+        advice.push(Item { label: label.to_owned(), value });
+    };
+    if !specs.is_empty() && specs.iter().all(|(spec, _)| spec.rate_bits_per_second.is_none()) {
+        let with_rate = |(spec, line): &(Spec, f64)| {
+            format!("--lane {spec},rate={}K", ((line / 1e3) as u64).max(1))
+        };
+        let arguments: Vec<String> = specs.iter().map(with_rate).collect();
+        add(
+            "rate",
+            format!(
+                "none is needed: lanes find it. If nobody else uses the links, {} sends at these from the first packet",
+                arguments.join(" ")
+            ),
+        );
+    }
+    let most_loss = lanes.iter().map(|lane| lane.value.loss.0).fold(0.0, f64::max);
+    add("fec", of_repair(asked.fec, most_loss));
+    let best = best_chunk(probe, lanes.len() as u64, rtt_s);
+    if best == asked.chunk_bytes {
+        add("chunk", format!("{} fits", ByteCountText(best)));
+    } else {
+        let why = if best < asked.chunk_bytes {
+            "all lanes have some of it until the end"
+        } else {
+            "enough of them are in flight for this round-trip time"
+        };
+        add("chunk", format!("--chunk {}: {why}", ByteCountText(best)));
+    }
+    advice
+}
+
+fn of_repair(fec: Repair, loss: f64) -> String {
+    let share = Value::Share(loss);
+    match fec {
+        Repair::Auto if loss < FEW => "auto, the default, fits: it sends no repair here".to_owned(),
+        Repair::Auto => format!(
+            "auto, the default, fits: with {share} lost, it sends repair in --mode low-latency and for the last chunk"
+        ),
+        Repair::Fixed(_) if fec == Repair::default() && loss >= FEW => {
+            format!("--fec auto: with {share} lost, the last chunk is there earlier")
+        }
+        Repair::Fixed(scheme) if scheme.overhead() > 0.0 && loss < FEW => format!(
+            "--fec auto: nearly nothing is lost, and {scheme} costs {:.0} % of the rate",
+            100.0 * scheme.overhead() / (1.0 + scheme.overhead())
+        ),
+        Repair::Fixed(_) => "as given".to_owned(),
+    }
+}
+
+/// The power of two of which enough are in flight, and each lane has some.
+fn best_chunk(probe: &Probe, lanes: u64, rtt_s: f64) -> u64 {
+    let in_flight = probe.goodput_bits_per_second.0 / 8.0 * rtt_s;
+    let least = (in_flight as u64 / CHUNKS_IN_FLIGHT).max(1).next_power_of_two();
+    let bytes = probe.bytes.map_or(u64::MAX, |bytes| bytes.0);
+    let most = bytes / (CHUNKS_PER_LANE * lanes.max(1));
+    // The default, unless there is a reason for another.
+    let most = if most.is_power_of_two() { most } else { (most / 2).max(1).next_power_of_two() };
+    (16_u64 << 20).min(most).max(least).clamp(MIN_CHUNK_BYTES.into(), MAX_CHUNK_BYTES.into())
+}
+
+/// Bytes as options have them.
+struct ByteCountText(u64);
+
+impl fmt::Display for ByteCountText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes.is_multiple_of(1 << 20) => write!(f, "{}M", bytes >> 20),
+            bytes => write!(f, "{}K", bytes >> 10),
+        }
+    }
+}
+
+impl fmt::Display for LaneProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, {} lost",
+            Value::BitRate(self.rate_bits_per_second.0),
+            Value::Share(self.loss.0)
+        )?;
+        let [least, loaded] = [self.rtt_ns, self.loaded_rtt_ns];
+        least.map_or(Ok(()), |ns| write!(f, ", RTT {}", Value::Ns(ns.0)))?;
+        loaded.map_or(Ok(()), |ns| write!(f, ", {} under load", Value::Ns(ns.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(packets: u64, lost: u64) -> LaneCounters {
+        LaneCounters { packets, lost, line_bytes: packets * 1_500, ..LaneCounters::default() }
+    }
+
+    /// The beginning, in which lanes look for their rates, and the end, in which nothing is sent, do not count.
+    #[test]
+    fn the_steady_part_counts() {
+        let at = |ms: u64, packets: u64, lost: u64| {
+            (Duration::from_millis(ms), vec![counters(packets, lost)])
+        };
+        let samples = Samples(vec![
+            at(0, 0, 0),
+            at(500, 10, 5),
+            at(1_000, 1_000, 40),
+            at(2_500, 2_500, 60),
+            at(5_500, 5_500, 90),
+            at(5_900, 5_500, 91),
+        ]);
+        let (time, begin, end) = samples.steady().expect("a part");
+        assert_eq!(time, Duration::from_millis(3_000));
+        let (packets, carried) = lane_packets(&begin[0], &end[0]);
+        assert_eq!((packets, carried), (3_000.0, 2_970.0));
+        assert!(Samples(vec![at(0, 0, 0)]).steady().is_none());
+        assert!(Samples::default().steady().is_none());
+    }
+
+    #[test]
+    fn chunks_fit_the_data_and_the_round_trip() {
+        let probe = |bytes: u64, gigabit: f64| Probe {
+            bytes: Some(ByteCount(bytes)),
+            seconds: None,
+            goodput_bits_per_second: BitRate(gigabit * 1e9),
+            measured_seconds: Seconds(3.0),
+            limited_by: None,
+        };
+        let text = |probe: &Probe, lanes, rtt_s| {
+            ByteCountText(best_chunk(probe, lanes, rtt_s)).to_string()
+        };
+        assert_eq!(text(&probe(100 << 30, 1.0), 4, 0.01), "16M");
+        // 64 MiB over four lanes: each has eight chunks.
+        assert_eq!(text(&probe(64 << 20, 1.0), 4, 0.01), "2M");
+        // 1 GB is in flight.
+        assert_eq!(text(&probe(100 << 30, 80.0), 8, 0.1), "32M");
+        assert_eq!(text(&probe(10, 1.0), 1, 0.001), "64K");
+    }
+
+    #[test]
+    fn repair_is_advised_by_what_is_lost() {
+        let fixed = |text: &str| text.parse::<Repair>().expect("a scheme");
+        assert!(of_repair(Repair::Auto, 0.0).contains("sends no repair here"));
+        assert!(
+            of_repair(Repair::Auto, 0.01).contains("1.0 % lost"),
+            "{}",
+            of_repair(Repair::Auto, 0.01)
+        );
+        assert!(of_repair(fixed("none"), 0.01).starts_with("--fec auto"));
+        assert!(
+            of_repair(fixed("rs:28,4"), 0.0).contains("12 % of the rate"),
+            "{}",
+            of_repair(fixed("rs:28,4"), 0.0)
+        );
+        assert_eq!(of_repair(fixed("rs:28,4"), 0.01), "as given");
+    }
+}
