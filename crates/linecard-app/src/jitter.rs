@@ -5,6 +5,7 @@ pub mod ab;
 pub mod analyze;
 #[cfg(target_os = "linux")]
 pub mod audit;
+mod distribution;
 #[cfg(target_os = "linux")]
 pub mod dummy;
 #[cfg(target_os = "linux")]

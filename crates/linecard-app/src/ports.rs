@@ -212,7 +212,9 @@ impl linecard_report::Outcome for PortsOutcome {
         let unlisted = unlisted.map(|error| format!("The interfaces cannot be listed: {error}."));
         let zero_copy = "Whether a driver gives AF_XDP its packets without a copy is tested when the port is \
              opened.";
-        unlisted.into_iter().chain([zero_copy.to_owned()]).collect()
+        let stamps = "Received packets have time stamps of the kernel, and of an interface's own clock where one is \
+             listed (ptpN).";
+        unlisted.into_iter().chain([zero_copy, stamps].map(str::to_owned)).collect()
     }
 }
 
@@ -295,6 +297,7 @@ impl InterfaceOutcome {
             Some(true) => format!("time stamps of ptp{clock}"),
             _ => format!("time stamps of ptp{clock} for PTP only"),
         }));
+
         let ports = match self.ports.as_str() {
             "" => format!("no port for link type {}", self.hardware),
             ports => ports.to_owned(),

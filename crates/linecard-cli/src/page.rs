@@ -17,6 +17,15 @@ pub(crate) struct PageArguments {
 }
 
 impl PageArguments {
+    /// Refuses a page that is asked for in front of a command that has pages of its own.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn refuse_before(&self, command: &str) -> Result<(), Error> {
+        let Some(path) = &self.report else { return Ok(()) };
+        let what =
+            format!("--report {} stands before `{command}`: write it behind", path.display());
+        Err(Failure::Usage.with(what))
+    }
+
     /// Finds out whether the page can be written, before a job that may be long. `others` are the
     /// files that the job has: a page replaces none of them.
     pub(crate) fn check(&self, others: &[&Path]) -> Result<PageFile, Error> {
@@ -63,12 +72,20 @@ impl PageFile {
     }
 }
 
-/// Now, and the command line of this process.
+/// Now, this host, and the command line of this process.
 pub(crate) fn origin() -> Origin {
     let unix_seconds =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let arguments = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned());
-    Origin::new(unix_seconds, std::iter::once("linecard".to_owned()).chain(arguments))
+    let origin = Origin::new(unix_seconds, std::iter::once("linecard".to_owned()).chain(arguments));
+    // Where there is no such file, a page is of no host.
+    let line = |file: &str| fs::read_to_string(Path::new("/proc/sys/kernel").join(file)).ok();
+    match (line("hostname"), line("ostype"), line("osrelease")) {
+        (Some(name), Some(system), Some(release)) => {
+            origin.on(name.trim(), &format!("{} {}", system.trim(), release.trim()))
+        }
+        _ => origin,
+    }
 }
 
 /// Whether two names are, or would be, of one file.

@@ -1,4 +1,4 @@
-//! The origin of a page: time and command.
+//! The origin of a page: time, host and command.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
@@ -15,6 +15,8 @@ pub struct Origin {
     pub unix_seconds: u64,
     /// The command line.
     pub command: String,
+    /// Name and kernel of the host, if they are known.
+    pub host: Option<String>,
 }
 
 impl Origin {
@@ -22,7 +24,13 @@ impl Origin {
     #[must_use]
     pub fn new(unix_seconds: u64, arguments: impl IntoIterator<Item = String>) -> Self {
         let quoted: Vec<String> = arguments.into_iter().map(quoted).collect();
-        Self { unix_seconds, command: quoted.join(" ") }
+        Self { unix_seconds, command: quoted.join(" "), host: None }
+    }
+
+    /// The same, on a host of this name and with this kernel.
+    #[must_use]
+    pub fn on(self, name: &str, kernel: &str) -> Self {
+        Self { host: Some(format!("{name}, {kernel}")), ..self }
     }
 
     /// The time as `2026-11-22 21:28:03 UTC`.
@@ -37,10 +45,11 @@ impl Origin {
 
 impl Serialize for Origin {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut origin = serializer.serialize_struct("Origin", 4)?;
+        let mut origin = serializer.serialize_struct("Origin", 5)?;
         origin.serialize_field("utc", &self.utc())?;
         origin.serialize_field("unix_seconds", &self.unix_seconds)?;
         origin.serialize_field("command", &self.command)?;
+        origin.serialize_field("host", &self.host)?;
         origin.serialize_field("version", env!("CARGO_PKG_VERSION"))?;
         origin.end()
     }
@@ -84,9 +93,9 @@ mod tests {
             (1_735_689_599, "2024-12-31 23:59:59 UTC"),
             (4_107_542_400, "2100-03-01 00:00:00 UTC"),
         ] {
-            assert_eq!(Origin { unix_seconds, command: String::new() }.utc(), utc);
+            assert_eq!(Origin::new(unix_seconds, []).utc(), utc);
         }
-        let _ = Origin { unix_seconds: u64::MAX, command: String::new() }.utc();
+        let _ = Origin::new(u64::MAX, []).utc();
     }
 
     #[test]

@@ -139,7 +139,11 @@ impl Page {
             h1 { (self.title) }
             @if let Some(headline) = &self.headline { p.headline { (headline) } }
             @if let Some(origin) = &self.origin {
-                p.remark { (origin.utc()) ", linecard " (env!("CARGO_PKG_VERSION")) ": " code { (origin.command) } }
+                p.remark {
+                    (origin.utc())
+                    @if let Some(host) = &origin.host { " on " (host) }
+                    ", linecard " (env!("CARGO_PKG_VERSION")) ": " code { (origin.command) }
+                }
             }
             @if headings().count() >= NAVIGATION {
                 nav aria-label="Parts of this page" { @for (index, text) in headings().enumerate() {
@@ -323,12 +327,13 @@ mod tests {
     fn a_page_says_when_and_by_what_it_was_made() {
         let mut page = Page::new("Run");
         let command = ["linecard", "run", EVIL].map(str::to_owned);
-        page.origin(Origin::new(1_795_382_883, command));
+        page.origin(Origin::new(1_795_382_883, command).on("lab", "Linux 6.18.0"));
         let html = page.html();
-        assert!(html.contains("2026-11-22 21:28:03 UTC, linecard "), "{html}");
+        assert!(html.contains("21:28:03 UTC on lab, Linux 6.18.0, linecard "), "{html}");
         assert!(html.contains("linecard run '") && !html.contains("<script>alert"), "{html}");
         let beside: serde_json::Value = serde_json::from_str(&page.json()).expect("JSON");
         assert_eq!(beside["origin"]["utc"], "2026-11-22 21:28:03 UTC");
+        assert_eq!(beside["origin"]["host"], "lab, Linux 6.18.0");
         assert!(beside["origin"]["command"].as_str().is_some_and(|text| text.contains("alert(")));
         assert_eq!(beside["origin"]["version"], env!("CARGO_PKG_VERSION"));
     }

@@ -89,10 +89,15 @@ impl Table {
                 @if index == 0 && value.is_text() {
                     th scope="row" { (value) }
                 } @else {
-                    td class=[self.is_number(index).then_some("number")] { (value) }
+                    td class=[self.is_number(index).then_some("number")] data-name=[self.name(index)] { (value) }
                 }
             } }
         }
+    }
+
+    /// The name of a column, which stands before each value where a window is too narrow for columns.
+    fn name(&self, column: usize) -> Option<&str> {
+        self.columns.get(column).map(|(_, name)| name.as_str())
     }
 
     /// Whether a column is aligned to the right: all but the first, unless it contains sentences.

@@ -113,9 +113,9 @@ impl Verdict {
                     span aria-hidden="true" { (outcome.symbol()) } " " (outcome.word())
                 } }
                 th scope="row" { (self.name) }
-                td.number { @match &self.measured { Some(value) => (value), None => "–" } }
-                td { (self.limit) }
-                td { (self.why) }
+                td.number data-name="measured" { @match &self.measured { Some(value) => (value), None => "–" } }
+                td data-name="limit" { (self.limit) }
+                td data-name="why" { (self.why) }
             }
         }
     }

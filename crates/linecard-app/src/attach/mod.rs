@@ -33,7 +33,7 @@ use linecard_io::attach::{
     AttachError, AttachStats, Attached, Follower, PortKind, Prepared, Settings,
 };
 use linecard_io::{engine, rights};
-use linecard_report::{Report, report_of};
+use linecard_report::{Page, Report, report_of};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,6 +70,11 @@ pub trait Observer {
     /// The statistics so far.
     fn statistics(&mut self, report: &Report) {
         let _ = report;
+    }
+
+    /// The same as a page, where the job has one so far.
+    fn page(&mut self, page: Page) {
+        let _ = page;
     }
 }
 

@@ -20,6 +20,7 @@ use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::Kind;
 use linecard_jitter::media::st2022_6::Format;
 use linecard_jitter::media::st2110;
+use linecard_report::Page;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -86,15 +87,25 @@ impl Job for Analyze {
         let chosen = choose(&first, config, &path)?;
         let figures = figures(chosen, format, &path)?;
         let mut outcome = AnalyzeOutcome::new(config, &first, chosen, &figures);
+        outcome.add_charts(
+            if config.second.is_some() { "first" } else { "stream" },
+            chosen,
+            &figures,
+        );
         if let Some(second) = &config.second {
             let path = context.path_of("second", second);
             let captured = capture::read(&path, context)?;
             let other = compare::counterpart(chosen, &captured, &path)?;
             let theirs = self::figures(other, format, &path)?;
             compare::add(&mut outcome, (chosen, &figures), (other, &theirs), &path)?;
+            outcome.add_charts("second", other, &theirs);
             outcome.damage = outcome.damage.or(captured.damage);
         }
         Ok(outcome)
+    }
+
+    fn draw(outcome: &AnalyzeOutcome, page: &mut Page) {
+        outcome.draw(page);
     }
 
     fn check(outcome: &AnalyzeOutcome) -> Result<(), Error> {

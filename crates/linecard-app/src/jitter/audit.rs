@@ -136,6 +136,13 @@ fn apply(
         teller.say("no setting that can be changed now needs a change");
         return Ok(());
     }
+    let interrupts = plan.iter().filter(|(_, planned)| planned.setting.is_affinity()).count();
+    if interrupts > 0 {
+        teller.say(&format!(
+            "{interrupts} interrupts get another core; at the end each gets its own back, and one that does not fire \
+             within 5 s is named: it moves when it fires next"
+        ));
+    }
     let mut journal = Journal::begin(&Store::of_user()).map_err(refused)?;
     let applied = make(plan, &mut journal);
     let changed = applied.iter().filter(|one| matches!(one.outcome, Ok(Change::Made))).count();

@@ -1,11 +1,13 @@
 //! A busy loop that receives nothing: what this host does to a program on a core.
 
+use super::distribution::Distributions;
 use super::figures::{Spikes, Thread, Times, sorted};
 use super::placement::{Placement, refused};
 use crate::{Context, Error, Failure, Job};
 use garde::Validate;
 use linecard_config::{Count, Duration, Switch};
 use linecard_jitter::linux::dummy::{DummyConfig, DummyError, MAX_LAPS, Pace};
+use linecard_report::Page;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -50,6 +52,8 @@ pub struct DummyOutcome {
     #[serde(skip)]
     is_relative: bool,
     #[serde(skip)]
+    distributions: Distributions,
+    #[serde(skip)]
     notes: Vec<String>,
 }
 
@@ -61,6 +65,10 @@ impl Job for Dummy {
 
     fn title(_: &Config) -> String {
         "A busy loop on this host".to_owned()
+    }
+
+    fn draw(outcome: &DummyOutcome, page: &mut Page) {
+        outcome.distributions.draw(page);
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<DummyOutcome, Error> {
@@ -78,15 +86,20 @@ impl Job for Dummy {
         // Of the most laps that there can be, each takes 800 MB: only one at a time.
         let gaps = sorted(laps.gaps_ns());
         let spikes = Spikes::of(&gaps, laps.schedule.period_ps, seconds);
+        let mut distributions = Distributions::new("laps");
+        distributions.add_gaps("laps", &gaps);
         let gaps = Times::of(&gaps);
         let few = "Stopped before the second lap: there is no gap.";
         let few = (laps.at_ns.len() < 2).then(|| few.to_owned());
+        let late = sorted(laps.lateness_ns());
+        distributions.add_lateness("laps", &late);
         Ok(DummyOutcome {
             gaps,
             spikes,
-            lateness: Times::of(&sorted(laps.lateness_ns())),
+            lateness: Times::of(&late),
             thread: Thread { stolen_ticks: laps.stolen_ticks, ..Thread::new(laps.switches) },
             is_relative: config.relative.0,
+            distributions,
             notes: few.into_iter().chain(config.placement.note(seconds)).collect(),
         })
     }

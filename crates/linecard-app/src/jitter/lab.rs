@@ -535,7 +535,9 @@ pub fn kept(folder: &Path) -> Result<Vec<Record>, Error> {
     paths.retain(|path| {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         // A pipe would be waited for; the page's own figures are not a result.
-        is_json && path.is_file() && path.file_stem().is_none_or(|stem| stem != "report")
+        is_json
+            && path.is_file()
+            && path.file_stem().is_none_or(|stem| stem != "report" && stem != "compared")
     });
     paths.sort();
     if paths.is_empty() {

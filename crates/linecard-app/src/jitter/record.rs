@@ -1,9 +1,11 @@
 //! Result of one experiment, as it is kept in a file: text, JSON and page are made from it.
 
+mod compare;
 mod make;
 mod page;
 mod text;
 
+pub use compare::{RunRecords, compare};
 pub(super) use make::{not_measured, of_dummy, of_outcome};
 pub use page::{headline, page};
 pub(super) use text::beside_the_paper;

@@ -1,5 +1,6 @@
 //! A stream of constant rate, sent on an absolute schedule.
 
+use super::distribution::Distributions;
 use super::error::JitterError;
 use super::figures::{Spikes, Thread, Times, gaps, sorted};
 use super::placement::{Placement, refused};
@@ -13,7 +14,7 @@ use linecard_jitter::linux::generator::{
 };
 use linecard_jitter::linux::preset::{PRESETS, Preset};
 use linecard_jitter::stream::probe::MIN_LEN;
-use linecard_report::{Nanoseconds, Seconds};
+use linecard_report::{Nanoseconds, Page, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -77,6 +78,8 @@ pub struct SendOutcome {
     /// The measuring thread
     pub thread: Thread,
     #[serde(skip)]
+    distributions: Distributions,
+    #[serde(skip)]
     notes: Vec<String>,
 }
 
@@ -114,6 +117,10 @@ impl Job for Send {
 
     fn title(config: &Config) -> String {
         format!("A stream to {}", config.target)
+    }
+
+    fn draw(outcome: &SendOutcome, page: &mut Page) {
+        outcome.distributions.draw(page);
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<SendOutcome, Error> {
@@ -172,13 +179,18 @@ impl SendOutcome {
             let error = std::io::Error::from_raw_os_error(error);
             format!("The kernel refused packets; the last error was: {error}.")
         });
+        let late = sorted(departures.lateness_ns());
+        let mut distributions = Distributions::new("packets");
+        distributions.add_gaps("sent", &gaps);
+        distributions.add_lateness("sent", &late);
         Self {
             stream: Stream { packets, refused: departures.refused, seconds: Seconds(seconds) },
-            lateness: Times::of(&sorted(departures.lateness_ns())),
+            lateness: Times::of(&late),
             spikes: Spikes::of(&gaps, departures.schedule.period_ps, seconds),
             gaps: Times::of(&gaps),
             gate: Gate::new(&departures.quality(None)),
             thread: Thread::new(departures.switches),
+            distributions,
             notes: refused.into_iter().chain(placement.note(seconds)).collect(),
         }
     }

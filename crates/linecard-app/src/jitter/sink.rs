@@ -1,5 +1,6 @@
 //! Receives a stream of [`super::send`]: arrival times, and missing packets.
 
+use super::distribution::Distributions;
 use super::error::JitterError;
 use super::figures::{Spikes, Thread, Times, gaps};
 use super::placement::{Placement, refused};
@@ -12,6 +13,7 @@ use linecard_jitter::linux::sink::{
 };
 use linecard_jitter::stats::sorted::Sorted;
 use linecard_jitter::stream::Schedule;
+use linecard_report::Page;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -67,6 +69,8 @@ pub struct SinkOutcome {
     /// The measuring thread
     pub thread: Thread,
     #[serde(skip)]
+    distributions: Distributions,
+    #[serde(skip)]
     notes: Vec<String>,
 }
 
@@ -103,6 +107,10 @@ impl Job for Sink {
 
     fn title(config: &Config) -> String {
         format!("A stream received at {}", config.address.0)
+    }
+
+    fn draw(outcome: &SinkOutcome, page: &mut Page) {
+        outcome.distributions.draw(page);
     }
 
     fn run(config: &Config, context: &Context<'_>) -> Result<SinkOutcome, Error> {
@@ -161,12 +169,18 @@ impl SinkOutcome {
              driver without NAPI): busy-poll was as good as block.",
         );
         let notes = clock.into_iter().chain(polled).map(str::to_owned);
+        let mut distributions = Distributions::new("packets");
+        distributions.add_gaps("received", &gaps);
+        if let Some((late, _)) = &late {
+            distributions.add_lateness("received", late);
+        }
         Self {
             packets: Packets::new(received, config.expect.map(Count::get)),
             spikes: schedule.map(|schedule| Spikes::of(&gaps, schedule.period_ps, seconds)),
             gaps: Times::of(&gaps),
             lateness: late.map(|(late, _)| Times::of(&late)),
             thread: Thread::new(received.switches),
+            distributions,
             notes: notes.chain(config.placement.note(seconds)).collect(),
         }
     }

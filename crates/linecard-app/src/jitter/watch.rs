@@ -5,6 +5,7 @@
 
 mod causes;
 mod error;
+mod events;
 mod lines;
 pub mod metrics;
 mod outcome;
@@ -21,6 +22,7 @@ use crate::attach::{self, Metrics, Observer};
 use crate::{Context, Error, Failure, Finished, Job, Level};
 use causes::{Causes, Conclusion, LateEpisode};
 use error::WatchingError;
+use events::EventFile;
 use garde::Validate;
 use linecard_config::{ConfigError, Duration, Parsed, Switch};
 use linecard_jitter::ledger::LatePacket;
@@ -97,6 +99,10 @@ pub struct Config {
     #[default(10)]
     #[garde(range(min = 1, max = 1_000))]
     pub worst: usize,
+    /// append events (late packets with their cause, pauses, senders that begin again) to this file, as lines of JSON; at
+    /// 16 MiB it becomes FILE.1, and a new one begins
+    #[schemars(extend("x-value" = "FILE"))]
+    pub events: Option<String>,
     /// end after this time; without, it runs until it is stopped
     #[garde(range(min = Duration::from_ms(1), max = Duration::from_secs(10_000_000)))]
     pub time: Option<Duration>,
@@ -205,6 +211,8 @@ struct State {
     /// Finds causes.
     examiner: Option<Examiner<LateEpisode, Conclusion>>,
     is_traced: bool,
+    /// A file of events, until one cannot be written.
+    events: Option<EventFile>,
 }
 
 /// A state that a scraper looks at now and then.
@@ -239,7 +247,13 @@ fn watch(
             config.found(context, observer)?
         }
     };
-    let shared = Shared(Arc::new(Mutex::new(State::new(config, &receivers))));
+    let events = config.events.as_ref().map(|name| {
+        let path = context.path_of("events", name);
+        EventFile::open(&path, events::MAX_BYTES).map_err(|source| Error::Open { path, source })
+    });
+    let mut state = State::new(config, &receivers);
+    state.events = events.transpose()?;
+    let shared = Shared(Arc::new(Mutex::new(state)));
     if let Some(listener) = listener {
         let seen = shared.clone();
         let served = listener.serve(move || metrics::of(&seen));
@@ -316,6 +330,13 @@ fn receive(
         if observer.wants_statistics() {
             let outcome = WatchOutcome::new(&shared.lock());
             observer.statistics(&report_of(WatchStreams::COMMAND, &outcome));
+            let so_far = crate::finished_with::<WatchStreams>(
+                WatchStreams::COMMAND,
+                config,
+                context,
+                &outcome,
+            );
+            observer.page(so_far.page);
         }
     }
     Ok(())
@@ -405,6 +426,7 @@ impl State {
             day_offset_ns: realtime_ns() as i64 - monotonic_ns() as i64,
             examiner: None,
             is_traced: config.trace.0,
+            events: None,
         };
         let mut names = receivers.iter().map(|receiver| receiver.target().to_string()).peekable();
         let mut pairs = config.addresses.iter().flatten().map(|one| one.0.second.is_some());
@@ -465,8 +487,10 @@ impl State {
             self.streams.get_mut(at)?;
         let place = (name.as_str(), self.day_offset_ns);
         let (examiner, socket) = (self.examiner.as_mut(), *cookie);
-        let floor_ns = *floor_ns;
-        Some((watched, Teller { at, observer, lines, place, causes, examiner, socket, floor_ns }))
+        let (floor_ns, events) = (*floor_ns, &mut self.events);
+        let teller =
+            Teller { at, observer, lines, place, causes, examiner, socket, floor_ns, events };
+        Some((watched, teller))
     }
 
     fn push(&mut self, at: usize, arrival: &Arrival<'_>, observer: &mut dyn Observer) {
@@ -507,10 +531,17 @@ impl State {
     /// Takes causes that were found.
     fn conclude(&mut self, found: Vec<Conclusion>, observer: &mut dyn Observer) {
         for mut one in found {
+            let LateEpisode { stream, episode, is_kept, .. } = one.told;
+            let stream = &mut self.streams[stream];
+            if is_kept {
+                let place = (stream.name.as_str(), self.day_offset_ns);
+                let (event, causes) = (Event::Late(episode), Some(one.text.as_str()));
+                keep(&mut self.events, place, (&event, causes), observer);
+            }
             if let Some(line) = one.told.line.take() {
                 observer.say(Level::Warning, &format!("{line}: {}", one.text));
             }
-            self.streams[one.told.stream].causes.add(one);
+            stream.causes.add(one);
         }
     }
 
@@ -538,14 +569,17 @@ struct Teller<'s> {
     examiner: Option<&'s mut Examiner<LateEpisode, Conclusion>>,
     socket: u32,
     floor_ns: u64,
+    events: &'s mut Option<EventFile>,
 }
 
 impl Teller<'_> {
     fn tell(&mut self, event: &Event) {
         let mut line = self.lines.of(self.place, event);
+        let matters = matches!(event, Event::Late(episode) if episode.late_ns() > self.floor_ns);
+        // The file has what a line tells of, and the worst.
+        let is_kept = line.is_some() || matters;
         if let (Event::Late(episode), Some(examiner)) = (event, &mut self.examiner) {
-            let told = LateEpisode { stream: self.at, episode: *episode, line };
-            let matters = episode.late_ns() > self.floor_ns;
+            let told = LateEpisode { stream: self.at, episode: *episode, line, is_kept };
             let Err(told) =
                 examiner.ask(told, LatePacket::new(&episode.worst, self.socket), matters)
             else {
@@ -554,9 +588,27 @@ impl Teller<'_> {
             self.causes.unexamined += episode.packets;
             line = told.line;
         }
+        if is_kept {
+            keep(self.events, self.place, (event, None), self.observer);
+        }
         if let Some(line) = line {
             self.observer.say(Level::Warning, &line);
         }
+    }
+}
+
+/// Writes an event to the file, if there is one. If that fails, it is said once, and streams are watched without.
+fn keep(
+    events: &mut Option<EventFile>,
+    place: (&str, i64),
+    (event, causes): (&Event, Option<&str>),
+    observer: &mut dyn Observer,
+) {
+    let failed = events.as_mut().and_then(|file| file.write(place, event, causes).err());
+    if let Some(error) = failed {
+        *events = None;
+        let line = format!("events are no longer written, because that failed: {error}");
+        observer.say(Level::Warning, &line);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::account;
 use crate::flags::Flags;
+use crate::page::{PageArguments, PageFile};
 use crate::say;
 use clap::Args;
 use linecard_app::Error;
@@ -13,25 +14,30 @@ use linecard_report::Report;
 pub(crate) struct AuditArguments {
     #[command(flatten)]
     flags: Flags<audit::Config>,
+    #[command(flatten)]
+    page: PageArguments,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the command.
-pub(super) fn command(AuditArguments { flags, json }: &AuditArguments) -> Result<(), Error> {
+pub(super) fn command(AuditArguments { flags, page, json }: &AuditArguments) -> Result<(), Error> {
+    let page = page.check(&[])?;
     flags.until_signal(|config, context| {
-        audit::run(config, *json, context, &mut Terminal { is_json: *json })
+        audit::run(config, *json, context, &mut Terminal { is_json: *json, page: &page })
     })
 }
 
-struct Terminal {
+struct Terminal<'a> {
     is_json: bool,
+    page: &'a PageFile,
 }
 
-impl Teller for Terminal {
+impl Teller for Terminal<'_> {
     fn show(&mut self, report: &Report) -> Result<(), Error> {
-        account::print(report, self.is_json, None)
+        let shown = account::print(report, self.is_json, None);
+        self.page.write(|| super::lab::of_report("Settings of this host", report), shown)
     }
 
     fn say(&mut self, line: &str) {

@@ -1,5 +1,6 @@
 //! Experiments and streams on this host, and pages of kept results.
 
+use super::JitterArguments;
 use crate::account;
 use crate::codes::all_exit_codes;
 use crate::flags::Flags;
@@ -7,10 +8,10 @@ use crate::page::{self, PageArguments, PageFile};
 use crate::signals;
 use clap::Args;
 use linecard_app::Context;
-use linecard_app::jitter::record::{self, Record};
+use linecard_app::jitter::record::{self, Record, RunRecords};
 use linecard_app::jitter::{lab, trace};
 use linecard_app::{Error, Failure};
-use linecard_report::{Report, Target};
+use linecard_report::{Page, Report, Target};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -36,7 +37,9 @@ pub(crate) struct TraceArguments {
 pub(crate) struct ReportArguments {
     /// Folder with the results of `linecard jitter run --output`.
     folder: PathBuf,
-    /// The page to write [default: report.html in that folder].
+    /// Folder of another run, which is compared with the first: experiments that both have.
+    second: Option<PathBuf>,
+    /// The page to write [default: report.html in the first folder, compared.html with a second].
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -92,7 +95,9 @@ pub(crate) fn trace(TraceArguments { flags, shown }: &TraceArguments) -> Result<
     let page = shown.page.check(&[])?;
     flags.until_signal(|config, context| {
         if config.cost.0 {
-            return account::print(&trace::cost(config)?, shown.json, None);
+            let report = trace::cost(config)?;
+            account::print(&report, shown.json, None)?;
+            return page.write(|| of_report("Cost of tracing", &report), Ok(()));
         }
         let record = trace::run(config, context)?;
         shown.print(&record::screen(&record))?;
@@ -101,14 +106,19 @@ pub(crate) fn trace(TraceArguments { flags, shown }: &TraceArguments) -> Result<
 }
 
 /// Runs `linecard jitter`, without a word: this host as it is.
-pub(crate) fn first_look(is_json: bool) -> Result<(), Error> {
+pub(crate) fn first_look(
+    JitterArguments { json, page, .. }: &JitterArguments,
+) -> Result<(), Error> {
+    let page = page.check(&[])?;
     let Some(record) = lab::first_look(&Context::new(&signals::progress()?))? else {
         return lab::verdict(&[]);
     };
     let records = std::slice::from_ref(&record);
-    if is_json {
+    let finish =
+        || page.write(|| record::page("Jitter of this host", records), lab::verdict(records));
+    if *json {
         account::print_json(&records)?;
-        return lab::verdict(records);
+        return finish();
     }
     let headline = record::folded(&record::headline(records));
     let next = record::folded(
@@ -116,7 +126,14 @@ pub(crate) fn first_look(is_json: bool) -> Result<(), Error> {
          audit lists the settings of this host.",
     );
     account::print_text(&format!("{headline}\n{}\n{next}", record::screen(&record)))?;
-    lab::verdict(records)
+    finish()
+}
+
+/// A page of one report.
+pub(super) fn of_report(title: &str, report: &Report) -> Page {
+    let mut page = Page::new(title);
+    page.summary(report);
+    page
 }
 
 /// Adds all experiments to a report: the paper's figure and this host's.
@@ -127,11 +144,29 @@ pub(crate) fn reproduce(report: &mut Report, context: &Context<'_>) {
 /// Runs `linecard jitter report`.
 pub(crate) fn report(arguments: &ReportArguments, is_json: bool) -> Result<(), Error> {
     let records = lab::kept(&arguments.folder)?;
-    let path = arguments.report.clone().unwrap_or_else(|| arguments.folder.join("report.html"));
+    let second =
+        arguments.second.as_ref().map(|folder| Ok::<_, Error>((folder, lab::kept(folder)?)));
+    let second = second.transpose()?;
+    let name = if second.is_some() { "compared.html" } else { "report.html" };
+    let path = arguments.report.clone().unwrap_or_else(|| arguments.folder.join(name));
     let target = Target::new(&path).map_err(|error| Failure::Usage.with(error))?;
-    target.write(record::page("Jitter of this host", &records).origin(page::origin()))?;
+    let mut page = match &second {
+        None => record::page("Jitter of this host", &records),
+        Some((folder, others)) => {
+            let names = [&arguments.folder, folder].map(|folder| folder.display().to_string());
+            let runs = [
+                RunRecords { name: &names[0], records: &records },
+                RunRecords { name: &names[1], records: others },
+            ];
+            record::compare("Two runs compared", runs)
+        }
+    };
+    target.write(page.origin(page::origin()))?;
     if is_json {
-        return account::print_json(&records);
+        return match &second {
+            None => account::print_json(&records),
+            Some((_, others)) => account::print_json(&[&records, others]),
+        };
     }
     account::print_text(&format!("{}\n", target.html().display()))
 }

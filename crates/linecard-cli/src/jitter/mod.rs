@@ -8,9 +8,11 @@ mod lab;
 mod watch;
 
 use crate::codes::all_exit_codes;
-use crate::job::JobArguments;
 #[cfg(target_os = "linux")]
-use crate::page::{PageArguments, PageFile};
+use crate::job::JobArguments;
+use crate::job::PagedArguments;
+#[cfg(target_os = "linux")]
+use crate::page::PageArguments;
 #[cfg(target_os = "linux")]
 use crate::say;
 use clap::{Args, Subcommand};
@@ -29,6 +31,9 @@ pub(crate) struct JitterArguments {
     /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 /// Arguments of `linecard jitter ab`.
@@ -91,18 +96,18 @@ pub(crate) enum JitterCommand {
     /// Prints both how long laps took (gaps) and how late they were: a pause of 10 ms is one long gap, and
     /// more than a thousand late laps.
     #[cfg(target_os = "linux")]
-    Dummy(JobArguments<Dummy>),
+    Dummy(PagedArguments<Dummy>),
     /// Send a stream of constant rate on an absolute schedule, and report how well it was kept.
     ///
     /// A late packet is sent immediately; the schedule does not shift. Packets carry their number, their due time and
     /// their send time behind media headers.
     #[cfg(target_os = "linux")]
-    Send(JobArguments<Send>),
+    Send(PagedArguments<Send>),
     /// Receive a stream of `linecard jitter send`, and report arrival times and lost packets.
     ///
     /// Ends when all expected packets have arrived, when no more arrive, or with Ctrl-C.
     #[cfg(target_os = "linux")]
-    Sink(JobArguments<Sink>),
+    Sink(PagedArguments<Sink>),
     /// Follow each packet of one stream through the kernel, under given conditions; or, with --cost, measure the cost
     /// of tracing.
     ///
@@ -114,7 +119,7 @@ pub(crate) enum JitterCommand {
     /// Takes RTP (ST 2022-6, ST 2110-20, -30, -31, -40), streams of `linecard jitter send`, and other UDP. Of several
     /// flows, the one with the most packets is analyzed, streams first. With a second capture of the same stream, for
     /// example from the application's side, both are shown side by side, with the delay of each packet between them.
-    Analyze(JobArguments<Analyze>),
+    Analyze(PagedArguments<Analyze>),
     /// List the settings of this host that make packets late, with better values; change them only with --apply.
     ///
     /// Reads the kernel's command line and configuration, interrupts, the interface, clocks and sleep, the scheduler
@@ -133,19 +138,41 @@ pub(crate) enum JitterCommand {
     Watch(watch::WatchArguments),
 }
 
+#[cfg(target_os = "linux")]
+impl JitterCommand {
+    /// Its word on the command line.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Ab(_) => "ab",
+            Self::RemoteSender(_) => "remote-sender",
+            Self::Report(_) => "report",
+            Self::Dummy(_) => "dummy",
+            Self::Send(_) => "send",
+            Self::Sink(_) => "sink",
+            Self::Trace(_) => "trace",
+            Self::Analyze(_) => "analyze",
+            Self::Audit(_) => "audit",
+            Self::Watch(_) => "watch",
+        }
+    }
+}
+
 /// Runs the command. Settings that an earlier run left changed are restored first.
 pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     jitter::recover().iter().for_each(|line| say(line));
-    let Some(command) = &arguments.command else { return first_look(arguments.json) };
+    let Some(command) = &arguments.command else { return first_look(arguments) };
+    #[cfg(target_os = "linux")]
+    arguments.page.refuse_before(command.name())?;
     match command {
         #[cfg(target_os = "linux")]
         JitterCommand::Ab(AbArguments { job, page }) => job.until_signal(&page.check(&[])?),
-        JitterCommand::Analyze(arguments) => arguments.of_capture(),
+        JitterCommand::Analyze(arguments) => arguments.of_captures(),
         #[cfg(target_os = "linux")]
         JitterCommand::Audit(arguments) => audit::command(arguments),
         #[cfg(target_os = "linux")]
-        JitterCommand::Dummy(arguments) => arguments.until_signal(&PageFile::default()),
+        JitterCommand::Dummy(arguments) => arguments.until_signal(),
         #[cfg(target_os = "linux")]
         JitterCommand::RemoteSender(RemoteSenderArguments { target }) => {
             jitter::serve_remote(*target)
@@ -155,9 +182,9 @@ pub(crate) fn command(arguments: &JitterArguments) -> Result<(), Error> {
         #[cfg(target_os = "linux")]
         JitterCommand::Run(arguments) => lab::run(arguments),
         #[cfg(target_os = "linux")]
-        JitterCommand::Send(arguments) => arguments.until_signal(&PageFile::default()),
+        JitterCommand::Send(arguments) => arguments.until_signal(),
         #[cfg(target_os = "linux")]
-        JitterCommand::Sink(arguments) => arguments.until_signal(&PageFile::default()),
+        JitterCommand::Sink(arguments) => arguments.until_signal(),
         #[cfg(target_os = "linux")]
         JitterCommand::Trace(arguments) => lab::trace(arguments),
         #[cfg(target_os = "linux")]
@@ -171,7 +198,7 @@ use lab::first_look;
 pub(crate) use lab::reproduce;
 
 #[cfg(not(target_os = "linux"))]
-fn first_look(_json: bool) -> Result<(), Error> {
+fn first_look(_: &JitterArguments) -> Result<(), Error> {
     Err(linecard_app::Failure::Usage
         .with("only captures can be looked at on this system: linecard jitter analyze"))
 }

@@ -4,13 +4,14 @@ use crate::account;
 use crate::codes::all_exit_codes;
 use crate::flags::Flags;
 use crate::log;
-use crate::page::PageArguments;
+use crate::page::{PageArguments, PageFile};
+use crate::say;
 use crate::signals;
 use clap::Args;
 use linecard_app::attach::Observer;
 use linecard_app::jitter::watch::{self, Config};
 use linecard_app::{Error, Level};
-use linecard_report::Report;
+use linecard_report::{Page, Report};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +30,8 @@ pub(crate) struct WatchArguments {
 /// Runs the command.
 pub(crate) fn command(arguments: &WatchArguments) -> Result<(), Error> {
     let page = arguments.page.check(&[])?;
-    let mut show = Show { wanted: signals::statistics_wanted()?, json: arguments.json };
+    let wanted = signals::statistics_wanted()?;
+    let mut show = Show { wanted, json: arguments.json, page: &page };
     let finished = arguments
         .flags
         .until_signal(|config: &Config, context| watch::run(config, context, &mut show))?;
@@ -37,13 +39,14 @@ pub(crate) fn command(arguments: &WatchArguments) -> Result<(), Error> {
 }
 
 /// Lines on stderr, and figures on stdout.
-struct Show {
+struct Show<'a> {
     /// Set by a signal that asks for the figures so far.
     wanted: Arc<AtomicBool>,
     json: bool,
+    page: &'a PageFile,
 }
 
-impl Observer for Show {
+impl Observer for Show<'_> {
     fn say(&mut self, level: Level, line: &str) {
         log::write(level, line);
     }
@@ -55,5 +58,11 @@ impl Observer for Show {
     fn statistics(&mut self, report: &Report) {
         // An error of stdout is reported when the figures are printed there at the end.
         drop(account::print(report, self.json, None));
+    }
+
+    fn page(&mut self, page: Page) {
+        if let Err(error) = self.page.write(|| page, Ok(())) {
+            say(&error.to_string());
+        }
     }
 }

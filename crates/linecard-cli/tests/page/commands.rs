@@ -27,6 +27,9 @@ fn written(arguments: &[&str], charts: Option<[usize; 2]>) -> Value {
     if let Some(charts) = charts.filter(|_| browser::is_installed()) {
         let found = browser::probe(&page, DESK);
         found.expect_good();
+        for width in [1_400, 420] {
+            browser::probe(&page, View { width, is_dark: false }).expect_good();
+        }
         let count = |key: &str| found.0[key].as_array().unwrap().len();
         assert_eq!([count("plots"), count("drawings")], charts, "{arguments:?}");
     }
@@ -66,6 +69,40 @@ fn of_a_capture() {
     assert_eq!(beside["charts"].as_array().unwrap().len(), 4);
     assert!(beside["title"].as_str().unwrap().contains(&input));
     assert!(Path::new(&output).exists());
+}
+
+/// Charts of a stream, and of two captures of one.
+#[test]
+fn of_streams() {
+    let [wire, host] =
+        ["wire", "host"].map(|name| of_workspace(&format!("testdata/streams/{name}.pcap")));
+    let beside = written(&["jitter", "analyze", &wire, &host], Some([3, 0]));
+    let charts = beside["charts"].as_array().unwrap();
+    let keys: Vec<_> = charts.iter().map(|chart| chart["key"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["gaps", "gap_histogram", "lateness_histogram"]);
+    let series = charts[0]["series"].as_array().unwrap();
+    let names: Vec<_> = series.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["first", "second"]);
+    // Of the first 2,995 packets of both, the second's are late.
+    let headline = beside["headline"].as_str().unwrap();
+    assert!(headline.contains("audio") && headline.contains("packets are at most"), "{headline}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn of_a_loop_and_of_settings() {
+    let beside = written(&["jitter", "dummy", "--count", "2000"], None);
+    let keys = |beside: &Value| {
+        let charts = beside["charts"].as_array().unwrap().iter();
+        charts.map(|chart| chart["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&beside), ["gap_histogram", "lateness_histogram"]);
+    let sent = written(&["jitter", "send", "127.0.0.1:9", "--count", "200", "--sleep"], None);
+    assert_eq!(keys(&sent), ["gap_histogram", "lateness_histogram"]);
+    let host = &sent["origin"]["host"];
+    assert!(host.as_str().is_some_and(|host| host.contains(", Linux ")), "{host}");
+    let settings = written(&["jitter", "audit"], None);
+    assert!(keys(&settings).is_empty() && settings["title"] == "Settings of this host");
 }
 
 #[test]

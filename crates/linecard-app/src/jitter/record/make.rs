@@ -5,7 +5,7 @@ use super::{
     SpikeRecord, SummaryRecord, TracedRecord, VERSION, WORST,
 };
 use linecard::stats::Histogram;
-use linecard_jitter::ledger::{Cause, Entry, Ledger, Spike};
+use linecard_jitter::ledger::{Cause, Ledger, Spike};
 use linecard_jitter::linux::session::{
     Conditions, CoreAssignment, Receive, SessionOutcome, TestNetwork, booted,
 };
@@ -253,15 +253,27 @@ fn traced_record(traced: &Traced, trace: &Trace, cores: CoreAssignment) -> Trace
     }
 }
 
+/// Causes, the longest first; those of one program's threads together.
 fn causes(ledger: &Ledger, names: &Names, cores: CoreAssignment) -> Vec<CauseRecord> {
-    let record = |(cause, entry): (Cause, Entry)| CauseRecord {
-        kind: cause.kind().to_owned(),
-        name: cause.describe(names),
-        spikes: entry.spikes,
-        ns: entry.ns,
-        remedy: remedy(cause, core_of(cause, ledger, cores)),
-    };
-    ledger.by_time().into_iter().map(record).collect()
+    let mut causes: Vec<CauseRecord> = Vec::new();
+    for (cause, entry) in ledger.by_time() {
+        let name = cause.group(names);
+        match causes.iter_mut().find(|known| known.name == name) {
+            Some(known) => {
+                known.spikes = known.spikes.saturating_add(entry.spikes);
+                known.ns = known.ns.saturating_add(entry.ns);
+            }
+            None => causes.push(CauseRecord {
+                kind: cause.kind().to_owned(),
+                name,
+                spikes: entry.spikes,
+                ns: entry.ns,
+                remedy: remedy(cause, core_of(cause, ledger, cores)),
+            }),
+        }
+    }
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
+    causes
 }
 
 /// The core on which a cause took most time: the sink's, but for what kept the sender.

@@ -161,6 +161,7 @@ fn one(page: &mut Page, record: &Record, is_of_several: bool) {
         page.summary(&text::report(record));
         return;
     }
+    ledger(page, record);
     let time = || Axis::new("time", Unit::Seconds);
     if !record.gaps.is_empty() {
         let mut chart = TimeSeries::new("gaps", "Time from packet to packet in the application");
@@ -235,9 +236,26 @@ fn quantile_row(of: String, quantile: &QuantileRecord) -> Vec<Value> {
 }
 
 /// A share without what binary fractions add: 99.999 %, not 99.99900000000001 %.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let text = format!("{:.4}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// Where the time went that made packets late.
+fn ledger(page: &mut Page, record: &Record) {
+    let Some(traced) = &record.traced else { return };
+    let mut chart = Ledger::new("ledger", "Where the excess went", Axis::new("excess", Unit::Ns));
+    chart.whole(traced.excess_ns as f64);
+    for cause in traced.causes.iter().take(BARS) {
+        chart.cause(cause.name.clone(), cause.ns as f64, cause.spikes);
+    }
+    // A kept result may have been edited.
+    let rest = traced.causes.iter().skip(BARS).map(|cause| cause.ns);
+    let rest = rest.fold(0, u64::saturating_add);
+    if rest > 0 {
+        chart.rest("all others", rest as f64);
+    }
+    page.chart(chart);
 }
 
 fn traced(page: &mut Page, record: &Record) {
@@ -252,18 +270,6 @@ fn traced(page: &mut Page, record: &Record) {
         }
         page.chart(chart);
     }
-    let mut chart = Ledger::new("ledger", "Where the excess went", Axis::new("excess", Unit::Ns));
-    chart.whole(traced.excess_ns as f64);
-    for cause in traced.causes.iter().take(BARS) {
-        chart.cause(cause.name.clone(), cause.ns as f64, cause.spikes);
-    }
-    // A kept result may have been edited.
-    let rest = traced.causes.iter().skip(BARS).map(|cause| cause.ns);
-    let rest = rest.fold(0, u64::saturating_add);
-    if rest > 0 {
-        chart.rest("all others", rest as f64);
-    }
-    page.chart(chart);
     let mut table = Table::new("spikes", "The largest spikes");
     table.columns([
         ("at_seconds", "at"),
@@ -405,10 +411,11 @@ mod tests {
         let html = page("Jitter", &[record("E2", "baseline", [2_000, 5_000])]).html();
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("no {text}: {html}"));
         assert!(at("Half the packets") < at("<figure"));
+        assert!(at("Where the excess went") < at("Time from packet to packet"));
         assert!(at("<figure") < at("1 of 1 gates hold"));
         assert!(html.contains("<summary>Conditions for a verdict"));
         // A number does not break into lines: in its column causes would be cut off.
-        assert!(html.contains("<td>12.00 µs interrupt 24"), "{html}");
+        assert!(html.contains("\"charged to\">12.00 µs interrupt 24"), "{html}");
     }
 
     #[test]

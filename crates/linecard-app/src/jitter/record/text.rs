@@ -167,8 +167,12 @@ fn trace_section(record: &Record) -> Section {
     section.add("joined", "packets followed", Value::Text(format!("{joined}{batch}{counted}")));
     if let Some(cost) = traced.cost_ns_per_event {
         let per_packet = traced.events as f64 / record.arrived.max(1) as f64 * cost;
-        let [cost, per_packet] = [cost, per_packet].map(Value::Ns);
-        let text = format!("{cost} an event, {per_packet} a packet");
+        // Measured as a difference of two times.
+        let text = if cost > 0.0 {
+            format!("{} an event, {} a packet", Value::Ns(cost), Value::Ns(per_packet))
+        } else {
+            "less than can be measured on a host as busy as this".to_owned()
+        };
         section.add("cost", "its cost", Value::Text(text));
     }
     section

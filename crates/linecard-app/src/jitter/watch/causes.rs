@@ -44,6 +44,8 @@ pub(super) struct LateEpisode {
     pub(super) episode: Episode,
     /// The line about them, if there is to be one.
     pub(super) line: Option<String>,
+    /// The file of events has them.
+    pub(super) is_kept: bool,
 }
 
 /// Their causes.

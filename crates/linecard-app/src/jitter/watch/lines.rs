@@ -56,7 +56,7 @@ impl Lines {
 /// The time of day, to the millisecond.
 pub(super) fn time(at_ns: u64, offset_ns: i64) -> String {
     let day_ns = at_ns.saturating_add_signed(offset_ns);
-    let utc = Origin { unix_seconds: day_ns / 1_000_000_000, command: String::new() }.utc();
+    let utc = Origin::new(day_ns / 1_000_000_000, []).utc();
     let seconds = utc.trim_end_matches(" UTC");
     format!("{seconds}.{:03} UTC", day_ns / 1_000_000 % 1_000)
 }

@@ -204,7 +204,8 @@ impl Setting {
 
     /// Whether it is an interrupt's affinity: the set of CPUs can be written, and the kernel
     /// chooses the CPU it fires on.
-    pub(super) fn is_affinity(&self) -> bool {
+    #[must_use]
+    pub fn is_affinity(&self) -> bool {
         matches!(self.place, Target::File { form: Form::Affinity, .. })
     }
 
