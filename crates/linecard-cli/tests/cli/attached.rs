@@ -248,7 +248,8 @@ fn in_namespace(folder: &Folder, what: &str, script: &str) -> Option<String> {
     let script =
         format!("ip link set lo up && test -c /dev/net/tun || {{ echo SKIP; exit; }}\n{script}");
     let mut command = namespace.command("timeout");
-    command.args(["60", "bash", "-c", &script]).arg(program.get_program());
+    // A bound for what hangs: a busy machine takes minutes.
+    command.args(["480", "bash", "-c", &script]).arg(program.get_program());
     let outcome: CommandOutput = command.current_dir(folder.path(".")).output().unwrap().into();
     if outcome.stdout.starts_with("SKIP") {
         linecard_testkit::skip(what, format_args!("it needs /dev/net/tun: {}", outcome.stderr));
