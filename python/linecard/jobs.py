@@ -130,8 +130,8 @@ def model(
 ) -> Report:
     """Runs a network interface in virtual time (``linecard model run``): real firmware, real bytes.
 
-    ``set`` has values that take precedence over those of the scenario. Arguments are for scenarios of
-    ``"transmit"`` only.
+    ``scenario`` is a file, or its text. ``set`` has values that take precedence over those of the scenario.
+    Arguments are for scenarios of ``"transmit"`` only.
 
     Args:
         phases: of "transmit" only: phases of the DMA's clock to try, evenly over its period; the first is the
@@ -290,7 +290,8 @@ def transfer(
         mode: how chunks are spread over lanes: "stable" (each chunk whole on one lane: the most throughput),
             "low-latency" (each chunk over all lanes: the least latency), "auto" (stable while there are chunks for
             all lanes, low latency when not)
-        fec: repair of lost packets: "none", "xor:K", "rs:K,M" or "duplicate"
+        fec: repair of lost packets: "none", "xor:K", "rs:K,M", "duplicate", or "auto" for as much as brings
+            chunks earlier
 
     >>> report = transfer(lanes=2, chunks=4, chunk="64K")
     >>> report["summary"]["bytes"]

@@ -1,6 +1,7 @@
 //! The regularity of a captured stream and the buffers that it needs; with two captures, the delay between them.
 
 mod capture;
+mod charts;
 mod compare;
 mod error;
 mod outcome;

@@ -78,7 +78,7 @@ impl Distributions {
     }
 }
 
-/// What is early counts as not late.
+/// Counts of times; early ones count as not late.
 fn buckets(times: &Sorted) -> Buckets {
     let mut counted = Histogram::default();
     times.samples().iter().for_each(|ns| counted.record((*ns).max(0) as u64));

@@ -40,6 +40,10 @@ pub(super) enum TransferError {
     NoInput,
     #[error("{0} is sent alone; write ./{0} for a file of that name", path.display())]
     NotAlone { path: PathBuf },
+    #[error("it names the data of - only; files have names of their own")]
+    NameOfFiles,
+    #[error("`{name}` is in a folder: give a name without /")]
+    NameInFolder { name: String },
     #[error("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE")]
     NoHome { option: String },
     #[error("a note is one line, without control characters")]
@@ -144,6 +148,8 @@ impl Kind for TransferError {
             | Self::EmptyName
             | Self::NoInput
             | Self::NotAlone { .. }
+            | Self::NameOfFiles
+            | Self::NameInFolder { .. }
             | Self::NoHome { .. }
             | Self::NoteLines
             | Self::Note { .. }

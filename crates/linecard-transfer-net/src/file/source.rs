@@ -34,6 +34,8 @@ pub enum Kind {
 pub enum Input {
     /// Files and folders, or `-` alone for the standard input.
     Paths(Vec<PathBuf>),
+    /// The standard input, under this name at the receiver.
+    Stdin(String),
     /// A number of bytes of [`Kind::Test`].
     Test(u64),
     /// The same for a time, in a dry run: to see what the lanes carry.
@@ -103,6 +105,7 @@ impl Source {
     pub fn of(input: &Input, patterns: Patterns) -> Result<Self, FileError> {
         match input {
             Input::Paths(paths) => Self::open(paths, patterns),
+            Input::Stdin(name) => Self::alone(name, Kind::Stream, None),
             Input::Test(size) => Self::alone("test", Kind::Test, Some(*size)),
             Input::Probe(time) => {
                 Ok(Self { probe: *time, ..Self::alone("test", Kind::Test, None)? })

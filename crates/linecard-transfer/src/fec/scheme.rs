@@ -71,7 +71,7 @@ impl Scheme {
     /// No repair packets: lost packets are retransmitted.
     pub const NONE: Self = Self { kind: Kind::None, data: NonZeroU8::MIN, repair: 0 };
 
-    /// What [`Repair::Auto`](super::Repair::Auto) sends parts of: four repair packets for 28.
+    /// The scheme of [`Repair::Auto`](super::Repair::Auto): four repair packets for 28, of which it sends some.
     pub(super) const AUTO: Self =
         Self { kind: Kind::ReedSolomon, data: NonZeroU8::new(28).unwrap(), repair: 4 };
 

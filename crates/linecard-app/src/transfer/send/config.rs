@@ -24,6 +24,9 @@ pub struct Config {
     /// the receiver discards (write ./test:2G for a file of that name); the last two alone
     #[default(vec![PathBuf::from("-")])]
     pub inputs: Vec<PathBuf>,
+    /// name of the data of - at the receiver
+    #[schemars(extend("x-flag" = "name", "x-value" = "NAME", "x-default" = "stdin"))]
+    pub name: Option<String>,
     /// where `linecard recv` runs: a name or an address, with :PORT if it is not 4780; or HOST:DIR, USER@HOST:DIR, to
     /// have it started there by ssh with a key for once
     pub peer: Parsed<Peer>,

@@ -10,7 +10,7 @@ pub use dry::{DryRun, Step};
 pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 pub use probe::{LaneProbe, Probe, ProbedLane};
 
-use self::probe::{Asked, Findings, Samples};
+use self::probe::{Findings, GivenOptions, Samples};
 use super::access::{file, file_of};
 use super::error::{TransferError, of_key, of_send};
 use super::started::{Commands, StartedReceiver};
@@ -18,12 +18,12 @@ use super::{CodeSource, Failed, Peer, RemoteFolder, cores};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
-use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Patterns, Source};
+use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Name, Patterns, Source};
 use linecard_transfer_net::keys::{Fingerprint, KnownPeers, Pairing};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The job.
@@ -101,7 +101,7 @@ pub fn send(
     observer: &mut dyn Observer,
 ) -> Result<SendOutcome, Failed<SendOutcome>> {
     // Before a name is looked up, which may take long.
-    input(&config.inputs).map_err(Error::from)?;
+    config.input().map_err(Error::from)?;
     config.patterns()?;
     let (started, addresses) = match &config.peer.0 {
         Peer::Listening { host, port } => (None, Peer::addresses(host, *port)?),
@@ -240,7 +240,7 @@ impl Config {
         // Before the user types a password.
         let wrong_lane = self.lanes.iter().find_map(|lane| lane.0.check().err());
         wrong_lane.map_or(Ok(()), |error| Err(Failure::Attach.with(error)))?;
-        if let Input::Paths(paths) = input(&self.inputs)? {
+        if let Input::Paths(paths) = self.input()? {
             for path in paths.iter().filter(|path| path.as_os_str() != "-") {
                 std::fs::symlink_metadata(path)
                     .map_err(|source| TransferError::Input { path: path.clone(), source })?;
@@ -267,7 +267,7 @@ impl Config {
             dry_run: self.dry_run || self.probe,
             delete: self.delete,
             max_delete: self.max_delete()?,
-            input: input(&self.inputs)?,
+            input: self.input()?,
             patterns: self.patterns()?,
             // Replaced by each address of the peer.
             peer: SocketAddr::from(([0; 4], 0)),
@@ -290,6 +290,24 @@ impl Config {
             patience: self.patience.into(),
             stop: Arc::clone(context.progress),
         })
+    }
+
+    /// The data to send.
+    pub(super) fn input(&self) -> Result<Input, ConfigError> {
+        let is_pipe = self.inputs == [Path::new("-")];
+        match (&self.name, is_pipe) {
+            (Some(name), true) if name.contains('/') => {
+                let error = TransferError::NameInFolder { name: name.clone() };
+                Err(ConfigError::of_parameter("name", error))
+            }
+            (Some(name), true) => {
+                Name::new(name.as_bytes())
+                    .map_err(|error| ConfigError::of_parameter("name", error))?;
+                Ok(Input::Stdin(name.clone()))
+            }
+            (Some(_), false) => Err(ConfigError::of_parameter("name", TransferError::NameOfFiles)),
+            (None, _) => input(&self.inputs),
+        }
     }
 
     /// How much may be removed at the receiver.
@@ -365,7 +383,7 @@ impl Config {
         let (sent, _) = run.try_all(&options, &[address])?;
         let plan = DryRun::of(planned, planned.plan.as_deref().unwrap_or_default());
         let has_length = self.inputs.iter().all(|path| path.as_os_str() != "-");
-        let asked = Asked { chunk_bytes: self.chunk.get(), fec: self.fec.0, has_length };
+        let asked = GivenOptions { chunk_bytes: self.chunk.get(), fec: self.fec.0, has_length };
         let samples = run.samples.take().unwrap_or_default();
         Ok((Findings::of(&plan, asked, &sent, &samples), sent.notes))
     }
@@ -436,6 +454,20 @@ mod tests {
             let why = input(&["a", alone]).unwrap_err();
             assert!(why.contains(&format!("{alone} is sent alone; write ./{alone} for")), "{why}");
         }
+    }
+
+    #[test]
+    fn data_of_a_pipe_may_have_a_name() {
+        let config = |paths: &[&str], name: &str| Config {
+            inputs: paths.iter().map(PathBuf::from).collect(),
+            name: Some(name.to_owned()),
+            ..Config::default()
+        };
+        let input = |paths, name| config(paths, name).input().map_err(|error| error.to_string());
+        assert_eq!(input(&["-"], "day.tar"), Ok(Input::Stdin("day.tar".to_owned())));
+        assert!(input(&["-"], "a/b").is_err_and(|why| why.contains("without /")));
+        assert!(input(&["-"], "..").is_err() && input(&["-"], "").is_err());
+        assert!(input(&["a"], "b").is_err_and(|why| why.contains("data of - only")));
     }
 
     /// A document took one of the two without a word; on the command line they were refused.

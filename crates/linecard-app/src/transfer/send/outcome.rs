@@ -180,7 +180,7 @@ impl SendOutcome {
         let moved = Transferred::of_bytes(sent.bytes, sent.had_bytes, sent.elapsed);
         let bound_bits_per_second =
             framing_bound(sent, config, is_ipv6).filter(|_| sent.plan.is_none());
-        let is_test = matches!(super::input(&config.inputs), Ok(Input::Test(_)));
+        let is_test = matches!(config.input(), Ok(Input::Test(_)));
         // Data that is there already is read and hashed, but not sent; tests read no file; repair is encoded in passes of
         // its own.
         let is_estimable = sent.had_bytes == 0 && sent.counters.repair == 0 && !is_test;

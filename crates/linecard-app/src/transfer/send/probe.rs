@@ -1,4 +1,4 @@
-//! What the lanes carry, how long the data would take over them, and which options fit.
+//! Measured lanes, the time that the data would take over them, and options that fit.
 
 use super::dry::DryRun;
 use super::outcome::limited_by;
@@ -97,7 +97,7 @@ pub(super) struct Findings {
 
 /// Parameters that advice is about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct GivenOptions {
     pub(super) chunk_bytes: u64,
     pub(super) fec: Repair,
     /// The data has a length that is known.
@@ -105,7 +105,7 @@ pub(super) struct Asked {
 }
 
 impl Findings {
-    pub(super) fn of(plan: &DryRun, asked: Asked, sent: &Sent, samples: &Samples) -> Self {
+    pub(super) fn of(plan: &DryRun, asked: GivenOptions, sent: &Sent, samples: &Samples) -> Self {
         let payload = f64::from(sent.payload_bytes);
         let mut goodput = 0.0;
         let (mut lanes, mut specs) = (Vec::new(), Vec::new());
@@ -128,11 +128,11 @@ impl Findings {
             }
             lanes.push(Item { label: view.name.clone(), value });
         }
-        let rtt_s = longest_rtt_s(&sent.lanes);
+        let rtt_seconds = longest_rtt_seconds(&sent.lanes);
         let bytes = asked.has_length.then_some(plan.bytes.0);
         let seconds = bytes
             .filter(|_| goodput > 0.0)
-            .map(|bytes| Seconds(bytes as f64 * 8.0 / goodput + ROUND_TRIPS * rtt_s));
+            .map(|bytes| Seconds(bytes as f64 * 8.0 / goodput + ROUND_TRIPS * rtt_seconds));
         let probe = Probe {
             bytes: bytes.map(ByteCount),
             seconds,
@@ -140,7 +140,7 @@ impl Findings {
             measured_seconds: Seconds(steady.map_or(0.0, |(time, ..)| time.as_secs_f64())),
             limited_by: limited_by(sent),
         };
-        let advice = advice(&probe, asked, (&lanes, &specs), rtt_s);
+        let advice = advice(&probe, asked, (&lanes, &specs), rtt_seconds);
         Self { probe, lanes, advice }
     }
 }
@@ -152,16 +152,16 @@ fn lane_packets(begin: &LaneCounters, end: &LaneCounters) -> (f64, f64) {
     (packets, (packets - (lost(end) - lost(begin)).max(0.0)).max(0.0))
 }
 
-fn longest_rtt_s(lanes: &[LaneView]) -> f64 {
+fn longest_rtt_seconds(lanes: &[LaneView]) -> f64 {
     let rtt_ns = lanes.iter().filter_map(|lane| lane.rtt_ns).max();
     rtt_ns.unwrap_or(0) as f64 / 1e9
 }
 
 fn advice(
     probe: &Probe,
-    asked: Asked,
+    asked: GivenOptions,
     (lanes, specs): (&[ProbedLane], &[(Spec, f64)]),
-    rtt_s: f64,
+    rtt_seconds: f64,
 ) -> Vec<Item<String>> {
     let mut advice = Vec::new();
     let mut add = |label: &str, value: String| {
@@ -182,7 +182,7 @@ fn advice(
     }
     let most_loss = lanes.iter().map(|lane| lane.value.loss.0).fold(0.0, f64::max);
     add("fec", of_repair(asked.fec, most_loss));
-    let best = best_chunk(probe, lanes.len() as u64, rtt_s);
+    let best = best_chunk(probe, lanes.len() as u64, rtt_seconds);
     if best == asked.chunk_bytes {
         add("chunk", format!("{} fits", ByteCountText(best)));
     } else {
@@ -215,8 +215,8 @@ fn of_repair(fec: Repair, loss: f64) -> String {
 }
 
 /// The power of two of which enough are in flight, and each lane has some.
-fn best_chunk(probe: &Probe, lanes: u64, rtt_s: f64) -> u64 {
-    let in_flight = probe.goodput_bits_per_second.0 / 8.0 * rtt_s;
+fn best_chunk(probe: &Probe, lanes: u64, rtt_seconds: f64) -> u64 {
+    let in_flight = probe.goodput_bits_per_second.0 / 8.0 * rtt_seconds;
     let least = (in_flight as u64 / CHUNKS_IN_FLIGHT).max(1).next_power_of_two();
     let bytes = probe.bytes.map_or(u64::MAX, |bytes| bytes.0);
     let most = bytes / (CHUNKS_PER_LANE * lanes.max(1));
@@ -290,8 +290,8 @@ mod tests {
             measured_seconds: Seconds(3.0),
             limited_by: None,
         };
-        let text = |probe: &Probe, lanes, rtt_s| {
-            ByteCountText(best_chunk(probe, lanes, rtt_s)).to_string()
+        let text = |probe: &Probe, lanes, rtt_seconds| {
+            ByteCountText(best_chunk(probe, lanes, rtt_seconds)).to_string()
         };
         assert_eq!(text(&probe(100 << 30, 1.0), 4, 0.01), "16M");
         // 64 MiB over four lanes: each has eight chunks.
