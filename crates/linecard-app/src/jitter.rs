@@ -54,9 +54,14 @@ pub fn serve_remote(target: std::net::SocketAddr) -> Result<(), Error> {
 /// A time and its interval of 95 %. An interval whose ends read like the time itself is left out: the digits shown are
 /// certain, and the figures in JSON have it.
 fn with_interval(ns: i64, [lower_ns, upper_ns]: [i64; 2]) -> String {
-    let [value, lower, upper] = [ns, lower_ns, upper_ns].map(|ns| Value::Ns(ns as f64).to_string());
-    if lower == value && upper == value {
+    let times = [ns, lower_ns, upper_ns].map(|ns| ns as f64);
+    let value = Value::Ns(times[0]).to_string();
+    if times.iter().all(|ns| Value::Ns(*ns).to_string() == value) {
         return value;
+    }
+    let [value, lower, upper] = Value::apart_ns(times);
+    if lower == upper {
+        return format!("{value} (95 %: {lower})");
     }
     format!("{value} (95 %: {lower} to {upper})")
 }

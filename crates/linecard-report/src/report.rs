@@ -243,7 +243,39 @@ impl Value {
     pub fn is_text(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::Text(_) | Self::Fields(..) | Self::Object(..))
     }
+
+    /// Times in nanoseconds, with as many digits as it takes for different ones to read differently.
+    ///
+    /// ```
+    /// use linecard_report::Value;
+    /// assert_eq!(Value::apart_ns([124_800.0, 125_100.0]), ["124.8 µs", "125.1 µs"]);
+    /// assert_eq!(Value::apart_ns([2_000.0, 40_000.0]), ["2.00 µs", "40.00 µs"]);
+    /// ```
+    #[must_use]
+    pub fn apart_ns<const N: usize>(times: [f64; N]) -> [String; N] {
+        let texts = |more| times.map(|ns| scaled(ns, &TIMES, more));
+        let differ = |texts: &[String; N]| {
+            (1..N).all(|at| {
+                (0..at).all(|other| times[at] == times[other] || texts[at] != texts[other])
+            })
+        };
+        (0..MORE_DIGITS).map(texts).find(differ).unwrap_or_else(|| texts(MORE_DIGITS))
+    }
+
+    /// An interval of times in nanoseconds: both ends, which read differently, or one time if they are equal.
+    #[must_use]
+    pub fn interval_ns(lower: f64, upper: f64) -> String {
+        if lower == upper {
+            return Self::Ns(lower).to_string();
+        }
+        let [lower, upper] = Self::apart_ns([lower, upper]);
+        format!("{lower} to {upper}")
+    }
 }
+
+const TIMES: [&str; 4] = ["ns", "µs", "ms", "s"];
+/// Digits more than usual by which seconds differ that differ by a nanosecond.
+const MORE_DIGITS: usize = 9;
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -251,10 +283,10 @@ impl fmt::Display for Value {
             Self::Count(n) => grouped(*n),
             Self::Difference(n) if *n < 0 => format!("-{}", grouped(n.unsigned_abs())),
             Self::Difference(n) => grouped(n.unsigned_abs()),
-            Self::Bytes(n) => scaled(*n as f64, &["B", "kB", "MB", "GB", "TB"]),
+            Self::Bytes(n) => scaled(*n as f64, &["B", "kB", "MB", "GB", "TB"], 0),
             Self::Number(x) => format!("{x:.2}"),
-            Self::BitRate(x) => scaled(*x, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]),
-            Self::Ns(x) => scaled(*x, &["ns", "µs", "ms", "s"]),
+            Self::BitRate(x) => scaled(*x, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"], 0),
+            Self::Ns(x) => scaled(*x, &TIMES, 0),
             Self::Seconds(x) => format!("{x:.2} s"),
             Self::Share(x) => format!("{:.1} %", x * 100.0),
             Self::Flag(so) => if *so { "yes" } else { "no" }.to_string(),
@@ -276,7 +308,8 @@ fn grouped(n: u64) -> String {
     text
 }
 
-fn scaled(mut x: f64, units: &[&str]) -> String {
+/// With three digits or two behind the point, and some `more`.
+fn scaled(mut x: f64, units: &[&str], more: usize) -> String {
     let mut unit = 0;
     while x >= 999.5 && unit + 1 < units.len() {
         x /= 1000.0;
@@ -287,6 +320,7 @@ fn scaled(mut x: f64, units: &[&str]) -> String {
     } else {
         2
     };
+    let digits = digits + more;
     format!("{x:.digits$} {}", units[unit])
 }
 
@@ -360,6 +394,11 @@ mod tests {
         assert_eq!(text(Value::Bytes(1_500)), "1.50 kB");
         assert_eq!(text(Value::BitRate(12.345e9)), "12.35 Gbit/s");
         assert_eq!(text(Value::Ns(14.25)), "14.2 ns");
+        assert_eq!(Value::interval_ns(19_999_887.0, 20_000_123.0), "19.9999 ms to 20.0001 ms");
+        assert_eq!(Value::interval_ns(1_012_000.0, 1_012_001.0), "1.012000 ms to 1.012001 ms");
+        assert_eq!(Value::interval_ns(125_000.0, 125_000.0), "125 µs");
+        assert_eq!(Value::interval_ns(0.0, 2_300_000.0), "0 ns to 2.30 ms");
+        assert_eq!(Value::apart_ns([0.0, f64::NAN, f64::NAN]).len(), 3);
         assert_eq!(text(Value::Ns(250_000.0)), "250 µs");
         assert_eq!(text(Value::Share(0.123)), "12.3 %");
         assert_eq!([true, false].map(|so| text(Value::Flag(so))), ["yes", "no"]);

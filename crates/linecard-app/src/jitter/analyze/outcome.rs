@@ -547,7 +547,7 @@ impl Samples {
             }
             "range" => {
                 let Range { min_ns, max_ns } = self.range?;
-                return Some(format!("{} to {}", time(min_ns), time(max_ns)));
+                return Some(Value::interval_ns(min_ns as f64, max_ns as f64));
             }
             "histogram" => return Some(self.histogram.as_ref()?.text.clone()),
             "p50" => self.p50,
@@ -598,7 +598,7 @@ impl Steps {
             step_ns: *step_ns,
             counts: counts.join(" "),
             above: *above,
-            text: format!("{} to {}: {share}", time(from), time(from + step_ns)),
+            text: format!("{}: {share}", Value::interval_ns(from as f64, (from + step_ns) as f64)),
         }
     }
 }
