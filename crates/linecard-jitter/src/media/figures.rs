@@ -4,7 +4,7 @@ use super::cbr::{self, Cbr, Fit, SPIKE_PERIODS};
 use super::flow::{Flow, Kind, Packet, by_number};
 use super::frames::Frames;
 use super::rate::{self, Basis, RtpTime, Skew};
-use super::rtp::{Jitter, Order, fixed_clock};
+use super::rtp::{Counted, Jitter, Order, fixed_clock};
 use super::st2022_6::{FORMATS, Format, Scan};
 use super::st2110::audio::{self, PacketTime};
 use super::st2110::bucket::Bucket;
@@ -133,7 +133,12 @@ impl Figures {
             Kind::Rtp | Kind::Udp => figures.add_plain(format, &packets),
         }
         let stamps = packets.iter().map(|packet| (packet.timestamp, packet.at_ns));
-        figures.jitter = stamp_clock(flow, &packets).and_then(|clock| Jitter::of(stamps, clock));
+        let counted = match kind {
+            Kind::Video | Kind::Ancillary => Counted::FirstOfStamp,
+            _ => Counted::All,
+        };
+        figures.jitter = stamp_clock(flow, &packets)
+            .and_then(|clock| Jitter::of(stamps, clock, counted));
         Some(figures)
     }
 

@@ -131,12 +131,24 @@ impl Order {
     }
 }
 
+/// Packets whose spacing is compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// All.
+    #[default]
+    All,
+    /// The first of each time stamp: the packets of one picture are sent one after the other and have the same.
+    FirstOfStamp,
+}
+
 /// Interarrival jitter (RFC 3550, section 6.4.1): a mean of how much the spacing of two packets at their
 /// arrival differs from that of their time stamps, of which each new difference makes a sixteenth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Jitter {
     /// Rate of the time stamps' clock, in Hz.
     pub clock: u32,
+    /// The packets that count.
+    pub counted: Counted,
     /// Mean of its values after each packet but the first, in ns.
     pub mean_ns: f64,
     /// The greatest of them.
@@ -149,15 +161,19 @@ impl Jitter {
     /// Of time stamps and arrivals in ns, in the order of arrival; `None` with fewer than two packets.
     ///
     /// ```
-    /// use linecard_jitter::media::rtp::Jitter;
+    /// use linecard_jitter::media::rtp::{Counted, Jitter};
     /// // Every 20 ms at 8,000 Hz; the last packet is 1.6 ms late.
     /// let packets = [(0, 0), (160, 20_000_000), (320, 41_600_000)];
-    /// let jitter = Jitter::of(packets, 8_000).unwrap();
+    /// let jitter = Jitter::of(packets, 8_000, Counted::All).unwrap();
     /// assert_eq!((jitter.last_ns, jitter.max_ns, jitter.mean_ns), (100_000.0, 100_000.0, 50_000.0));
     /// ```
     #[must_use]
-    pub fn of(packets: impl IntoIterator<Item = (i64, u64)>, clock: u32) -> Option<Self> {
-        let mut meter = JitterMeter::new(clock);
+    pub fn of(
+        packets: impl IntoIterator<Item = (i64, u64)>,
+        clock: u32,
+        counted: Counted,
+    ) -> Option<Self> {
+        let mut meter = JitterMeter::new(clock, counted);
         packets.into_iter().for_each(|packet| meter.push(packet));
         meter.jitter()
     }
@@ -175,8 +191,8 @@ pub struct JitterMeter {
 impl JitterMeter {
     /// A meter for time stamps of this clock, in Hz.
     #[must_use]
-    pub fn new(clock: u32) -> Self {
-        let jitter = Jitter { clock, mean_ns: 0.0, max_ns: 0.0, last_ns: 0.0 };
+    pub fn new(clock: u32, counted: Counted) -> Self {
+        let jitter = Jitter { clock, counted, mean_ns: 0.0, max_ns: 0.0, last_ns: 0.0 };
         Self { jitter, before: None, sum_ns: 0.0, count: 0 }
     }
 
@@ -188,6 +204,10 @@ impl JitterMeter {
 
     /// Takes the time stamp and the arrival in ns of the packet that arrived next.
     pub fn push(&mut self, packet: (i64, u64)) {
+        let is_first = self.before.is_none_or(|(stamp, _)| stamp != packet.0);
+        if self.jitter.counted == Counted::FirstOfStamp && !is_first {
+            return;
+        }
         let Some(before) = self.before.replace(packet) else { return };
         let ticks = i128::from(packet.0) - i128::from(before.0);
         let ns = i128::from(packet.1) - i128::from(before.1);
@@ -271,6 +291,17 @@ mod tests {
         bytes.truncate(12);
         bytes.extend([0, 0, 0, 1, 0, 0, 0, 0, 5]);
         assert_eq!(Header::read(&bytes, 21).unwrap().payload, 20..21);
+    }
+
+    /// Three packets of each picture, 100 µs apart; the first ones are on time.
+    #[test]
+    fn jitter_of_pictures_is_that_of_their_first_packets() {
+        let packets: Vec<(i64, u64)> = (0..30_u32)
+            .map(|n| (i64::from(n / 3 * 1_800), u64::from(n / 3 * 20_000_000 + n % 3 * 100_000)))
+            .collect();
+        let of = |counted| Jitter::of(packets.iter().copied(), 90_000, counted).unwrap().max_ns;
+        assert_eq!(of(Counted::FirstOfStamp), 0.0);
+        assert!(of(Counted::All) > 50_000.0);
     }
 
     #[test]

@@ -533,7 +533,7 @@ impl Watched {
         // The jitter before a restart counts if the clock is the same.
         let clock = figures.jitter.map(|jitter| jitter.clock);
         let same = self.jitter.filter(|jitter| Some(jitter.clock()) == clock);
-        self.jitter = same.or(clock.map(JitterMeter::new));
+        self.jitter = same.or(figures.jitter.map(meter));
         if figures.kind == Kind::Udp {
             return;
         }
@@ -580,7 +580,7 @@ impl Watched {
             let kind = if figures.kind == Kind::Udp { content.kind } else { figures.kind };
             Content { kind, basis, ..content }
         });
-        self.jitter = self.jitter.or(clock.map(JitterMeter::new));
+        self.jitter = self.jitter.or(figures.jitter.map(meter));
         if let Some(schedule) = &mut self.run.schedule {
             schedule.interrupt();
             self.run.tries = 0;
@@ -649,6 +649,11 @@ impl Run {
             schedule.interrupt();
         }
     }
+}
+
+/// A meter that counts the same packets.
+fn meter(jitter: Jitter) -> JitterMeter {
+    JitterMeter::new(jitter.clock, jitter.counted)
 }
 
 #[cfg(test)]
