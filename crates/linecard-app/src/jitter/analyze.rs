@@ -4,8 +4,11 @@ mod capture;
 mod charts;
 mod compare;
 mod error;
+mod media;
+mod notes;
 mod outcome;
 
+pub use media::{Channels, CountRange, Levels, Media, Offset, Picture, Sampling, TimeSpread};
 pub use outcome::{
     AnalyzeOutcome, Bounded, Buffers, CountPair, Drift, Join, Limits, ListedFlow, Mean, Occupancy,
     Period, Range, Rtp, Samples, Schedule, SideBySide, Sound, SpikeRate, Steps, StreamFigures,
@@ -164,6 +167,10 @@ fn figures(found: &Candidate, format: Option<Format>, input: &Path) -> Result<Fi
     };
     if figures.kind != Kind::Udp || figures.lateness.is_some() {
         return Ok(figures);
+    }
+    let others = found.flow.other_sources();
+    if 2 * others > packets {
+        return Err(AnalyzeError::ManySources { input, from, to, packets, others }.into());
     }
     Err(AnalyzeError::NoSchedule { input, from, to, packets }.into())
 }

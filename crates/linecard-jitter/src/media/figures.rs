@@ -1,6 +1,7 @@
 //! All figures of one flow: its content, losses, lateness, and the buffers it needs.
 
 use super::cbr::{self, Cbr, Fit, SPIKE_PERIODS};
+use super::facts::{self, Facts};
 use super::flow::{Flow, Kind, Packet, by_number};
 use super::frames::Frames;
 use super::rate::{self, Basis, RtpTime, Skew};
@@ -12,6 +13,7 @@ use super::st2110::vrx::{self, Occupancy, Reads};
 use super::st2110::{ReadSchedule, Stream, default_offset};
 use super::{FrameRate, NS};
 use crate::stats::sorted::Sorted;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// The clock of video time stamps in ST 2110-10, and of ST 2022-6.
@@ -20,6 +22,8 @@ const SDI_CLOCK: f64 = 27_000_000.0;
 /// Relative tolerance for recognising a format's period: 59.94 and 60 differ by 0.001, clocks by
 /// 0.000 1.
 const PERIOD_TOLERANCE: f64 = 0.000_3;
+/// A few time stamps, each with the delay of one packet, do not show how fast a clock is.
+const MIN_STAMPS: u64 = 10;
 /// A probe's due times count nanoseconds.
 const DUE_CLOCK: f64 = 1e9;
 /// TAI minus UTC since 2017: senders count TAI, captures may be in UTC.
@@ -62,8 +66,14 @@ pub struct Figures {
     pub c_inst: Option<u64>,
     /// The receiver's buffer.
     pub vrx: Option<Vrx>,
+    /// Packets by the level of the bucket that they met, themselves not included.
+    pub c_inst_levels: Vec<(u64, u64)>,
+    /// Packets by the occupancy of the receiver's buffer with the default `TR_offset`, themselves included.
+    pub vrx_levels: Vec<(i64, u64)>,
     /// Figures of audio.
     pub audio: Option<Audio>,
+    /// The format, by the packets.
+    pub facts: Facts,
 }
 
 /// The virtual receive buffer of a stream.
@@ -77,6 +87,8 @@ pub struct Vrx {
     /// Time from the frame's start to the first packet of a complete frame; under the same
     /// condition.
     pub first_packet_ns: Option<u64>,
+    /// The default `TR_offset` in nanoseconds; for video.
+    pub default_offset_ns: Option<u64>,
 }
 
 /// Figures of audio.
@@ -102,6 +114,7 @@ impl Figures {
         if packets.len() < super::flow::MIN_PACKETS {
             return None;
         }
+        let clock = stamp_clock(flow, &packets);
         let numbers: Vec<i64> = packets.iter().map(|packet| packet.number).collect();
         let mut figures = Self {
             kind,
@@ -121,24 +134,27 @@ impl Figures {
             spikes: None,
             c_inst: None,
             vrx: None,
+            c_inst_levels: Vec::new(),
+            vrx_levels: Vec::new(),
             audio: None,
+            facts: Facts::of(flow, &packets, clock),
         };
         match kind {
             Kind::Video => figures.add_video(flow, &packets),
             Kind::St2022_6 => figures.add_sdi(format.or(flow.format()), &packets),
             Kind::Probe => figures.add_probe(format, flow.format(), &packets),
-            Kind::Audio => figures.add_audio(flow.packet_time(), &packets),
-            // Ancillary data follows its video and has no rate of its own.
-            Kind::Ancillary => {}
+            Kind::Audio | Kind::Am824 => figures.add_audio(flow.packet_time(), &packets),
+            Kind::Jxs => figures.add_jxs(&packets),
+            // Ancillary data follows its video: a packet or some with each frame or field, or none.
+            Kind::Ancillary => figures.add_stamps(&[VIDEO_CLOCK as u32], &packets),
             Kind::Rtp | Kind::Udp => figures.add_plain(format, &packets),
         }
         let stamps = packets.iter().map(|packet| (packet.timestamp, packet.at_ns));
         let counted = match kind {
-            Kind::Video | Kind::Ancillary => Counted::FirstOfStamp,
+            Kind::Video | Kind::Jxs | Kind::Ancillary => Counted::FirstOfStamp,
             _ => Counted::All,
         };
-        figures.jitter = stamp_clock(flow, &packets)
-            .and_then(|clock| Jitter::of(stamps, clock, counted));
+        figures.jitter = clock.and_then(|clock| Jitter::of(stamps, clock, counted));
         Some(figures)
     }
 
@@ -211,11 +227,46 @@ impl Figures {
         self.add_buffers(stream, packets);
         self.add_reads(stream, frames.first, packets);
         let offset = default_offset(scan, flow.lines());
+        let default_offset_ns = rate.frame_ns() * f64::from(offset.0) / f64::from(offset.1);
+        let default_offset_ns = libm::round(default_offset_ns) as u64;
         let epoch = by_number.iter().find(|packet| packet.number == frames.first);
         let epoch_ns = epoch.and_then(|first| epoch_ns(first, rate));
         self.add_vrx(frames.first, packets, epoch_ns.map(|epoch_ns| (epoch_ns, offset)));
         if let (Some(vrx), Some(first), Some(epoch_ns)) = (&mut self.vrx, epoch, epoch_ns) {
             vrx.first_packet_ns = Some(first.at_ns.saturating_sub(epoch_ns));
+        }
+        if let Some(vrx) = &mut self.vrx {
+            vrx.default_offset_ns = Some(default_offset_ns);
+        }
+        self.facts.offsets = epoch_ns
+            .zip(self.facts.rate)
+            .and_then(|(epoch_ns, units)| facts::offsets(&by_number, units, epoch_ns));
+    }
+
+    /// JPEG XS: frames of any number of packets, compared with RTP time; the bucket if the number is constant.
+    fn add_jxs(&mut self, packets: &[Packet]) {
+        let by_number = by_number(packets);
+        if let Some(frames) = Frames::of(&by_number) {
+            self.units = frames.units;
+            let rate = frames.rate(VIDEO_CLOCK);
+            if let Some((packets_per_frame, rate)) = frames.packets_per_frame().zip(rate) {
+                let schedule = ReadSchedule::Linear;
+                self.add_buffers(Stream { packets_per_frame, rate, schedule }, packets);
+                self.add_vrx(frames.first, packets, None);
+            }
+        }
+        self.add_stamps(&[VIDEO_CLOCK as u32], packets);
+    }
+
+    /// Lateness relative to RTP time.
+    fn add_stamps(&mut self, clocks: &[u32], packets: &[Packet]) {
+        let Some(found) = RtpTime::of_clocks(packets, clocks) else { return };
+        let is_known =
+            |skew: &Skew| matches!(skew, Skew::Mismatch(_)) || found.lateness.n() >= MIN_STAMPS;
+        self.skew = Skew::of(found.skew_ppm, self.span_ns, &found.lateness).filter(is_known);
+        if !matches!(self.skew, Some(Skew::Mismatch(_))) {
+            self.basis = Some(Basis::Rtp(found.clock));
+            self.lateness = Some(found.lateness);
         }
     }
 
@@ -245,12 +296,8 @@ impl Figures {
             self.format = format;
             return self.add_cbr(found);
         }
-        if let Some(found) = RtpTime::of(packets).filter(|_| self.kind == Kind::Rtp) {
-            self.skew = Skew::of(found.skew_ppm, self.span_ns, &found.lateness);
-            if !matches!(self.skew, Some(Skew::Mismatch(_))) {
-                self.basis = Some(Basis::Rtp(found.clock));
-                self.lateness = Some(found.lateness);
-            }
+        if self.kind == Kind::Rtp {
+            self.add_stamps(&rate::CLOCKS, packets);
         }
     }
 
@@ -268,7 +315,12 @@ impl Figures {
     fn add_buffers(&mut self, stream: Stream, packets: &[Packet]) {
         let mut bucket = Bucket::new(stream);
         self.stream = Some(stream);
-        self.c_inst = packets.iter().map(|packet| bucket.push(packet.at_ns)).max();
+        let mut levels = BTreeMap::new();
+        for packet in packets {
+            *levels.entry(bucket.push(packet.at_ns)).or_insert(0) += 1;
+        }
+        self.c_inst = levels.keys().next_back().copied();
+        self.c_inst_levels = levels.into_iter().map(|(level, n)| (level - 1, n)).collect();
     }
 
     /// Gaps and lateness relative to the times at which packets are to be read.
@@ -308,9 +360,11 @@ impl Figures {
             let FrameRate { frames, seconds } = stream.rate;
             let offset = NS * u128::from(seconds) * u128::from(lines)
                 / (u128::from(frames.max(1)) * u128::from(total.max(1)));
-            at(epoch_ns.saturating_add(u64::try_from(offset).ok()?))
+            let start_ns = epoch_ns.saturating_add(u64::try_from(offset).ok()?);
+            self.vrx_levels = Reads { stream, start_ns }.levels(indexed(packets, first));
+            at(start_ns)
         });
-        self.vrx = Some(Vrx { least, default, first_packet_ns: None });
+        self.vrx = Some(Vrx { least, default, first_packet_ns: None, default_offset_ns: None });
     }
 }
 
@@ -318,9 +372,9 @@ impl Figures {
 fn stamp_clock(flow: &Flow, packets: &[Packet]) -> Option<u32> {
     let (_, payload_type) = flow.rtp()?;
     match flow.kind() {
-        Kind::Video | Kind::Ancillary => Some(VIDEO_CLOCK as u32),
+        Kind::Video | Kind::Jxs | Kind::Ancillary => Some(VIDEO_CLOCK as u32),
         Kind::St2022_6 => Some(SDI_CLOCK as u32),
-        Kind::Audio => flow.packet_time().map(|time| time.clock),
+        Kind::Audio | Kind::Am824 => flow.packet_time().map(|time| time.clock),
         Kind::Rtp => fixed_clock(payload_type).or_else(|| Some(RtpTime::of(packets)?.clock)),
         // Due times are not time stamps.
         Kind::Probe | Kind::Udp => None,

@@ -1,9 +1,9 @@
 //! One UDP flow of a capture: its packets and its content.
 
+use super::content::{Content, DYNAMIC};
 use super::rtp::{self, Unwrapped};
 use super::st2022_6;
 use super::st2110::audio::PacketTime;
-use super::st2110::payload::{Ancillary, Video};
 use crate::stream::probe::Probe;
 use alloc::vec::Vec;
 
@@ -24,8 +24,12 @@ pub enum Kind {
     St2022_6,
     /// Video: ST 2110-20.
     Video,
-    /// Audio: ST 2110-30 or -31.
+    /// Compressed video: JPEG XS in ST 2110-22.
+    Jxs,
+    /// Audio: PCM in ST 2110-30.
     Audio,
+    /// AES3 signals: AM824 in ST 2110-31.
+    Am824,
     /// Ancillary data: ST 2110-40.
     Ancillary,
     /// RTP with another payload.
@@ -42,7 +46,9 @@ impl Kind {
             Self::Probe => "linecard probe",
             Self::St2022_6 => "ST 2022-6",
             Self::Video => "ST 2110-20 video",
-            Self::Audio => "ST 2110-30/-31 audio",
+            Self::Jxs => "ST 2110-22 video, JPEG XS",
+            Self::Audio => "ST 2110-30 audio",
+            Self::Am824 => "ST 2110-31 audio, AM824",
             Self::Ancillary => "ST 2110-40 ancillary data",
             Self::Rtp => "RTP",
             Self::Udp => "UDP",
@@ -90,14 +96,13 @@ pub struct Flow {
     /// Arrival and octets of packets that are not numbered like the others, and of those before the
     /// first numbered one.
     others: Vec<Packet>,
+    /// How many of them look like RTP of another source.
+    other_sources: usize,
     sequence: Unwrapped,
     clock: Unwrapped,
-    /// Number of packets that could be each of these.
-    st2022_6: usize,
-    video: usize,
-    ancillary: usize,
+    /// Header of ST 2022-6 in a probe.
     header: Option<st2022_6::Header>,
-    last_line: u16,
+    content: Content,
 }
 
 impl Flow {
@@ -126,7 +131,10 @@ impl Flow {
             (Source::Rtp { ssrc, .. }, Some(header)) if header.ssrc == ssrc => {
                 self.push_rtp(plain, &header, payload);
             }
-            _ => self.others.push(plain),
+            (_, header) => {
+                self.other_sources += usize::from(header.is_some());
+                self.others.push(plain);
+            }
         }
     }
 
@@ -148,7 +156,6 @@ impl Flow {
     }
 
     fn push_rtp(&mut self, plain: Packet, header: &rtp::Header, bytes: &[u8]) {
-        let len = header.payload.len();
         let there = header.payload.start..header.payload.end.min(bytes.len());
         let payload = bytes.get(there).unwrap_or(&[]);
         let mut packet = Packet {
@@ -157,21 +164,7 @@ impl Flow {
             marker: header.marker,
             ..plain
         };
-        if header.payload_type >= 96 {
-            if let Some(video) = Video::read(payload, len) {
-                self.video += 1;
-                self.last_line = self.last_line.max(video.line);
-                packet.second_field = video.second_field;
-                packet.starts = !video.second_field && video.line == 0 && video.offset == 0;
-            }
-            self.ancillary += usize::from(Ancillary::read(payload, len).is_some());
-        }
-        if header.payload_type == st2022_6::PAYLOAD_TYPE {
-            let found = st2022_6::Header::read(payload);
-            let fits = found.filter(|found| found.len + st2022_6::MEDIA_OCTETS as usize == len);
-            self.st2022_6 += usize::from(fits.is_some());
-            self.header = self.header.or(fits);
-        }
+        self.content.push(&mut packet, header, payload);
         self.packets.push(packet);
     }
 
@@ -185,14 +178,16 @@ impl Flow {
         match self.source {
             Source::Udp => Kind::Udp,
             Source::Probe => Kind::Probe,
-            Source::Rtp { .. } if self.st2022_6 == n => Kind::St2022_6,
+            Source::Rtp { .. } if self.content.st2022_6 == n => Kind::St2022_6,
             // Headers of ancillary data can be parsed as those of video, but not vice versa: all
             // segments would have to begin their line, with line numbers that are multiples of 64.
-            Source::Rtp { .. } if self.ancillary == n => Kind::Ancillary,
-            Source::Rtp { .. } if self.video == n => Kind::Video,
-            // Static payload types are voice, whose packet rate may be one of ST 2110-30 by chance.
-            // (RFC 3551, section 6.)
-            Source::Rtp { payload_type: 96.., .. } if self.packet_time().is_some() => Kind::Audio,
+            Source::Rtp { .. } if self.content.ancillary == n => Kind::Ancillary,
+            Source::Rtp { .. } if self.content.video == n => Kind::Video,
+            Source::Rtp { .. } if self.content.is_jxs() => Kind::Jxs,
+            // The packet rate of voice may be one of ST 2110-30 by chance.
+            Source::Rtp { payload_type: DYNAMIC.., .. } if self.packet_time().is_some() => {
+                if self.content.is_am824() { Kind::Am824 } else { Kind::Audio }
+            }
             // Other protocols can look like RTP, but their sequence numbers do not increase by one.
             Source::Rtp { .. } if self.counts() => Kind::Rtp,
             Source::Rtp { .. } => Kind::Udp,
@@ -231,6 +226,12 @@ impl Flow {
         if self.kind() == Kind::Udp { 0 } else { self.others.len() }
     }
 
+    /// Number of packets that look like RTP of another source than the first one.
+    #[must_use]
+    pub fn other_sources(&self) -> usize {
+        self.other_sources
+    }
+
     /// RTP's source and payload type, for flows of RTP.
     #[must_use]
     pub fn rtp(&self) -> Option<(u32, u8)> {
@@ -245,14 +246,20 @@ impl Flow {
     /// The format that an ST 2022-6 payload header names.
     #[must_use]
     pub fn format(&self) -> Option<st2022_6::Format> {
-        self.header.and_then(|header| header.format())
+        self.header.or(self.content.header).and_then(|header| header.format())
     }
 
-    /// Lines of a video: the highest seen, plus those of the other field if there are two.
+    /// The content of its RTP payloads.
+    #[must_use]
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Lines of a video: those of a field, twice if there are two.
     #[must_use]
     pub fn lines(&self) -> u32 {
         let fields = if self.packets.iter().any(|packet| packet.second_field) { 2 } else { 1 };
-        (u32::from(self.last_line) + 1) * fields
+        self.content.raster.lines() * fields
     }
 
     /// The packet time, if the stream is audio.

@@ -28,6 +28,8 @@ const TOLERANCE: f64 = 0.000_45;
 pub struct Frames {
     /// Packets between markers; `None` if that varies.
     pub packets_per_unit: Option<u32>,
+    /// The fewest packets between markers, and the most.
+    pub sizes: (i64, i64),
     /// Number of complete units.
     pub units: u64,
     /// Whether a frame has two units.
@@ -58,9 +60,11 @@ impl Frames {
             numbers.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         let size = *sizes.first()?;
         let is_even = sizes.iter().all(|other| *other == size);
+        let (least, most) = (sizes.iter().min()?, sizes.iter().max()?);
         let first = first_of_frame(by_number, &numbers, interlaced)?;
         Some(Self {
             packets_per_unit: u32::try_from(size).ok().filter(|size| is_even && *size > 0),
+            sizes: (*least, *most),
             units: sizes.len() as u64,
             interlaced,
             first,
@@ -74,6 +78,13 @@ impl Frames {
     pub fn packets_per_frame(&self) -> Option<u32> {
         let fields = if self.interlaced { 2 } else { 1 };
         self.packets_per_unit?.checked_mul(fields)
+    }
+
+    /// Whether both fields of a frame have one time stamp: a progressive picture in two segments (`PsF`).
+    #[must_use]
+    pub fn is_segmented(&self) -> bool {
+        let differ = self.timestamps.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        self.interlaced && self.timestamps.len() > 2 && 2 * differ <= self.timestamps.len()
     }
 
     /// Frame rate by the time stamps, which count a clock of `clock` Hz; by arrivals if the time
@@ -91,7 +102,7 @@ impl Frames {
 }
 
 /// The nearest standard rate.
-fn nearest(per_second: f64) -> Option<FrameRate> {
+pub(super) fn nearest(per_second: f64) -> Option<FrameRate> {
     let off = |rate: &FrameRate| (per_second * rate.frame_ns() / 1e9 - 1.0).abs();
     RATES.into_iter().filter(|rate| off(rate) <= TOLERANCE).min_by(|a, b| off(a).total_cmp(&off(b)))
 }

@@ -6,6 +6,8 @@
 //! a verdict. Arithmetic is in integers, so no figure depends on rounding.
 
 pub mod cbr;
+pub mod content;
+pub mod facts;
 pub mod figures;
 pub mod flow;
 pub mod frames;

@@ -25,7 +25,7 @@ const NEAR: [f64; 2] = [0.5, 1.5];
 pub const MAX_DRIFT_PPM: f64 = 500.0;
 
 /// Clocks of RTP payloads (RFC 3551, RFC 7587, SMPTE ST 2110-10 and ST 2022-6), per second.
-const CLOCKS: [u32; 14] = [
+pub const CLOCKS: [u32; 14] = [
     8_000,
     11_025,
     16_000,
@@ -113,6 +113,17 @@ fn has_even_stamps(packets: &[Packet]) -> bool {
     packets.windows(2).map(grown).all(is_even)
 }
 
+/// Time stamps, and the first arrival of each.
+#[must_use]
+pub fn first_of_stamps(packets: &[Packet]) -> Vec<cbr::Point> {
+    let mut points: Vec<cbr::Point> =
+        packets.iter().map(|packet| (packet.timestamp, packet.at_ns)).collect();
+    // Sorted by time stamp, then arrival, so that the first arrival of each is kept.
+    points.sort_unstable();
+    points.dedup_by_key(|point| point.0);
+    points
+}
+
 /// Lateness relative to RTP time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RtpTime {
@@ -128,15 +139,17 @@ impl RtpTime {
     /// Lateness relative to the time stamps, if their rate is one that RTP uses.
     #[must_use]
     pub fn of(packets: &[Packet]) -> Option<Self> {
-        let mut points: Vec<cbr::Point> =
-            packets.iter().map(|packet| (packet.timestamp, packet.at_ns)).collect();
-        // Sorted by time stamp, then arrival, so that the first arrival of each is kept.
-        points.sort_unstable();
-        points.dedup_by_key(|point| point.0);
+        Self::of_clocks(packets, &CLOCKS)
+    }
+
+    /// The same for time stamps that have one of these clocks, in Hz.
+    #[must_use]
+    pub fn of_clocks(packets: &[Packet], clocks: &[u32]) -> Option<Self> {
+        let points = first_of_stamps(packets);
         let fit = Fit::of(&points)?;
         let off = |clock: &u32| fit.period_ns * f64::from(*clock) / 1e9 - 1.0;
         let is_it = |clock: &u32| off(clock).abs() <= CLOCK_TOLERANCE;
-        let clock = CLOCKS.into_iter().find(is_it)?;
+        let clock = clocks.iter().copied().find(is_it)?;
         let lateness = fit.lateness(&points);
         Some(Self { clock, skew_ppm: off(&clock) * 1e6, lateness })
     }

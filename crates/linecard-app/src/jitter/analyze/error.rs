@@ -29,6 +29,11 @@ pub(super) enum AnalyzeError {
          there is no schedule to compare its times with", input.display()
     )]
     NoSchedule { input: PathBuf, from: SocketAddr, to: SocketAddr, packets: usize },
+    #[error(
+        "{}: the flow {from} to {to} is no stream: {others} of its {packets} packets look like RTP with another source \
+         (SSRC) than the first one", input.display()
+    )]
+    ManySources { input: PathBuf, from: SocketAddr, to: SocketAddr, packets: usize, others: usize },
     #[error("{}: no flow of {kind} to {to} or from the same source among its {flows} UDP flows", input.display())]
     NoCounterpart { input: PathBuf, kind: &'static str, to: SocketAddr, flows: usize },
     #[error(

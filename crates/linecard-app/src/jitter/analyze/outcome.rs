@@ -3,12 +3,14 @@
 use super::Config;
 use super::capture::{Candidate, Captured};
 use crate::jitter::distribution::Distributions;
+use super::media::{Levels, Media, ancillary};
+use super::notes::notes;
 use crate::jitter::with_interval;
 use linecard_io::capture::CaptureError;
 use linecard_jitter::media::cbr::Histogram;
 use linecard_jitter::media::figures::{Audio, Figures};
 use linecard_jitter::media::flow::Kind;
-use linecard_jitter::media::rate::{Basis, MAX_DRIFT_PPM, Skew};
+use linecard_jitter::media::rate::{Basis, Skew};
 use linecard_jitter::media::st2110::{self, Stream, vrx};
 use linecard_jitter::stats::CONFIDENCE;
 use linecard_jitter::stats::quantile::{self, Quantile};
@@ -39,6 +41,10 @@ pub struct AnalyzeOutcome {
     pub lateness: Option<Samples>,
     /// Buffers
     pub buffers: Option<Buffers>,
+    /// Format, by the packets
+    pub media: Option<Media>,
+    /// Ancillary data (ANC data packets)
+    pub ancillary: Vec<ListedFlow>,
     /// Sound (ST 2110-30; TS-DF of EBU Tech 3337)
     pub audio: Option<Sound>,
     /// Second capture (first capture)
@@ -227,14 +233,18 @@ pub struct Steps {
 }
 
 /// Buffers that the stream needs in the network and at a receiver.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Buffers {
     /// network: Cinst, most
     pub c_inst_max: u64,
+    /// Cinst before each packet
+    pub c_inst_before: Option<Levels>,
     /// receiver: least VRX
     pub vrx_least: Option<Occupancy>,
     /// VRX, default offset
     pub vrx_default: Option<Occupancy>,
+    /// VRX as packets arrive
+    pub vrx_arrivals: Option<Levels>,
     /// first packet after epoch
     pub first_packet_ns: Option<Nanoseconds>,
     /// narrow sender
@@ -345,7 +355,7 @@ impl linecard_report::Outcome for AnalyzeOutcome {
                 Some(Basis::Picture) => "Lateness against the schedule of ST 2110-21",
                 Some(Basis::Even) | None => "Lateness against the even schedule",
             },
-            "buffers" if self.buffers.is_some_and(|buffers| buffers.is_picture) => {
+            "buffers" if self.buffers.as_ref().is_some_and(|buffers| buffers.is_picture) => {
                 "Buffers (ST 2110-21)"
             }
             "buffers" => "Buffers (2110-21 style: that standard is for ST 2110 only)",
@@ -355,6 +365,9 @@ impl linecard_report::Outcome for AnalyzeOutcome {
     }
 
     fn label(&self, section: &str, key: &str) -> Option<String> {
+        if section == "media" {
+            return self.media.as_ref()?.label(key);
+        }
         let is_whole = self.audio.is_some_and(|audio| audio.windows == Some(0));
         ((section, key) == ("audio", "ts_df_ns") && is_whole).then(|| "TS-DF, all".to_owned())
     }
@@ -368,7 +381,8 @@ impl linecard_report::Outcome for AnalyzeOutcome {
             "gaps" => self.gaps.text(key),
             "lateness" => self.lateness.as_ref()?.text(key),
             "added" => self.added.as_ref()?.text(key),
-            "buffers" => self.buffers?.text(key),
+            "buffers" => self.buffers.as_ref()?.text(key),
+            "media" => self.media.as_ref()?.text(key),
             "second" => self.second?.text(key),
             _ => None,
         }
@@ -397,6 +411,8 @@ impl AnalyzeOutcome {
             gaps: Samples::of(&figures.gaps),
             lateness: figures.lateness.as_ref().map(Samples::of),
             buffers: buffers.map(|(stream, c_inst)| Buffers::new(config, figures, stream, c_inst)),
+            media: Media::new(figures),
+            ancillary: ancillary(&figures.facts),
             audio: figures.audio.map(Sound::new),
             second: None,
             join: None,
@@ -623,6 +639,8 @@ impl Buffers {
         };
         Self {
             c_inst_max: c_inst,
+            c_inst_before: Levels::new(figures.c_inst_levels.iter().map(|(l, n)| (*l as i64, *n))),
+            vrx_arrivals: Levels::new(figures.vrx_levels.iter().copied()),
             vrx_least: vrx.map(|vrx| occupancy(vrx.least)),
             vrx_default: vrx.and_then(|vrx| vrx.default).map(occupancy),
             first_packet_ns: vrx
@@ -630,13 +648,15 @@ impl Buffers {
                 .map(|ns| Nanoseconds(ns as f64)),
             narrow: limits(st2110::Sender::Narrow),
             wide: limits(st2110::Sender::Wide),
-            is_picture: figures.kind == Kind::Video,
+            is_picture: matches!(figures.kind, Kind::Video | Kind::Jxs),
         }
     }
 
-    fn text(self, key: &str) -> Option<String> {
+    fn text(&self, key: &str) -> Option<String> {
         let range = |occupancy: Occupancy| format!("{} to {}", occupancy.min, occupancy.max);
         match key {
+            "c_inst_before" => self.c_inst_before.as_ref().map(Levels::text),
+            "vrx_arrivals" => self.vrx_arrivals.as_ref().map(Levels::text),
             "vrx_least" => self.vrx_least.map(range),
             "vrx_default" => self.vrx_default.map(range),
             "narrow" => self.narrow.map(Limits::text),
@@ -698,63 +718,6 @@ impl SideBySide {
 
 fn time(ns: i64) -> Value {
     Value::Ns(ns as f64)
-}
-
-/// Why there is no lateness. A stream that does not keep the schedule of its format has a note of its own.
-fn no_schedule(figures: &Figures) -> Option<&'static str> {
-    let is_said = figures.kind != Kind::Rtp && matches!(figures.skew, Some(Skew::Mismatch(_)));
-    if figures.lateness.is_some() || is_said {
-        return None;
-    }
-    Some(match figures.kind {
-        Kind::Ancillary => {
-            "ancillary data are sent with their picture, which is another flow, and have no rate \
-             of their own"
-        }
-        Kind::Video => {
-            "frames differ in packets, or no two of them are whole, so that there are no buffers either"
-        }
-        Kind::Rtp => "they have no constant rate, and time stamps of no known RTP clock",
-        Kind::Audio | Kind::St2022_6 | Kind::Probe | Kind::Udp => {
-            "their numbers and times are too few, or fit no rate"
-        }
-    })
-}
-
-/// Limits of the figures.
-fn notes(figures: &Figures, is_full: bool) -> Vec<String> {
-    let mut notes = Vec::new();
-    if figures.resolution_ns > 1 {
-        let step = Value::Ns(figures.resolution_ns as f64);
-        notes.push(format!(
-            "The capture's clock has steps of {step}: gaps and lateness have this resolution, and \
-             packets within one step have the same time. Capture with nanoseconds (tcpdump \
-             --time-stamp-precision=nano)."
-        ));
-    }
-    if let Some(Skew::Mismatch(ppm)) = figures.skew {
-        notes.push(format!(
-            "The stream does not keep the nominal schedule: its period differs by {ppm:+.0} ppm, and clocks \
-             differ by {MAX_DRIFT_PPM:.0} ppm at most. The format or the time stamps do not match \
-             the stream; see --format."
-        ));
-    }
-    if let Some(why) = no_schedule(figures) {
-        let packets = Value::Count(figures.order.received);
-        notes.push(format!(
-            "{packets} packets were read, and there is no schedule to compare them with: {why}."
-        ));
-    }
-    if figures.lateness.is_some() {
-        let note = "Lateness counts from the packet with the least delay: a delay of all packets \
-             is not visible.";
-        notes.push(note.to_owned());
-    }
-    if is_full {
-        let note = "There are more packets than are kept: the figures cover the earlier ones.";
-        notes.push(note.to_owned());
-    }
-    notes
 }
 
 #[cfg(test)]

@@ -550,11 +550,9 @@ impl Watched {
         }
     }
 
-    /// A stream whose first packets were disturbed, or came in a burst, may have a schedule later; ancillary data has
-    /// none.
+    /// A stream whose first packets were disturbed, or came in a burst, may have a schedule later.
     fn learn_again(&mut self, packet: &Packet, arrival: &Arrival<'_>) {
-        let kind = self.content.map(|content| content.kind);
-        if packet.at_ns < self.run.again_from_ns || kind == Some(Kind::Ancillary) {
+        if packet.at_ns < self.run.again_from_ns {
             return;
         }
         let (flow, first) = self.run.again.get_or_insert_with(|| (Flow::default(), *packet));

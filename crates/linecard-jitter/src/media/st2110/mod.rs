@@ -6,9 +6,13 @@
 //! occupancy must stay between 0 and `VRX_full` ([`vrx`]). Both run over the whole capture, without
 //! a reset at frames.
 
+pub mod anc;
 pub mod audio;
 pub mod bucket;
+pub mod jxs;
 pub mod payload;
+pub mod raster;
+pub mod sound;
 pub mod vrx;
 
 use super::FrameRate;

@@ -13,19 +13,26 @@ const LINE: usize = 6;
 /// Lines of the largest picture, and pixels of its longest line; the fields can hold 32,767.
 const MAX_LINE_NUMBER: u16 = 8_640;
 
+/// A piece of a line in a video packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Octets of video.
+    pub octets: u16,
+    /// Its line, from 0 on in each field.
+    pub line: u16,
+    /// Whether the line is in the second field.
+    pub second_field: bool,
+    /// Position of its first pixel in the line.
+    pub offset: u16,
+}
+
 /// A video packet: ST 2110-20, with the payload of RFC 4175.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Video {
     /// The upper half of the sequence number.
     pub sequence_high: u16,
-    /// Line of the first segment.
-    pub line: u16,
-    /// Whether that line is in the second field.
-    pub second_field: bool,
-    /// Position of the first segment in its line, in pixels.
-    pub offset: u16,
-    /// Octets of video.
-    pub octets: usize,
+    segments: [Segment; MAX_LINES],
+    count: usize,
 }
 
 impl Video {
@@ -34,8 +41,10 @@ impl Video {
     #[must_use]
     pub fn read(payload: &[u8], len: usize) -> Option<Self> {
         let word = |at: usize| Some(u16::from_be_bytes(*payload.get(at..)?.first_chunk()?));
-        let (mut at, mut octets, mut last_line) = (EXTENDED, 0, 0);
-        for _ in 0..MAX_LINES {
+        let (mut at, mut octets) = (EXTENDED, 0);
+        let mut video =
+            Self { sequence_high: word(0)?, segments: [Segment::default(); MAX_LINES], count: 0 };
+        for segment in &mut video.segments {
             let (length, line, offset) = (word(at)?, word(at + 2)?, word(at + 4)?);
             at += LINE;
             // A line without data must be the only one.
@@ -43,21 +52,33 @@ impl Video {
                 return None;
             }
             octets += usize::from(length);
-            last_line = line & 0x7FFF;
+            *segment = Segment {
+                octets: length,
+                line: line & 0x7FFF,
+                second_field: line & 0x8000 != 0,
+                offset: offset & 0x7FFF,
+            };
+            video.count += 1;
             if offset & 0x8000 == 0 {
                 break;
             }
         }
-        let (line, offset) = (word(EXTENDED + 2)?, word(EXTENDED + 4)?);
         let continues = word(at - 2)? & 0x8000 != 0;
-        let fits = at + octets == len && octets > 0 && !continues && last_line >= line & 0x7FFF;
-        fits.then_some(Self {
-            sequence_high: word(0)?,
-            line: line & 0x7FFF,
-            second_field: line & 0x8000 != 0,
-            offset: offset & 0x7FFF,
-            octets,
-        })
+        let last_line = video.segments().last()?.line;
+        let fits = at + octets == len && octets > 0 && !continues;
+        (fits && last_line >= video.first().line).then_some(video)
+    }
+
+    /// The first segment.
+    #[must_use]
+    pub fn first(&self) -> &Segment {
+        &self.segments[0]
+    }
+
+    /// All segments, at least one.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments[..self.count]
     }
 }
 
@@ -93,20 +114,23 @@ impl Ancillary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     /// The first packet of pi-list's 1080i59.94: 1,200 octets of line 0.
     #[test]
     fn a_packet_of_a_picture() {
         let mut payload = alloc::vec![0, 0, 0x04, 0xB0, 0, 0, 0, 0];
-        let video = Video::read(&payload, 1_208).unwrap();
-        assert_eq!((video.line, video.second_field, video.octets), (0, false, 1_200));
+        let first = *Video::read(&payload, 1_208).unwrap().first();
+        assert_eq!((first.line, first.second_field, first.octets), (0, false, 1_200));
         assert_eq!(Video::read(&payload, 1_209), None);
         payload[4] = 0x80;
-        assert!(Video::read(&payload, 1_208).unwrap().second_field);
+        assert!(Video::read(&payload, 1_208).unwrap().first().second_field);
         // Two pieces: the rest of line 3 and the start of line 4.
         let two = [0, 1, 0, 10, 0, 3, 0x87, 0x0C, 0, 20, 0, 4, 0, 0];
         let video = Video::read(&two, 14 + 30).unwrap();
-        assert_eq!((video.line, video.offset, video.octets), (3, 0x70C, 30));
+        let pieces: Vec<(u16, u16, u16)> =
+            video.segments().iter().map(|piece| (piece.line, piece.offset, piece.octets)).collect();
+        assert_eq!(pieces, [(3, 0x70C, 10), (4, 0, 20)]);
         assert_eq!(Video::read(&two[..10], 44), None);
         assert_eq!(Video::read(&[0; 8], 8), None);
     }

@@ -8,6 +8,8 @@
 
 use super::super::NS;
 use super::{ReadSchedule, Stream};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// Read times of a stream's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +104,19 @@ impl Reads {
         u64::try_from(at / (units.ns * units.packets)).unwrap_or(u64::MAX)
     }
 
+    /// How many packets found each occupancy, themselves included, when they arrived. `arrivals` as for
+    /// [`Self::occupancy`].
+    pub fn levels(&self, arrivals: impl IntoIterator<Item = (u64, u64)>) -> Vec<(i64, u64)> {
+        let (mut come, mut levels) = (0_u64, BTreeMap::<i64, u64>::new());
+        for (index, at_ns) in arrivals {
+            come = come.max(index.saturating_add(1));
+            let level = i128::from(come) - i128::from(self.before(at_ns));
+            let level = level.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            *levels.entry(level).or_default() += 1;
+        }
+        levels.into_iter().collect()
+    }
+
     /// Occupancy of a buffer with these read times. `arrivals` are packets in order of arrival, by
     /// their number in the stream (0 is the first of frame 0); `None` without packets.
     pub fn occupancy(&self, arrivals: impl IntoIterator<Item = (u64, u64)>) -> Option<Occupancy> {
@@ -136,7 +151,6 @@ mod tests {
     use super::*;
     use crate::media::FrameRate;
     use crate::media::st2022_6::Scan;
-    use alloc::vec::Vec;
     use linecard::rng::Rng;
 
     /// The time of each read as the standard states it, as a fraction of integers.
@@ -204,13 +218,16 @@ mod tests {
                 }
             }
             arrivals.sort_by_key(|(_, at_ns)| *at_ns);
-            let (mut come, mut levels) = (0, Vec::new());
+            let (mut come, mut levels, mut met) = (0, Vec::new(), BTreeMap::new());
             for &(index, at_ns) in &arrivals {
                 let read = read_before(at_ns) as i64;
                 levels.push(index as i64 - read);
                 come = come.max(index as i64 + 1);
                 levels.push(come - read);
+                *met.entry(come - read).or_insert(0) += 1;
             }
+            let met: Vec<(i64, u64)> = met.into_iter().collect();
+            assert_eq!(reads.levels(arrivals.iter().copied()), met, "seed {seed}");
             let found = reads.occupancy(arrivals.iter().copied());
             let twin = levels.iter().min().zip(levels.iter().max());
             assert_eq!(found.map(|found| (found.min, found.max)), twin.map(|(a, b)| (*a, *b)));
