@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A capture with nanoseconds, of UDP payloads from 10.0.0.1:5000 to 239.0.0.1:5004.
-fn pcap(packets: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
+pub(crate) fn pcap(packets: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Vec<u8> {
     let mut file = 0xA1B2_3C4D_u32.to_le_bytes().to_vec();
     for word in [0x0004_0002_u32, 0, 0, 65_535, 101] {
         file.extend(word.to_le_bytes());
@@ -40,7 +40,7 @@ fn sdi(n: u64) -> Vec<u8> {
     payload
 }
 
-const START_NS: u64 = 1_700_000_000_000_000_000;
+pub(crate) const START_NS: u64 = 1_700_000_000_000_000_000;
 
 /// Due at a period of 7,419.761 ns.
 fn due_ns(n: u64) -> u64 {
@@ -52,7 +52,7 @@ fn at_the_wire(n: u64) -> u64 {
     if (6_000..6_014).contains(&n) { due_ns(6_000) + 100_000 } else { due_ns(n) }
 }
 
-fn json(folder: &Folder, arguments: &[&str]) -> Json {
+pub(crate) fn json(folder: &Folder, arguments: &[&str]) -> Json {
     let all = [&["jitter", "analyze"], arguments, &["--json"]].concat();
     serde_json::from_str(&folder.succeeds(&all)).unwrap()
 }
@@ -166,7 +166,7 @@ fn a_damaged_capture_is_analysed_up_to_there() {
 }
 
 /// A folder of real captures, named by `LINECARD_CAPTURES` or beside the workspace.
-fn real(name: &str) -> Option<PathBuf> {
+pub(crate) fn real(name: &str) -> Option<PathBuf> {
     real_of("pi-list", name)
 }
 
@@ -176,14 +176,14 @@ fn real_of(project: &str, name: &str) -> Option<PathBuf> {
 }
 
 /// A packet as tshark sees it.
-struct Seen {
-    at_ns: u64,
+pub(crate) struct Seen {
+    pub(crate) at_ns: u64,
     sequence: u64,
     timestamp: u64,
-    marker: bool,
+    pub(crate) marker: bool,
 }
 
-fn tshark(capture: &Path, port: u16) -> Vec<Seen> {
+pub(crate) fn tshark(capture: &Path, port: u16) -> Vec<Seen> {
     let fields = ["frame.time_epoch", "rtp.seq", "rtp.timestamp", "rtp.marker"];
     let mut command = Command::new("tshark");
     command.args(["-n", "-d", &format!("udp.port=={port},rtp"), "-T", "fields"]);

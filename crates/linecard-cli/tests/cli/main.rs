@@ -6,6 +6,7 @@
 
 mod account;
 mod analyze;
+mod analyze_media;
 mod arguments;
 #[path = "../support/around.rs"]
 mod around;

@@ -2,9 +2,9 @@
 
 use super::Config;
 use super::capture::{Candidate, Captured};
-use crate::jitter::distribution::Distributions;
 use super::media::{Levels, Media, ancillary};
 use super::notes::notes;
+use crate::jitter::distribution::Distributions;
 use crate::jitter::with_interval;
 use linecard_io::capture::CaptureError;
 use linecard_jitter::media::cbr::Histogram;
