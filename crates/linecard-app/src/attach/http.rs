@@ -81,7 +81,14 @@ impl Status {
 fn answer(stream: &TcpStream, text: impl Fn() -> String) -> io::Result<()> {
     let (until, mut request) = (Instant::now() + READ, Vec::new());
     let is_whole = read(stream, &mut request, until)?;
-    let status = if is_whole { judge(&request) } else { Status::BadRequest };
+    write(stream, &response(&request, is_whole, text))?;
+    stream.shutdown(Shutdown::Write)?;
+    discard(stream, until)
+}
+
+/// The response to a request; one whose head does not end is a bad one.
+pub(crate) fn response(request: &[u8], is_whole: bool, text: impl Fn() -> String) -> String {
+    let status = if is_whole { judge(request) } else { Status::BadRequest };
     let (kind, body) = match status {
         Status::Good => (OPEN_METRICS, text()),
         other => ("text/plain; charset=utf-8", format!("{}: GET /metrics\n", other.line())),
@@ -92,9 +99,7 @@ fn answer(stream: &TcpStream, text: impl Fn() -> String) -> io::Result<()> {
         status.line(),
         body.len(),
     );
-    write(stream, &[head, body].concat())?;
-    stream.shutdown(Shutdown::Write)?;
-    discard(stream, until)
+    [head, body].concat()
 }
 
 /// Reads until the end of the head; false when there is none within the bounds.
@@ -118,7 +123,7 @@ fn read(stream: &TcpStream, request: &mut Vec<u8>, until: Instant) -> io::Result
 }
 
 /// Whether the empty line that ends a head has arrived.
-fn is_whole(request: &[u8]) -> bool {
+pub(crate) fn is_whole(request: &[u8]) -> bool {
     request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n")
 }
 

@@ -21,28 +21,29 @@ const CHECK_BYTES: usize = 8;
 const CHUNK_BYTES_AT: usize = MAGIC.len();
 const OBJECT_AT: usize = CHUNK_BYTES_AT + 8;
 /// Bytes of the header.
-pub(super) const HEADER_BYTES: usize = OBJECT_AT + 8 + 8 + 4 + HASH_BYTES + CHECK_BYTES;
+pub const HEADER_BYTES: usize = OBJECT_AT + 8 + 8 + 4 + HASH_BYTES + CHECK_BYTES;
 /// Bytes of a record.
-pub(super) const RECORD_BYTES: usize = 4 + 2 * HASH_BYTES + CHECK_BYTES;
+pub const RECORD_BYTES: usize = 4 + 2 * HASH_BYTES + CHECK_BYTES;
 
 /// Header of a journal, and the checksum of its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Header([u8; HEADER_BYTES]);
+pub struct Header([u8; HEADER_BYTES]);
 
 /// Contents of a journal.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Contents {
+pub struct Contents {
     /// The length of the chunks, which another run may have chosen otherwise.
-    pub(super) chunk_bytes: ChunkBytes,
+    pub chunk_bytes: ChunkBytes,
     /// Chunks that were whole.
-    pub(super) chunks: Vec<(u32, ChunkHash)>,
+    pub chunks: Vec<(u32, ChunkHash)>,
     /// It consists of valid records: more can be appended.
-    pub(super) is_clean: bool,
+    pub is_clean: bool,
 }
 
 impl Header {
     /// The header for an object of known size.
-    pub(super) fn new(object: &Object, size: u64, chunk_bytes: ChunkBytes) -> Self {
+    #[must_use]
+    pub fn new(object: &Object, size: u64, chunk_bytes: ChunkBytes) -> Self {
         let mut header = Vec::with_capacity(HEADER_BYTES);
         header.extend(MAGIC);
         header.extend(chunk_bytes.bytes().to_be_bytes());
@@ -57,12 +58,14 @@ impl Header {
     }
 
     /// As it is written.
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// The record of a chunk.
-    pub(super) fn record(&self, chunk: u32, hash: &ChunkHash) -> [u8; RECORD_BYTES] {
+    #[must_use]
+    pub fn record(&self, chunk: u32, hash: &ChunkHash) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         let (body, sum) = record.split_at_mut(RECORD_BYTES - CHECK_BYTES);
         body[..4].copy_from_slice(&chunk.to_be_bytes());
@@ -73,7 +76,8 @@ impl Header {
     }
 
     /// The entries of `journal` for the same object of `size` bytes; none if it is about another one, or none at all.
-    pub(super) fn read(&self, journal: &[u8], size: u64) -> Option<Contents> {
+    #[must_use]
+    pub fn read(&self, journal: &[u8], size: u64) -> Option<Contents> {
         let (header, records) = journal.split_first_chunk::<HEADER_BYTES>()?;
         let (body, sum) = header.split_at(HEADER_BYTES - CHECK_BYTES);
         let is_same =
@@ -116,7 +120,8 @@ impl Header {
 
 /// Most bytes of a journal that are read: as many records as an object has chunks at most, each twice,
 /// which nobody writes. `size` bounds it further: no chunk is shorter than [`ChunkBytes::MIN`].
-pub(super) fn longest(size: u64) -> u64 {
+#[must_use]
+pub fn longest(size: u64) -> u64 {
     let count = size.div_ceil(ChunkBytes::MIN).min(MAX_CHUNKS.into());
     HEADER_BYTES as u64 + 2 * count * RECORD_BYTES as u64
 }

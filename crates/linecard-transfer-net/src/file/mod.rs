@@ -17,7 +17,9 @@ mod flusher;
 mod folder;
 mod have;
 mod holes;
-mod journal;
+// Public for the fuzz target of this format only.
+#[doc(hidden)]
+pub mod journal;
 mod link;
 mod name;
 mod ordered;

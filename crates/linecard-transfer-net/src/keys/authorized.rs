@@ -109,8 +109,18 @@ impl Authorized {
     /// No file, one that others can change, or a line that is not as it should be.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let file = File::open(path).map_err(|cause| KeyError::file(path, cause))?;
+        Self::of_text(path, &private::read_open(path, &file)?)
+    }
+
+    /// Takes `text` as the contents of the file at `path`, which need not exist.
+    ///
+    /// # Errors
+    ///
+    /// A line that is not as it should be.
+    #[doc(hidden)]
+    pub fn of_text(path: &Path, text: &str) -> Result<Self, KeyError> {
         let mut list = Vec::new();
-        for (index, line) in private::read_open(path, &file)?.lines().enumerate() {
+        for (index, line) in text.lines().enumerate() {
             if line.trim_start().is_empty() || line.trim_start().starts_with('#') {
                 continue;
             }

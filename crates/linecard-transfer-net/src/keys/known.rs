@@ -36,15 +36,24 @@ impl KnownPeers {
     /// A file that cannot be read or that others can change, or a line that is not as it should be: nobody is
     /// to be forgotten.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let entries = match File::open(path) {
-            Ok(file) => lines(path, &private::read_open(path, &file)?)?,
+        match File::open(path) {
+            Ok(file) => Self::of_text(path, &private::read_open(path, &file)?),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 private::check_folder(path)?;
-                Vec::new()
+                Self::of_text(path, "")
             }
-            Err(cause) => return Err(KeyError::file(path, cause)),
-        };
-        Ok(Self { path: path.to_owned(), entries })
+            Err(cause) => Err(KeyError::file(path, cause)),
+        }
+    }
+
+    /// Takes `text` as the contents of the file at `path`, which need not exist.
+    ///
+    /// # Errors
+    ///
+    /// A line that is not as it should be.
+    #[doc(hidden)]
+    pub fn of_text(path: &Path, text: &str) -> Result<Self, KeyError> {
+        Ok(Self { path: path.to_owned(), entries: lines(path, text)? })
     }
 
     /// Classification of `fingerprint` for `name`. A name may have several keys; any of them is

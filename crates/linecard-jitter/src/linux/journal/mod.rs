@@ -8,7 +8,9 @@
 
 mod folder;
 pub(super) mod process;
-mod record;
+// Public for the fuzz target of this format only.
+#[doc(hidden)]
+pub mod record;
 mod restore;
 
 pub use folder::Store;

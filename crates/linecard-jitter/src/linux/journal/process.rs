@@ -6,7 +6,7 @@ const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The process that changes settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Owner {
+pub struct Owner {
     pub(super) process: u32,
     /// Clock ticks from boot to its start.
     pub(super) started: u64,

@@ -14,16 +14,29 @@ const VERSION: &str = "1";
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Record {
+pub enum Record {
     /// The first line.
-    Head { boot: String, owner: Owner },
+    Head {
+        /// The boot.
+        boot: String,
+        /// The process.
+        owner: Owner,
+    },
     /// A setting is about to be changed.
-    Change { setting: Setting, old: State, new: State },
+    Change {
+        /// The setting.
+        setting: Setting,
+        /// Its value before.
+        old: State,
+        /// Its value after.
+        new: State,
+    },
 }
 
 impl Record {
     /// Formats the line, with its end.
-    pub(super) fn line(&self) -> String {
+    #[must_use]
+    pub fn line(&self) -> String {
         let body = match self {
             Self::Head { boot, owner } => {
                 let Owner { process, started } = owner;
@@ -63,23 +76,24 @@ impl Record {
 
 /// The contents of a journal.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Records {
+pub struct Records {
     /// The boot it belongs to; `None` when not even the first line is complete.
-    pub(super) boot: Option<String>,
+    pub boot: Option<String>,
     /// Settings in the order of their first change, each with its original value.
-    pub(super) entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     /// Number, from 1, of a damaged line that others follow.
-    pub(super) damaged: Option<usize>,
+    pub damaged: Option<usize>,
 }
 
 /// A setting that the journal has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) setting: Setting,
+pub struct Entry {
+    /// The setting.
+    pub setting: Setting,
     /// Value before the first change.
-    pub(super) old: State,
+    pub old: State,
     /// All values it was changed to.
-    pub(super) ours: Vec<State>,
+    pub ours: Vec<State>,
 }
 
 impl Entry {
@@ -93,7 +107,8 @@ impl Entry {
 }
 
 /// Parses a journal. Never fails: what cannot be parsed is damage.
-pub(super) fn read(bytes: &[u8]) -> Records {
+#[must_use]
+pub fn read(bytes: &[u8]) -> Records {
     let mut records = Records::default();
     // Bytes after the last line end are an incomplete line.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
