@@ -2,11 +2,14 @@
 //! `cargo run --example seeds` in `fuzz/`. Frames come from the captures in `testdata/`; choices,
 //! for targets that build their own traffic, from fixed numbers; ELF files from `firmware/` and `testdata/`.
 
+use linecard_config::{Config, Document, parameters};
 use linecard_io::capture::{Reader, Record};
+use linecard_model::{adapter, npu, path, pci, pcie};
 use linecard_transfer::control::{
     ChunkRange, End, Failed, FecScheme, Have, Hello, LaneKind, LaneOffer, List, Listed, Message,
     Mode, Names, Object, Remove, Removed, Span, Suite, Welcome,
 };
+use linecard_transfer_net::keys::Fingerprint;
 use std::error::Error;
 use std::fs;
 use std::net::SocketAddr;
@@ -15,7 +18,11 @@ use std::path::Path;
 type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
 /// Targets that draw traffic, and bytes of limits before it.
-const DRAWN: [(&str, usize); 6] = [
+const DRAWN: [(&str, usize); 10] = [
+    ("abi", 9),
+    ("journal", 5),
+    ("seal", 1),
+    ("watch", 2),
     ("coalesce", 3),
     ("resequence", 2),
     ("ack_filter", 1),
@@ -37,6 +44,24 @@ const ELF_FILES: [(&str, &str); 3] = [
 /// The first byte of inputs of `firmware` that are ELF files.
 const IS_ELF: u8 = 0x80;
 
+/// Requests to the endpoint of metrics; the head of the last one does not end.
+const REQUESTS: [(&str, &str); 4] = [
+    ("metrics", "GET /metrics HTTP/1.1\r\nHost: example.com\r\nAccept: */*\r\n\r\n"),
+    ("query", "GET /metrics?name=a HTTP/1.0\n\nbehind it"),
+    ("other", "POST /other HTTP/1.1\r\nContent-Length: 3\r\n\r\na=b"),
+    ("open", "HEAD /metrics HTTP/1.1\r\nHost: example.com\r\n"),
+];
+/// Lines of a journal of settings without their checksums, which the target adds; the last one is not whole.
+const SETTINGS: &str = "journal 1 5f%00a 4711 900
+change 5%0a 7%0a file plain /proc/sys/kernel/threads-max - -
+change %5bon%5d%20off%0a on%20%5boff%5d%0a file choice /sys/a%20b /run/netns/lab 4026531840
+change 7%0a 9%0a file plain /proc/sys/kernel/threads-max - -
+change rx-usecs=3%0a rx-usecs=0%0a coalescing eth0 - -
+change on%0a off%0a feature eth0 rx-gro - -
+change % rx-filter=1%0a stamps eth0 - -
+change 0-3%0a 1%0a thread 812 77 - -
+change 1%0a 2";
+
 fn main() -> Result {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let seeds = root.join("seeds");
@@ -47,6 +72,26 @@ fn main() -> Result {
     }
     write(&seeds, "control", "start", &[&[7], &said(&start())[..]].concat())?;
     write(&seeds, "control", "objects", &[&[255], &said(&objects())[..]].concat())?;
+    for (name, request) in REQUESTS {
+        write(&seeds, "http", name, request.as_bytes())?;
+    }
+    write(&seeds, "settings", "lines", &[&[1, 0, 90], SETTINGS.as_bytes()].concat())?;
+    for number in 0..3 {
+        write(
+            &seeds,
+            "settings",
+            &format!("values-{number}"),
+            &[&[2], &drawn(0, number)[..]].concat(),
+        )?;
+    }
+    for (name, kind, text) in key_files() {
+        write(&seeds, "keys", name, &[&[kind], text.as_bytes()].concat())?;
+    }
+    scenario::<npu::Config>(&seeds, "npu", "client.connections=2")?;
+    scenario::<pci::Config>(&seeds, "pci", "run.seed=3")?;
+    scenario::<pcie::Config>(&seeds, "pcie", "load.frame=64")?;
+    scenario::<adapter::Config>(&seeds, "adapter", "adapter.mtu=9000")?;
+    scenario::<path::Config>(&seeds, "path", "load.period=10us")?;
     for (name, path) in ELF_FILES {
         let file = fs::read(root.join("..").join(path))?;
         write(&seeds, "firmware", name, &[&[IS_ELF], &file[..]].concat())?;
@@ -60,6 +105,36 @@ fn main() -> Result {
         from_capture(&seeds, &name, &fs::read(&path)?)?;
     }
     Ok(())
+}
+
+/// Files of keys: name of the seed, kind of file, text.
+fn key_files() -> [(&'static str, u8, String); 6] {
+    let [a, b, c] = [b"a", b"b", b"c"].map(|key| Fingerprint::of(key));
+    let known = format!("# mine\n\nhost:4100 {a}\n  other {b}\nhost:4100 {b}\n");
+    let authorized = format!(
+        "# senders\n{a} folder=lab/a quota=500M delete=yes the lab's recorder\n\n{b} quota=2T\n{c} folder=c\n"
+    );
+    [
+        ("known_peers", 0, known),
+        ("authorized", 1, authorized),
+        ("hexadecimal", 2, "0123456789abcdef".repeat(4) + "\n"),
+        ("base64", 2, "Zm9v".repeat(10) + "Zm8=\n"),
+        ("fingerprint", 3, a.to_string()),
+        ("capitals", 2, "0123456789ABCDEF".repeat(4)),
+    ]
+}
+
+/// A scenario with all parameters of a model, each with its default, and one that is set beside it.
+fn scenario<C: Config>(seeds: &Path, model: &str, set: &str) -> Result {
+    let mut text = format!("model = \"{model}\"\n");
+    for parameter in parameters::<C>().iter().filter(|parameter| !parameter.default.is_null()) {
+        text += &format!("{} = {}\n", parameter.name, parameter.default);
+    }
+    let mut document = Document::of_text(model, &text[..])?;
+    document.take_text("model")?;
+    document.set(set)?;
+    document.config::<C>()?;
+    write(seeds, "scenario", model, &[&[1], set.as_bytes(), b"\n", text.as_bytes()].concat())
 }
 
 /// Messages of the control channel, one behind the other.
@@ -175,6 +250,10 @@ fn frame(seeds: &Path, name: &str, reader: &Reader<&[u8]>, record: &Record) -> R
     };
     let data = record.data();
     write(seeds, "parse", name, &[&[link, 0, 80], data].concat())?;
+    if link < 2 {
+        // A header of 10 bytes that says nothing, and a size of 64 bytes.
+        write(seeds, "abi", name, &[&[0, 0, link], &[0; 10][..], &[0, 64], data].concat())?;
+    }
     // A size of 64 bytes; the frame is given as it is.
     write(seeds, "segment", name, &[&[1, 0, 64, 1, link], data].concat())?;
     write(seeds, "virtio", name, &[&[2, 0, 64, 1, link], data].concat())
