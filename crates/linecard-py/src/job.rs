@@ -44,6 +44,7 @@ enum Shown {
 /// Its errors are exceptions; a job that fails at its end raises with the report as ``report``. ``progress`` is called
 /// with the work done and all work, in units of the job. ``stop`` ends it from another thread.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "they are keywords of Python")]
 #[pyo3(signature = (name, values, *, scenario=None, text=None, set=Vec::new(), progress=None, stop=None))]
 pub fn job(
     py: Python<'_>,
