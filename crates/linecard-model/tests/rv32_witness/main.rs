@@ -1,5 +1,6 @@
-//! The modelled core beside two witnesses, where they are installed: random programs run by
-//! qemu-riscv32, random words read by binutils' objdump. `LINECARD_SEED` gives a seed back.
+//! The modelled core beside witnesses, where they are installed: random programs run by
+//! qemu-riscv32, random words read by binutils' objdump, open cores, and the official tests.
+//! `LINECARD_SEED` gives a seed back.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -7,6 +8,8 @@
 mod assembler;
 #[path = "../../src/elf/tests/build.rs"]
 mod build;
+#[cfg(feature = "elf")]
+mod official;
 mod program;
 mod rtl;
 
