@@ -32,7 +32,8 @@ __all__ = [
 def solve(
     rate: Amount,
     *,
-    mtu: Amount = 1500,
+    mtu: Amount | None = None,
+    frame: Amount | None = None,
     protocol: Literal["tcp", "udp"] | None = None,
     packets: int | None = None,
     mix: str | None = None,
@@ -44,7 +45,7 @@ def solve(
     cycles_per_word: int = 1,
     policy: Literal["hold", "interleave", "dual-port"] = "hold",
     header: Literal["beside", "bus"] = "beside",
-    overhead: Amount = 20,
+    overhead: Amount | None = None,
     firmware: str = "approach-2",
     phase: Literal["best", "typical", "worst"] = "typical",
     margin: int = 10,
@@ -58,7 +59,9 @@ def solve(
 
     Args:
         rate: the line rate, as 100G, with all overhead, 1K to 100T
-        mtu: the longest packet, from the IP header on; packets of this size are sent, 68 to 65535
+        mtu: the longest packet, from the IP header on; packets of this size are sent, 46 to 65535
+        frame: in place of the MTU: the longest Ethernet frame, check sequence included, which is 18 bytes
+            more; as testers count it (RFC 2544), 64 to 65553, or "none"
         protocol: protocol of the messages: "tcp" (segments), "udp" (fragments)
         packets: packets of a message; without it a steady stream of full packets, 1 to 1000, or "none"
         mix: messages of several kinds, as tcp:44=3,udp:1=1: full packets in each message, and the number of
@@ -79,8 +82,8 @@ def solve(
             ones), "dual-port" (memories have two ports: neither waits)
         header: how headers are moved: "beside" (separately from the payload, by a port of their own, as the
             published tables assume), "bus" (by the DMA, over the bus, before the payload)
-        overhead: bytes of a packet on the line besides the IP packet: 20 as published, 38 with Ethernet, 0 to
-            65535
+        overhead: bytes of a packet on the line besides the IP packet; if omitted, 20, as published, or with a
+            frame 38, which is Ethernet with preamble and gap, 0 to 65535, or "none"
         firmware: firmware: approach-1, approach-2, best, or an ELF file
         phase: how the clocks' edges lie beside each other: "best" (the DMA has an edge when the core starts
             it, as the published tables assume), "typical" (random), "worst" (the core has just missed an edge)
@@ -98,6 +101,7 @@ def solve(
         {
             "rate": rate,
             "mtu": mtu,
+            "frame": frame,
             "protocol": protocol,
             "packets": packets,
             "mix": mix,

@@ -70,7 +70,7 @@ pub struct Parameter {
     /// `#[schemars(extend("x-flag" = "chunk"))]`, or the struct's `#[schemars(extend("x-flags" = true))]`, with which all
     /// of its fields have options of their names. The option of a `bool` takes no value.
     pub flag: Option<String>,
-    /// Options and arguments that exclude this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
+    /// Options, arguments and keys that exclude this parameter: the field's `#[schemars(extend("x-conflicts" = ["psk"]))]`.
     pub conflicts: Vec<String>,
     /// Whether its option has to be given: the field's `#[schemars(extend("x-required" = true))]`.
     pub needs_option: bool,
@@ -257,7 +257,7 @@ impl Parameter {
     /// Whether only one of the two can be given.
     #[must_use]
     pub fn excludes(&self, other: &Self) -> bool {
-        let names = [&other.flag, &other.argument];
+        let names = [Some(&other.name), other.flag.as_ref(), other.argument.as_ref()];
         names.into_iter().flatten().any(|name| self.conflicts.contains(name))
     }
 

@@ -4,8 +4,8 @@
 use super::error::ModelError;
 use garde::Validate;
 use linecard::packet::header::{Ipv4, Tcp};
-use linecard_config::{Bytes, ConfigError, Frequency, OneOrMany, Problem, scaled};
-use linecard_model::transmit::{DesignError, Message, firmware};
+use linecard_config::{Bytes, ConfigError, Frequency, Maybe, OneOrMany, Problem, scaled};
+use linecard_model::transmit::{Design, DesignError, Message, firmware};
 use linecard_model::{Clock, ClockError, Ps};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,16 @@ use std::str::FromStr;
 pub const MIN_CLOCK: Frequency = Frequency::from_hz(Clock::MIN_HZ);
 /// The fastest clock.
 pub const MAX_CLOCK: Frequency = Frequency::from_hz(Clock::MAX_HZ);
+/// The shortest packet that a load may be divided into, from the IP header on.
+pub const MIN_MTU: Bytes = Bytes::new(Design::MIN_MTU as u64);
+/// The longest packet.
+pub const MAX_MTU: Bytes = Bytes::new(65_535);
+/// Ethernet's header and check sequence around a packet.
+pub const ETHERNET: Bytes = Bytes::new(18);
+/// The shortest Ethernet frame, check sequence included.
+pub const MIN_FRAME: Bytes = Bytes::new(MIN_MTU.get() + ETHERNET.get());
+/// The longest.
+pub const MAX_FRAME: Bytes = Bytes::new(MAX_MTU.get() + ETHERNET.get());
 /// The most payload of a message: 65,535 bytes with the headers of TCP.
 const MAX_SIZE: Bytes = Bytes::new(65_495);
 /// A whole period or clock, in the millionths that phases and multiples count in.
@@ -113,8 +123,14 @@ pub struct Load {
     pub size: OneOrMany<Bytes>,
     /// the longest packet, from the IP header on, in bytes
     #[default(Bytes::new(1_500))]
-    #[garde(range(min = Bytes::new(68), max = Bytes::new(65_535)))]
+    #[garde(range(min = MIN_MTU, max = MAX_MTU))]
     pub mtu: Bytes,
+    /// in place of the MTU: the longest Ethernet frame in bytes, check sequence included, which is 18 bytes more
+    ///
+    /// As testers count it (RFC 2544). Set line.overhead to 38, which is Ethernet with preamble and gap.
+    #[garde(range(min = MIN_FRAME, max = MAX_FRAME))]
+    #[schemars(extend("x-conflicts" = ["load.mtu"]))]
+    pub frame: Maybe<Bytes>,
     /// number of messages, sent back to back
     #[default(16)]
     #[garde(range(min = 1, max = 1_000_000))]
@@ -125,7 +141,7 @@ impl Load {
     /// The longest packet, as a design has it.
     #[must_use]
     pub fn mtu(&self) -> u16 {
-        u16::try_from(self.mtu.get()).unwrap_or(u16::MAX)
+        mtu_of(self.mtu, self.frame)
     }
 
     /// Messages that are ready from the beginning: sizes in turn, each with an identification and sequence numbers of
@@ -162,6 +178,12 @@ impl Load {
         // The example is what the model takes: nothing is left out.
         bytes.filter_map(|bytes| Message::new(bytes, Ps::ZERO).ok())
     }
+}
+
+/// The MTU, or that of a frame where one is given.
+pub(super) fn mtu_of(mtu: Bytes, frame: Maybe<Bytes>) -> u16 {
+    let packet = frame.0.map_or(mtu.get(), |frame| frame.get().saturating_sub(ETHERNET.get()));
+    u16::try_from(packet).unwrap_or(u16::MAX)
 }
 
 /// Headers of a TCP message without options.

@@ -12,7 +12,7 @@ pub use self::outcome::{
     CountOr, Cycles, Demand, FirmwareCycles, HostLink, Slot, Smallest, SolveOutcome, Utilisation,
 };
 use super::bottlenecks::{self, Limits};
-use super::core::{MAX_CLOCK, MIN_CLOCK};
+use super::core::{ETHERNET, MAX_CLOCK, MAX_FRAME, MAX_MTU, MIN_CLOCK, MIN_FRAME, MIN_MTU, mtu_of};
 use super::transmit::{self, firmware, refused_run};
 use crate::{Context, Error, Failure, Finished};
 use garde::Validate;
@@ -44,9 +44,14 @@ pub struct Config {
     pub rate: Rate,
     /// the longest packet, from the IP header on; packets of this size are sent
     #[default(Bytes::new(1_500))]
-    #[garde(range(min = Bytes::new(68), max = Bytes::new(65_535)))]
+    #[garde(range(min = MIN_MTU, max = MAX_MTU))]
     #[schemars(extend("x-flag" = "mtu"))]
     pub mtu: Bytes,
+    /// in place of the MTU: the longest Ethernet frame, check sequence included, which is 18 bytes more; as testers count
+    /// it (RFC 2544)
+    #[garde(range(min = MIN_FRAME, max = MAX_FRAME))]
+    #[schemars(extend("x-flag" = "frame", "x-conflicts" = ["mtu"]))]
+    pub frame: Maybe<Bytes>,
     /// protocol of the messages
     #[schemars(extend("x-flag" = "protocol"))]
     pub protocol: Protocol,
@@ -90,11 +95,11 @@ pub struct Config {
     /// how headers are moved
     #[schemars(extend("x-flag" = "header"))]
     pub header: HeaderPath,
-    /// bytes of a packet on the line besides the IP packet: 20 as published, 38 with Ethernet
-    #[default(Bytes::new(20))]
+    /// bytes of a packet on the line besides the IP packet; if omitted, 20, as published, or with a frame 38, which is
+    /// Ethernet with preamble and gap
     #[garde(range(min = Bytes::new(0), max = Bytes::new(65_535)))]
     #[schemars(extend("x-flag" = "overhead"))]
-    pub overhead: Bytes,
+    pub overhead: Maybe<Bytes>,
     /// firmware: approach-1, approach-2, best, or an ELF file
     #[default("approach-2".to_owned())]
     #[schemars(extend("x-flag" = "firmware"))]
@@ -111,6 +116,18 @@ pub struct Config {
     #[garde(dive)]
     pub limits: Limits,
 }
+
+impl Config {
+    /// Bytes of a packet on the line besides the IP packet.
+    fn overhead_bytes(&self) -> u64 {
+        let usual = if self.frame.0.is_some() { ETHERNET_LINE } else { PUBLISHED };
+        self.overhead.0.map_or(usual, Bytes::get)
+    }
+}
+
+/// Bytes on the line besides an IP packet: as published, and with Ethernet: header, check sequence, preamble and gap.
+const PUBLISHED: u64 = 20;
+const ETHERNET_LINE: u64 = ETHERNET.get() + 20;
 
 /// Protocol of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -210,7 +227,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
         Clock::new(clock.0.map_or(open_hz, Frequency::hz), Ps::ZERO)
             .map_err(|error| Failure::Usage.with(error))
     };
-    let mtu = u16::try_from(config.mtu.get()).unwrap_or(u16::MAX);
+    let mtu = mtu_of(config.mtu, config.frame);
     let design = Design {
         cores: config.cores,
         timing: config.core_kind.timing(1),
@@ -219,7 +236,7 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
         policy: config.policy,
         header: config.header,
         mtu,
-        wire_overhead_bytes: config.overhead.get(),
+        wire_overhead_bytes: config.overhead_bytes(),
         // Several cores wait for their turn with whole messages.
         sbi_bytes: 1 << 30,
         // The search can start anywhere.
@@ -232,9 +249,6 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
         (None, Some(packets)) => Traffic::uniform(kind, mtu, packets),
         (None, None) => Traffic::endless(kind, mtu),
     };
-    if Traffic::mss(kind, mtu) < 8 {
-        return Err(ConfigError::of_parameter("mtu", "no room for payload").into());
-    }
     let costs = Firmware::measure(&image, design.timing);
     let failed = |error| refused_run(&transmit::Config::default(), error);
     let question = SolveInput {

@@ -28,7 +28,7 @@ pub struct Design {
     pub cam_latency: u64,
     /// Nodes of lists, each with a buffer in host memory, 2 … 65,536.
     pub nodes: usize,
-    /// Bytes of such a buffer, and of the longest packet, 68 … 65,535.
+    /// Bytes of such a buffer, and of the longest packet, [`Design::MIN_BUFFER`] … 65,535.
     pub buffer_bytes: usize,
     /// The line; `None` delivers packets as fast as there is room for them.
     pub line_bits_per_second: Option<u64>,
@@ -44,6 +44,8 @@ pub struct Design {
 impl Design {
     /// Number of 32-byte records that fit into the core's data memory.
     pub const MAX_CAM_ENTRIES: usize = 2_000;
+    /// The smallest buffer: a packet in the shortest Ethernet frame.
+    pub const MIN_BUFFER: u16 = crate::transmit::Design::MIN_MTU;
 
     /// The published design: a 64-bit bus held by a DMA that reads and writes each word, two cycles
     /// (Elbeshti et al., "Cycle processing"), for a line that always has a packet. Sizes of
@@ -90,7 +92,7 @@ impl Design {
         within("cam_entries", self.cam_entries as u64, 1, Self::MAX_CAM_ENTRIES as u64)?;
         within("cam_latency", self.cam_latency, 1, 64)?;
         within("nodes", self.nodes as u64, 2, 65_536)?;
-        within("buffer_bytes", self.buffer_bytes as u64, 68, 65_535)?;
+        within("buffer_bytes", self.buffer_bytes as u64, Self::MIN_BUFFER.into(), 65_535)?;
         // Pointers to buffers are 31 bits.
         let memory = self.nodes as u64 * self.buffer_bytes as u64;
         within("nodes * buffer_bytes", memory, 1, 1 << 30)?;

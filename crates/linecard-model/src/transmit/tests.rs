@@ -233,7 +233,7 @@ fn what_cannot_be_built_or_sent_is_refused() {
         (Design { bus_bits: 0, ..table.clone() }, "bus_bits is 0: give 32 to 1024"),
         (Design { bus_bits: 96, ..table.clone() }, "power of two"),
         (Design { cores: 0, ..table.clone() }, "cores is 0"),
-        (Design { mtu: 67, ..table.clone() }, "mtu is 67: give 68 to 65535"),
+        (Design { mtu: 45, ..table.clone() }, "mtu is 45: give 46 to 65535"),
         (Design { sbi_bytes: 100, ..table.clone() }, "sbi_bytes is 100: give 1628"),
         (Design { cycles_per_word: 9, ..table.clone() }, "cycles_per_word is 9: give 1 to 8"),
     ] {

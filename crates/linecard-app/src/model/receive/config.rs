@@ -1,7 +1,9 @@
 //! The parameters of a receiving side. The defaults are those of the published design (Elbeshti et al., "Cycle
 //! processing"), for a line that always has a packet.
 
-use super::super::core::{DmaClock, Load, MAX_CLOCK, MIN_CLOCK, WHOLE, clock, misfit, named};
+use super::super::core::{
+    DmaClock, Load, MAX_CLOCK, MAX_MTU, MIN_CLOCK, MIN_MTU, WHOLE, clock, misfit, named,
+};
 use garde::Validate;
 use linecard_config::{Bytes, ConfigError, Duration, Frequency, Maybe, Parsed, Rate, power_of_two};
 use linecard_model::Ps;
@@ -134,7 +136,7 @@ pub struct Host {
     pub nodes: usize,
     /// bytes of a buffer, and of the longest packet; all buffers together 1 GiB at most
     #[default(Bytes::new(2_048))]
-    #[garde(range(min = Bytes::new(68), max = Bytes::new(65_535)))]
+    #[garde(range(min = MIN_MTU, max = MAX_MTU))]
     pub buffer: Bytes,
     /// from a packet in the receive buffer to the sleeping core's first cycle
     #[garde(range(min = Duration::ZERO, max = Duration::from_secs(1)))]

@@ -108,7 +108,7 @@ pub struct Line {
     pub overhead: Bytes,
     /// bytes of each line-interface buffer, at least the MTU and 128
     #[default(Bytes::new(64 << 10))]
-    #[garde(range(min = Bytes::new(196), max = Bytes::new(1 << 30)))]
+    #[garde(range(min = Bytes::new(174), max = Bytes::new(1 << 30)))]
     pub sbi: Bytes,
 }
 
