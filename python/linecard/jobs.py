@@ -170,9 +170,9 @@ def bottlenecks(
     """Finds the bottleneck of a scenario of ``"transmit"``, and the next ones (``linecard model bottlenecks``).
 
     Args:
-        steps: steps at most; it ends earlier where the line's rate is carried, 1 to 100 [8]
-        rate: the rate to reach, in place of the line's; the line becomes a resource like others, 1K to 100T,
-            or "unlimited" [unlimited]
+        steps: steps at most; it ends earlier where the rate is carried, 1 to 100 [100]
+        rate: the rate to reach, in place of the line's, or of 1.6T where it is unlimited; the line becomes a
+            resource like others, 1K to 100T, or "unlimited" [unlimited]
         max_core: the fastest clock of a core in MHz; beyond it more cores are used, 0.001 to 100000 [3000]
         max_dma: the fastest clock of a DMA in MHz; beyond it a wider bus, then more cores are used, 0.001 to
             100000 [3000]

@@ -20,12 +20,13 @@ use smart_default::SmartDefault;
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// steps at most; it ends earlier where the line's rate is carried
-    #[default(8)]
+    /// steps at most; it ends earlier where the rate is carried
+    #[default(100)]
     #[garde(range(min = 1, max = 100))]
     #[schemars(extend("x-flag" = "steps"))]
     pub steps: usize,
-    /// the rate to reach, in place of the line's; the line becomes a resource like others
+    /// the rate to reach, in place of the line's, or of 1.6T where it is unlimited; the line becomes a resource like
+    /// others
     #[garde(range(min = Rate::KILO, max = Rate::tera(100)))]
     #[schemars(extend("x-flag" = "rate"))]
     pub rate: Maybe<Rate>,
@@ -33,6 +34,9 @@ pub struct Options {
     #[garde(dive)]
     pub limits: Limits,
 }
+
+/// The rate to reach where neither the line nor the question has one: the fastest Ethernet that is specified.
+const FASTEST_ETHERNET: u64 = 1_600_000_000_000;
 
 /// How fast clocks may be.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize, JsonSchema, Validate)]
@@ -135,7 +139,7 @@ pub fn run(
     let design = config.design(0)?;
     let failure = |error| refused_run(config, error);
     let wanted = options.rate.0.map(Rate::bits_per_second);
-    let target = wanted.or(design.line_bits_per_second).unwrap_or(u64::MAX);
+    let target = wanted.or(design.line_bits_per_second).unwrap_or(FASTEST_ETHERNET);
     let question = SolveInput {
         firmware: Firmware::measure(&image, design.timing).map_err(failure)?,
         traffic: traffic(&config.load),
@@ -156,7 +160,7 @@ pub fn run(
         let value = Carried::new(step, measured.wire_bits_per_second, &analysis.steps[0].design);
         steps.push(Numbered { label: (number + 1).to_string(), value });
     }
-    Ok(BottlenecksOutcome { steps, short: wanted.and_then(|wanted| short(&analysis, wanted)) })
+    Ok(BottlenecksOutcome { steps, short: short(&analysis, target) })
 }
 
 /// The same for a front end.

@@ -16,13 +16,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Ethernet rates that links are computed for.
-const ETHERNETS: [(u64, &str); 6] = [
+const ETHERNETS: [(u64, &str); 7] = [
     (10_000_000_000, "10G"),
     (40_000_000_000, "40G"),
     (100_000_000_000, "100G"),
     (200_000_000_000, "200G"),
     (400_000_000_000, "400G"),
     (800_000_000_000, "800G"),
+    (1_600_000_000_000, "1600G"),
 ];
 /// Of a frame, stays on the device.
 const CRC: u64 = 4;
@@ -44,7 +45,7 @@ pub struct PcieOutcome {
     pub interfaces: Vec<Interface>,
     /// Reads
     pub reads: ReadRates,
-    /// Fewest lanes for Ethernet both ways, gen1 to gen6, MPS 256 and MRRS 512
+    /// Fewest lanes for Ethernet both ways, gen1 to gen7, MPS 256 and MRRS 512
     pub fewest_lanes: Vec<Fewest>,
     /// Utilisation, as a share of the time
     pub busy: Busy,
@@ -122,6 +123,9 @@ pub struct Lanes {
     /// gen6
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gen6: Option<u32>,
+    /// gen7
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gen7: Option<u32>,
 }
 
 /// Shares of the time at the interface's highest rate.
@@ -265,13 +269,13 @@ impl ReadRates {
 /// With sizes of packets as published.
 fn fewest((bps, name): (u64, &str), nic: Nic, frame: u64) -> Fewest {
     let lanes = Generation::ALL.map(|generation| fewest_lanes(generation, nic, bps, frame));
-    let [gen1, gen2, gen3, gen4, gen5, gen6] = lanes;
-    Fewest { label: name.to_owned(), value: Lanes { gen1, gen2, gen3, gen4, gen5, gen6 } }
+    let [gen1, gen2, gen3, gen4, gen5, gen6, gen7] = lanes;
+    Fewest { label: name.to_owned(), value: Lanes { gen1, gen2, gen3, gen4, gen5, gen6, gen7 } }
 }
 
 impl Lanes {
-    const fn all(&self) -> [Option<u32>; 6] {
-        [self.gen1, self.gen2, self.gen3, self.gen4, self.gen5, self.gen6]
+    const fn all(&self) -> [Option<u32>; 7] {
+        [self.gen1, self.gen2, self.gen3, self.gen4, self.gen5, self.gen6, self.gen7]
     }
 }
 
@@ -301,7 +305,7 @@ mod tests {
             let mut config = Config::default();
             let link = &mut config.link;
             link.mrrs = 128 << rng.below(6);
-            link.generation = Generation::ALL[rng.below(6) as usize];
+            link.generation = Generation::ALL[rng.below(7) as usize];
             link.lanes = 1 << rng.below(6);
             link.mps = 128 << rng.below(6);
             link.completion = 64 << rng.below(u64::from(link.mps.ilog2()) - 5);

@@ -3,6 +3,7 @@
 mod alternatives;
 mod confirm;
 mod error;
+mod host;
 mod outcome;
 
 use self::confirm::{Confirmed, Side};
@@ -18,7 +19,6 @@ use crate::{Context, Error, Failure, Finished};
 use garde::Validate;
 use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Frequency, Maybe, Rate, power_of_two};
-use linecard_model::pcie::{Generation, Link, Nic, ethernet_needs_bits_per_second};
 use linecard_model::rv32::{CoreKind, Image};
 use linecard_model::solve::{
     ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Resource, SolveError, SolveInput,
@@ -26,7 +26,7 @@ use linecard_model::solve::{
 };
 use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
 use linecard_model::{Clock, Ps};
-use linecard_report::{BitRate, ByteCount, Named, Nanoseconds, Share, report_of};
+use linecard_report::{BitRate, ByteCount, Nanoseconds, Share, report_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -162,10 +162,6 @@ fn parse_mix(text: &str, mtu: u16) -> Result<Traffic, ClockError> {
 
 /// Payload of an IP packet behind the longest headers here.
 const MAX_PAYLOAD: u64 = 65_495;
-
-/// Widths that slots and interfaces have. The specification has x32 too, which nobody builds.
-const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
-const WIDEST: u32 = 16;
 
 /// The query, with the firmware that confirms answers.
 struct Solving {
@@ -306,34 +302,6 @@ impl Solving {
             com: of(costs.com),
             eom: of(costs.eom),
         }
-    }
-
-    /// The link to the host that carries packets of this size both ways.
-    fn host_link(&self) -> HostLink {
-        let SolveInput { design, bits_per_second, .. } = &self.question;
-        // Ethernet's header and check sequence.
-        let frame = u64::from(design.mtu) + 18;
-        let needed = ethernet_needs_bits_per_second(*bits_per_second, frame);
-        let margin = f64::from(self.margin) / 100.0;
-        let slot = |generation: Generation| {
-            let carries = |lanes: u32| {
-                let link = Link::new(generation, lanes);
-                link.map_or(0.0, |link| Nic::Polled.bps(&link, frame.saturating_sub(4)))
-            };
-            let enough = |lanes: &u32| carries(*lanes) >= needed * (1.0 + margin);
-            let lanes = WIDTHS.into_iter().find(enough);
-            let nearest_lanes = lanes.unwrap_or(WIDEST);
-            let carried = carries(nearest_lanes);
-            let slot = Slot {
-                lanes,
-                nearest_lanes,
-                carries_bits_per_second: BitRate(carried),
-                headroom: Share(carried / needed - 1.0),
-            };
-            (format!("gen{}", generation as u8 + 1), slot)
-        };
-        let generations = Named(Generation::ALL.into_iter().map(slot).collect());
-        HostLink { needed: BitRate(needed), generations, margin: self.margin }
     }
 
     /// An answer with a clock within its limit; else what would be one.

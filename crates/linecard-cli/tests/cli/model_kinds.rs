@@ -124,7 +124,7 @@ fn a_link_says_what_it_carries() {
     let lanes = found["fewest_lanes"].as_array().unwrap();
     let at = |name: &str| &lanes.iter().find(|row| row["label"] == name).unwrap()["value"];
     assert_eq!((&at("10G")["gen3"], &at("800G")["gen1"]), (&2.into(), &Json::Null));
-    assert_eq!(lanes.len(), 6);
+    assert_eq!(lanes.len(), 7);
     // The required load fills the link, and less does not.
     let needed = found["reads"]["needed_in_flight"].as_u64().unwrap();
     for (tags, limit) in [(needed, "link"), (needed - 1, "requests in flight")] {

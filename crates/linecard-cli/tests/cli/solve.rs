@@ -105,15 +105,81 @@ fn links_to_the_host_have_a_margin() {
         let found = solve(&["--rate", rate, "--bus", "512", "--cores", "4", "--margin", margin]);
         found["host_link"][generation].clone()
     };
-    let short = link("400G", "gen5", "10");
-    assert!(short["lanes"].is_null() && short["nearest_lanes"] == 16, "{short}");
-    let headroom = number(&short, &["headroom"]);
-    assert!((-0.05..-0.03).contains(&headroom), "x16 carries 379.5 of 394.8 Gbit/s: {short}");
+    let two = link("400G", "gen5", "10");
+    assert_eq!((&two["slots"], &two["lanes"]), (&2.into(), &16.into()), "{two}");
+    let headroom = number(&two, &["headroom"]);
+    assert!((0.90..0.94).contains(&headroom), "x16 carries 379.5 of 394.8 Gbit/s: {two}");
+    let short = link("400G", "gen1", "10");
+    assert!(short["lanes"].is_null() && short["slots"] == 4, "{short}");
     let wide = link("400G", "gen6", "10");
     assert!(wide["lanes"].as_u64() <= Some(16) && number(&wide, &["headroom"]) >= 0.1, "{wide}");
     // Enough without a margin, too little with one.
     let [without, with] = ["0", "60"].map(|margin| link("400G", "gen6", margin));
     assert!(without["lanes"].as_u64() < with["lanes"].as_u64(), "{without} {with}");
+    let slots = ["0", "10"].map(|margin| link("1600G", "gen7", margin)["slots"].as_u64());
+    assert_eq!(slots, [Some(1), Some(2)], "x16 has 1657 Gbit/s");
+    let text = Folder::new().succeeds(&["model", "solve", "--rate", "1600G", "--bus", "1024"]);
+    assert!(text.contains("2 × x16 carry ") && text.contains(" one has "), "{text}");
+}
+
+/// As testers count: 64 bytes with the check sequence are 84 on the line, 148.8 million frames at 100 Gbit/s (RFC 2544,
+/// RFC 1242).
+#[test]
+fn frames_are_counted_as_testers_do() {
+    let best = ["--rate", "100G", "--firmware", "best"];
+    let found = solve(&[&best[..], &["--frame", "64"]].concat());
+    assert_eq!(found["demand"]["wire_bytes"], 84, "{found}");
+    assert_eq!(number(&found, &["demand", "packets_per_second"]).floor(), 148_809_523.0, "{found}");
+    let by_mtu = solve(&[&best[..], &["--mtu", "46", "--overhead", "38"]].concat());
+    for part in ["demand", "core_clock", "confirmed", "alternatives", "host_link"] {
+        assert_eq!(found[part], by_mtu[part]);
+    }
+    let published = solve(&[&best[..], &["--frame", "64", "--overhead", "20"]].concat());
+    assert_eq!(published["demand"]["wire_bytes"], 66, "{published}");
+    for arguments in [&["--mtu", "64"][..], &["--mtu", "46"], &["--frame", "64"]] {
+        for protocol in ["tcp", "udp"] {
+            let found = solve(&[&best[..], arguments, &["--protocol", protocol]].concat());
+            for side in ["below", "above"] {
+                assert_eq!(found["confirmed"][side]["as_computed"], true, "{arguments:?}: {found}");
+            }
+        }
+    }
+    let refuses = |arguments: &[&str], parts: &[&str]| {
+        let all = [&["model", "solve", "--rate", "100G"], arguments].concat();
+        Folder::new().refuses(2, &all, parts);
+    };
+    refuses(&["--mtu", "45"], &["--mtu 45", "46 to 65535"]);
+    refuses(&["--frame", "63"], &["--frame 63", "64 to 65553"]);
+    refuses(&["--frame", "64", "--mtu", "64"], &["--frame 64", "excludes", "--mtu 64"]);
+}
+
+/// The same in scenarios of both sides.
+#[test]
+fn loads_of_frames_are_run() {
+    let folder = Folder::new();
+    for (model, protocol) in
+        [("transmit", "tcp"), ("transmit", "udp"), ("receive", "tcp"), ("receive", "udp")]
+    {
+        let load = "[load]\nframe = 64\nmessages = 4\nsize = [300, 1, 6, 7]\n";
+        folder.write(
+            "s.toml",
+            format!("model = \"{model}\"\n{load}protocol = \"{protocol}\"\n").as_bytes(),
+        );
+        folder.succeeds(&["model", "run", "s.toml"]);
+        let found = folder.succeeds(&["model", "run", "s.toml", "--json"]);
+        folder.write(
+            "s.toml",
+            format!("model = \"{model}\"\n{load}protocol = \"{protocol}\"\n")
+                .replace("frame = 64", "mtu = 46")
+                .as_bytes(),
+        );
+        let by_mtu = folder.succeeds(&["model", "run", "s.toml", "--json"]);
+        let account =
+            |text: &str| serde_json::from_str::<Json>(text).expect("JSON")["account"].clone();
+        assert_eq!(account(&found), account(&by_mtu), "{model} {protocol}");
+        let both = ["model", "run", "s.toml", "--set", "load.frame=64"];
+        folder.refuses(2, &both, &["load.frame", "excludes", "load.mtu"]);
+    }
 }
 
 /// Clocks have limits; beyond them buses are wider and cores more, or there is no answer.
@@ -122,8 +188,7 @@ fn no_answer_has_a_clock_that_nobody_builds() {
     let folder = Folder::new();
     folder.write("s.toml", SHORT.as_bytes());
     for (rate, gbps) in [("100G", 100e9), ("400G", 400e9), ("800G", 800e9), ("1600G", 1600e9)] {
-        let analysis =
-            ["model", "bottlenecks", "s.toml", "--rate", rate, "--steps", "60", "--json"];
+        let analysis = ["model", "bottlenecks", "s.toml", "--rate", rate, "--json"];
         let found: Json = serde_json::from_str(&folder.succeeds(&analysis)).expect("JSON");
         let steps = found["steps"].as_array().expect("steps");
         for step in steps {
@@ -176,6 +241,11 @@ fn bottlenecks_are_relieved_and_runs_agree() {
             "for example: linecard model bottlenecks scenarios/model-lso.toml --rate 400G",
         ],
     );
+    // A line that takes everything: up to the fastest Ethernet.
+    let unlimited = ["model", "bottlenecks", "s.toml", "--set", "line.rate=unlimited", "--json"];
+    let found: Json = serde_json::from_str(&folder.succeeds(&unlimited)).expect("JSON");
+    let [.., before, last] = found["steps"].as_array().expect("steps").as_slice() else { panic!() };
+    assert!(carried(before) < 1.6e12 && carried(last) >= 1.6e12, "{found}");
     // An analysis that ends early says so.
     let cut =
         folder.succeeds(&["model", "bottlenecks", "s.toml", "--rate", "1600G", "--steps", "2"]);

@@ -123,7 +123,7 @@ mod tests {
     fn the_closed_form_is_what_the_simulation_does() {
         let mut rng = Rng::new(11);
         for _ in 0..300 {
-            let generation = Generation::ALL[rng.below(6) as usize];
+            let generation = Generation::ALL[rng.below(7) as usize];
             let link = Link::new(generation, 1 << rng.below(6)).unwrap();
             let reads = Reads {
                 tags: 1 + rng.below(256) as u32,

@@ -39,12 +39,16 @@ pub enum Generation {
     ///
     /// PAM4 in flits of 256 bytes, of which 236 carry transactions.
     Gen6,
+    /// 128 GT/s
+    ///
+    /// In flits as Gen6.
+    Gen7,
 }
 
 impl Generation {
     /// All of them, the slowest first.
-    pub const ALL: [Self; 6] =
-        [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5, Self::Gen6];
+    pub const ALL: [Self; 7] =
+        [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5, Self::Gen6, Self::Gen7];
 
     const fn transfers_per_second(self) -> u64 {
         match self {
@@ -54,6 +58,7 @@ impl Generation {
             Self::Gen4 => 16_000_000_000,
             Self::Gen5 => 32_000_000_000,
             Self::Gen6 => 64_000_000_000,
+            Self::Gen7 => 128_000_000_000,
         }
     }
 
@@ -62,8 +67,13 @@ impl Generation {
         match self {
             Self::Gen1 | Self::Gen2 => (8, 10),
             Self::Gen3 | Self::Gen4 | Self::Gen5 => (128, 130),
-            Self::Gen6 => (236, 256),
+            Self::Gen6 | Self::Gen7 => (236, 256),
         }
+    }
+
+    /// Whether packets are in flits, which have acknowledgments, credits and CRC of their own.
+    const fn has_flits(self) -> bool {
+        matches!(self, Self::Gen6 | Self::Gen7)
     }
 
     /// A receiver's response time in symbols (PCI Express Base Specification, section 3.6.3.1).
@@ -191,7 +201,7 @@ impl Link {
     /// bytes for all that.
     #[must_use]
     pub fn tlp_bits_per_second(&self) -> u64 {
-        if self.generation == Generation::Gen6 {
+        if self.generation.has_flits() {
             return self.raw_bits_per_second();
         }
         let raw = self.raw_bits_per_second();
@@ -231,7 +241,7 @@ impl Link {
     /// start, sequence number and CRC. 24 bytes for writes and read requests with 64-bit addresses,
     /// 20 for completions.
     const fn framed(&self, header: u64) -> u64 {
-        let framing = if matches!(self.generation, Generation::Gen6) { 0 } else { 8 };
+        let framing = if self.generation.has_flits() { 0 } else { 8 };
         framing + 4 + header
     }
 
@@ -291,6 +301,16 @@ mod tests {
         assert_eq!(link.read(513), Traffic { up: 48, down: 513 + 60 });
         let chunks = Link::of(&LinkConfig { completion: 64, ..LinkConfig::default() });
         assert_eq!(chunks.read(512), Traffic { up: 24, down: 512 + 160 });
+    }
+
+    /// Flits of 256 bytes carry 236: 242 and 484 GB/s of x16, both ways together, are 236/256 of it each way.
+    #[test]
+    fn gen7_is_twice_gen6() {
+        let [six, seven] =
+            [Generation::Gen6, Generation::Gen7].map(|generation| link(generation, 16));
+        assert_eq!(six.tlp_bits_per_second(), 944_000_000_000);
+        assert_eq!(seven.tlp_bits_per_second(), 2 * six.tlp_bits_per_second());
+        assert_eq!(six.write(256), seven.write(256));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! PCI Express: the usable rate of a link, and the reads in flight that its latency requires.
 //!
 //! A closed form ([`Link`], [`Nic`]) after Neugebauer et al., "Understanding `PCIe` performance for end
-//! host networking" (SIGCOMM 2018), carried on to Gen6; and a small simulation of reads with tags and
+//! host networking" (SIGCOMM 2018), carried on to Gen7; and a small simulation of reads with tags and
 //! a round trip ([`simulate_reads`]) that has to agree with it.
 
 mod config;

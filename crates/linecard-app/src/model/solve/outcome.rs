@@ -265,17 +265,19 @@ pub struct HostLink {
     pub(super) margin: u32,
 }
 
-/// The narrowest link of a generation that carries enough, or the widest.
+/// The narrowest link of a generation that carries enough, or several of the widest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Slot {
-    /// Its lanes; nothing where even the widest carries too little.
+    /// Slots beside each other, each with an equal part of the packets.
+    pub slots: u32,
+    /// Lanes of each; nothing where even these carry too little.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<u32>,
-    /// Lanes of the link that the next values are of.
+    /// Lanes of each of the links that the next values are of.
     pub nearest_lanes: u32,
-    /// Its rate.
+    /// The rate of all.
     pub carries_bits_per_second: BitRate,
-    /// Its rate above the required one.
+    /// Their rate above the required one.
     pub headroom: Share,
 }
 
@@ -369,11 +371,20 @@ impl Confirmations {
 impl Slot {
     fn text(&self) -> String {
         let (gbps, headroom) = (self.carries_bits_per_second.0 / 1e9, self.headroom.0 * 100.0);
-        match self.lanes {
-            Some(lanes) => format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {headroom:.0} %"),
-            None => format!(
-                "none; x{} carries {gbps:.1} Gbit/s, {:.0} % of the required rate",
-                self.nearest_lanes,
+        let Self { slots, nearest_lanes, .. } = self;
+        match (self.lanes, slots) {
+            (Some(lanes), 1) => {
+                format!("x{lanes} carries {gbps:.1} Gbit/s, headroom {headroom:.0} %")
+            }
+            (Some(lanes), _) => {
+                let one = (headroom + 100.0) / f64::from(*slots);
+                format!(
+                    "{slots} × x{lanes} carry {gbps:.1} Gbit/s, headroom {headroom:.0} %; one has {one:.0} % of the \
+                     required rate"
+                )
+            }
+            (None, _) => format!(
+                "none; {slots} × x{nearest_lanes} carry {gbps:.1} Gbit/s, {:.0} % of the required rate",
                 headroom + 100.0
             ),
         }
