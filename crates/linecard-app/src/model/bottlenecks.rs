@@ -2,7 +2,7 @@
 
 use super::core::{Load, MAX_CLOCK, MIN_CLOCK, Protocol};
 use super::error::ModelError;
-use super::transmit::{Config, firmware, refused_run};
+use super::transmit::{Config, firmware, refused_design, refused_run};
 use crate::{Context, Error, Finished};
 use garde::Validate;
 use linecard_config::{ConfigError, Frequency, Maybe, Rate};
@@ -10,7 +10,7 @@ use linecard_model::solve::{
     Bottleneck, BottleneckAnalysis, ClockLimits, Firmware, Flow, Phase, Resource, SolveError,
     SolveInput, Traffic, measure,
 };
-use linecard_model::transmit::{Design, Kind, TransmitError};
+use linecard_model::transmit::{Design, Kind};
 use linecard_report::{Axis, BitRate, Item, Ledger, Outcome, Page, Unit, report_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,20 +135,21 @@ pub fn run(
     options: &Options,
     context: &Context<'_>,
 ) -> Result<BottlenecksOutcome, Error> {
-    let image = firmware::load(config, context)?.image().clone();
+    let program = firmware::load(config, context)?;
+    let image = program.image();
     let design = config.design(0)?;
-    let failure = |error| refused_run(config, error);
+    let failure = |error| refused_run(&program, error);
     let wanted = options.rate.0.map(Rate::bits_per_second);
     let target = wanted.or(design.line_bits_per_second).unwrap_or(FASTEST_ETHERNET);
     let question = SolveInput {
-        firmware: Firmware::measure(&image, design.timing).map_err(failure)?,
+        firmware: Firmware::measure(image, design.timing).map_err(failure)?,
         traffic: traffic(&config.load),
         bits_per_second: target,
         phase: Phase::Typical,
         design,
     };
     let analysis = question.bottlenecks(options.steps, options.limits.clocks());
-    let analysis = analysis.map_err(|error| refused(config, error))?;
+    let analysis = analysis.map_err(refused)?;
     if let (Some(limit), Some(last)) = (analysis.infeasible, analysis.steps.last()) {
         let last = Box::new(last.clone());
         return Err(ModelError::Infeasible { wanted_bits_per_second: target, limit, last }.into());
@@ -156,7 +157,7 @@ pub fn run(
     let mut steps = Vec::new();
     for (number, step) in analysis.steps.iter().enumerate() {
         context.go_on()?;
-        let measured = measure(&step.design, &image, &question.traffic).map_err(failure)?;
+        let measured = measure(&step.design, image, &question.traffic).map_err(failure)?;
         let value = Carried::new(step, measured.wire_bits_per_second, &analysis.steps[0].design);
         steps.push(Numbered { label: (number + 1).to_string(), value });
     }
@@ -178,9 +179,9 @@ pub fn finish(options: &Options, context: &Context<'_>) -> Result<Finished, Erro
 }
 
 /// A question without an answer, as an error about the parameter that makes it one.
-fn refused(config: &Config, error: SolveError) -> Error {
+fn refused(error: SolveError) -> Error {
     let parameter = match error {
-        SolveError::Design(error) => return refused_run(config, TransmitError::Design(error)),
+        SolveError::Design(error) => return refused_design(error),
         SolveError::Buffer { .. } => "line.sbi",
         SolveError::NoTraffic => "load.size",
         SolveError::Dma { .. } => "dma.mhz",

@@ -48,10 +48,10 @@ pub(super) enum ModelError {
     TooManyPackets { packets: u64 },
     #[error("the transfer did not complete: {source} (seed {seed})")]
     Transfer { source: RunError, seed: u64 },
-    #[error("firmware {image}: {source}")]
-    Transmit { image: String, source: TransmitError },
-    #[error("firmware {image}: {source}")]
-    Receive { image: String, source: ReceiveError },
+    #[error("firmware {image}: {}{source}", before(origin.as_ref()))]
+    Transmit { image: String, origin: Option<String>, source: TransmitError },
+    #[error("firmware {image}: {}{source}", before(origin.as_ref()))]
+    Receive { image: String, origin: Option<String>, source: ReceiveError },
     #[error(
         "{:.1} Gbit/s cannot be carried within the limits: {} limits at {:.1} Gbit/s with {} cores at {} MHz, DMA at \
          {} MHz and a bus of {} bits; {}",
@@ -81,6 +81,11 @@ impl Kind for ModelError {
             _ => Failure::Wrong,
         }
     }
+}
+
+/// Where the instruction that failed comes from.
+fn before(origin: Option<&String>) -> String {
+    origin.map_or_else(String::new, |origin| format!("{origin}: "))
 }
 
 fn the_first(mismatch: Option<&transmit::Mismatch>) -> String {

@@ -12,12 +12,15 @@ use super::error::ModelError;
 use super::transmit::firmware;
 use crate::{Context, Error, Job};
 use linecard_config::ConfigError;
+use linecard_model::elf;
 use linecard_model::receive::{self, Receive, ReceiveError};
-use linecard_model::rv32::Image;
 use linecard_report::{Axis, Ledger, Page, Unit};
 
 /// Firmware that comes with the model.
-const FIRMWARE: [&str; 2] = ["published", "best"];
+const FIRMWARE: [(&str, &[u8]); 2] = [
+    ("published", include_bytes!("../../../../firmware/images/receive.elf")),
+    ("best", include_bytes!("../../../../firmware/images/receive_best.elf")),
+];
 
 /// The job.
 #[derive(Debug)]
@@ -60,8 +63,9 @@ impl Job for ReceiveModel {
         Self::validate(config)?;
         let design = config.design()?;
         let load = &config.load;
-        let failure = |error| refused_run(config, error);
-        let receive = Receive::new(&design, &image(config, context)?).map_err(failure)?;
+        let program = program(config, context)?;
+        let failure = |error| refused_run(&program, error);
+        let receive = Receive::new(&design, program.image()).map_err(failure)?;
         context.progress.expect(load.messages as usize);
         let cut = |message| receive::firmware::packets_of(&message, load.mtu());
         // Messages that cannot be segmented are refused before.
@@ -77,26 +81,28 @@ impl Job for ReceiveModel {
     }
 }
 
-fn image(config: &Config, context: &Context<'_>) -> Result<Image, ConfigError> {
-    match config.firmware.image.as_str() {
-        "published" => Ok(receive::firmware::published()),
-        "best" => Ok(receive::firmware::best()),
-        name => {
+fn program(config: &Config, context: &Context<'_>) -> Result<elf::Firmware, ConfigError> {
+    let name = config.firmware.image.as_str();
+    match FIRMWARE.iter().find(|(known, _)| *known == name) {
+        Some((known, bytes)) => elf::Firmware::parse(known, bytes)
+            .map_err(|error| ConfigError::of_parameter(firmware::IMAGE, error)),
+        None => {
             let path = context.path_of(firmware::IMAGE, name);
-            Ok(firmware::file(&path, &FIRMWARE)?.image().clone())
+            firmware::file(&path, &FIRMWARE.map(|(known, _)| known))
         }
     }
 }
 
 /// Why a run ended early.
-fn refused_run(config: &Config, error: ReceiveError) -> Error {
+fn refused_run(program: &elf::Firmware, error: ReceiveError) -> Error {
     let parameter = match error {
         ReceiveError::Design(error) => return config::refused(error).into(),
         ReceiveError::Load(_) => firmware::IMAGE,
         ReceiveError::Message(_) => "load.mtu",
         ReceiveError::Fault(_) | ReceiveError::Stuck { .. } | ReceiveError::Halted { .. } => {
-            let image = config.firmware.image.clone();
-            return ModelError::Receive { image, source: error }.into();
+            let image = program.name().to_owned();
+            let origin = error.pc().and_then(|pc| firmware::origin(program, pc));
+            return ModelError::Receive { image, origin, source: error }.into();
         }
     };
     ConfigError::of_parameter(parameter, error).into()

@@ -14,17 +14,18 @@ pub use self::outcome::{
 };
 use super::bottlenecks::{self, Limits};
 use super::core::{ETHERNET, MAX_CLOCK, MAX_FRAME, MAX_MTU, MIN_CLOCK, MIN_FRAME, MIN_MTU, mtu_of};
-use super::transmit::{self, firmware, refused_run};
+use super::transmit::{firmware, refused_run};
 use crate::{Context, Error, Failure, Finished};
 use garde::Validate;
 use linecard::progress::Progress;
 use linecard_config::{Bytes, ConfigError, Frequency, Maybe, Rate, power_of_two};
-use linecard_model::rv32::{CoreKind, Image};
+use linecard_model::elf;
+use linecard_model::rv32::CoreKind;
 use linecard_model::solve::{
     ClockLimits, Cost, Edge, Firmware, Flow, Measured, Phase, Resource, SolveError, SolveInput,
     Traffic, measure, measure_steady,
 };
-use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind, TransmitError};
+use linecard_model::transmit::{BusPolicy, Design, HeaderPath, Kind};
 use linecard_model::{Clock, Ps};
 use linecard_report::{BitRate, ByteCount, Nanoseconds, Share, report_of};
 use schemars::JsonSchema;
@@ -166,7 +167,7 @@ const MAX_PAYLOAD: u64 = 65_495;
 /// The query, with the firmware that confirms answers.
 struct Solving {
     question: SolveInput,
-    image: Image,
+    program: elf::Firmware,
     kind: Kind,
     steady: bool,
     /// Clocks beyond these are not an answer.
@@ -215,10 +216,9 @@ pub fn finish(config: &Config, context: &Context<'_>) -> Result<Finished, Error>
 
 fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
     linecard_config::check(config)?;
-    let image = firmware::by_name(&config.firmware, Path::new(&config.firmware));
-    let image =
-        image.map_err(|error| ConfigError::of_parameter("firmware", error.problem.to_string()))?;
-    let image = image.image().clone();
+    let program = firmware::by_name(&config.firmware, Path::new(&config.firmware));
+    let program = program
+        .map_err(|error| ConfigError::of_parameter("firmware", error.problem.to_string()))?;
     let clock = |clock: Maybe<Frequency>, open_hz| {
         Clock::new(clock.0.map_or(open_hz, Frequency::hz), Ps::ZERO)
             .map_err(|error| Failure::Usage.with(error))
@@ -245,18 +245,18 @@ fn solving(config: &Config, context: &Context<'_>) -> Result<Solving, Error> {
         (None, Some(packets)) => Traffic::uniform(kind, mtu, packets),
         (None, None) => Traffic::endless(kind, mtu),
     };
-    let costs = Firmware::measure(&image, design.timing);
-    let failed = |error| refused_run(&transmit::Config::default(), error);
+    let costs = Firmware::measure(program.image(), design.timing);
+    let costs = costs.map_err(|error| refused_run(&program, error))?;
     let question = SolveInput {
         design,
-        firmware: costs.map_err(failed)?,
+        firmware: costs,
         traffic,
         bits_per_second: config.rate.bits_per_second(),
         phase: config.phase,
     };
     Ok(Solving {
         question,
-        image,
+        program,
         kind,
         steady: config.packets.0.is_none() && config.mix.0.is_none(),
         limits: config.limits.clocks(),
@@ -355,13 +355,13 @@ impl Solving {
         Context::new(&self.progress).go_on()?;
         let SolveInput { traffic, .. } = &self.question;
         let measured = match self.steady {
-            true => measure_steady(design, &self.image, self.kind).map(|one| Measured {
+            true => measure_steady(design, self.program.image(), self.kind).map(|one| Measured {
                 wire_bits_per_second: one.wire_bits_per_second * design.cores as f64,
                 ..one
             }),
-            false => measure(design, &self.image, traffic),
+            false => measure(design, self.program.image(), traffic),
         };
-        measured.map_err(|error: TransmitError| Failure::Firmware.with(error))
+        measured.map_err(|error| refused_run(&self.program, error))
     }
 
     fn with_core(&self, hz: u64) -> Design {

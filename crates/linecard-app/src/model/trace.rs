@@ -102,7 +102,7 @@ fn write(
 ) -> Result<(), Error> {
     let firmware = firmware::load(config, context)?;
     let design = config.design(0)?;
-    let failure = |error| refused_run(config, error);
+    let failure = |error| refused_run(&firmware, error);
     let mut transmit = Transmit::new(&design, firmware.image()).map_err(failure)?;
     transmit.record_stalls();
     let of = |source| Error::of_capture(context.scenario(), source);

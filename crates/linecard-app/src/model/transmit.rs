@@ -20,7 +20,7 @@ use capture::CaptureWriter;
 use figures::{Figures, simulate};
 use garde::Validate;
 use linecard_config::ConfigError;
-use linecard_model::transmit::{Sent, TransmitError};
+use linecard_model::transmit::{DesignError, Sent, TransmitError};
 use linecard_report::{Axis, Ledger, Page, Unit, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,7 +122,7 @@ fn all_phases(
     let run = |step: u64, sink: &mut dyn FnMut(&Sent)| {
         let design = config.design(step * WHOLE / phases)?;
         simulate((config, &design), firmware.image(), context, sink)
-            .map_err(|error| refused_run(config, error))
+            .map_err(|error| refused_run(&firmware, error))
     };
     context.progress.expect(config.load.messages.saturating_mul(phases) as usize);
     let output = options.capture.as_deref().map(Path::new);
@@ -144,11 +144,16 @@ fn all_phases(
     Ok(runs)
 }
 
+/// A design that cannot be built.
+pub(super) fn refused_design(error: DesignError) -> Error {
+    config::refused(error).into()
+}
+
 /// Why a run ended early.
 #[must_use]
-pub fn refused_run(config: &Config, error: TransmitError) -> Error {
+pub fn refused_run(program: &linecard_model::elf::Firmware, error: TransmitError) -> Error {
     let parameter = match error {
-        TransmitError::Design(error) => return config::refused(error).into(),
+        TransmitError::Design(error) => return refused_design(error),
         TransmitError::Load(_) => firmware::IMAGE,
         TransmitError::Message { .. } => "load.mtu",
         TransmitError::Stalled { .. } => "line.sbi",
@@ -156,8 +161,9 @@ pub fn refused_run(config: &Config, error: TransmitError) -> Error {
         | TransmitError::Stuck { .. }
         | TransmitError::Endless { .. }
         | TransmitError::Halted { .. } => {
-            let image = config.firmware.image.clone();
-            return ModelError::Transmit { image, source: error }.into();
+            let image = program.name().to_owned();
+            let origin = error.pc().and_then(|pc| firmware::origin(program, pc));
+            return ModelError::Transmit { image, origin, source: error }.into();
         }
     };
     ConfigError::of_parameter(parameter, error).into()

@@ -165,7 +165,7 @@ impl Bench {
         let progress = Arc::default();
         let context = Context::new(&progress);
         let figures = simulate((config, &design), self.firmware.image(), &context, &mut sink)
-            .map_err(|error| refused_run(config, error))?;
+            .map_err(|error| refused_run(&self.firmware, error))?;
         if figures.is_right() {
             return Ok(());
         }

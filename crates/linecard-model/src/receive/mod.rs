@@ -103,6 +103,18 @@ pub enum ReceiveError {
     },
 }
 
+impl ReceiveError {
+    /// The address of the instruction that failed.
+    #[must_use]
+    pub const fn pc(&self) -> Option<u32> {
+        match self {
+            Self::Fault(fault) => Some(fault.pc),
+            Self::Stuck { pc, .. } | Self::Halted { pc, .. } => Some(*pc),
+            _ => None,
+        }
+    }
+}
+
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiveResults {

@@ -126,6 +126,20 @@ pub enum TransmitError {
     },
 }
 
+impl TransmitError {
+    /// The address of the instruction that failed.
+    #[must_use]
+    pub const fn pc(&self) -> Option<u32> {
+        match self {
+            Self::Fault { fault, .. } => Some(fault.pc),
+            Self::Stuck { pc, .. } | Self::Endless { pc, .. } | Self::Halted { pc, .. } => {
+                Some(*pc)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TransmitResults {

@@ -3,7 +3,7 @@
 use super::super::bottlenecks;
 use super::super::transmit::{Config, refused_run};
 use crate::{Error, Failure};
-use linecard_model::rv32::Image;
+use linecard_model::elf;
 use linecard_model::solve::{Firmware, Phase, Resource, SolveError, SolveInput};
 use linecard_model::transmit::Design;
 use serde_json::{Value, json};
@@ -23,9 +23,13 @@ pub(super) const NAMES: [&str; 10] = [
 ];
 
 /// Rate of a design, its bottleneck, and the core clocks that carry its line rate.
-pub(super) fn values(config: &Config, design: Design, image: &Image) -> Result<Vec<Value>, Error> {
-    let firmware =
-        Firmware::measure(image, design.timing).map_err(|error| refused_run(config, error))?;
+pub(super) fn values(
+    config: &Config,
+    design: Design,
+    program: &elf::Firmware,
+) -> Result<Vec<Value>, Error> {
+    let firmware = Firmware::measure(program.image(), design.timing)
+        .map_err(|error| refused_run(program, error))?;
     let line = design.line_bits_per_second;
     let question = SolveInput {
         design,

@@ -57,9 +57,9 @@ impl TransmitAtPoints {
     fn found(&self, config: &Config, context: &Context<'_>) -> Result<PointResult, Error> {
         let design = config.design(0)?;
         let firmware = self.firmware(config, context)?;
-        let failure = |error| refused_run(config, error);
+        let failure = |error| refused_run(&firmware, error);
         if self.predict {
-            let values = predicted::values(config, design, firmware.image())?;
+            let values = predicted::values(config, design, &firmware)?;
             return Ok(PointResult { values, is_right: true });
         }
         let figures = simulate((config, &design), firmware.image(), context, |_| ());

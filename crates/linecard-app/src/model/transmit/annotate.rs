@@ -34,7 +34,7 @@ pub struct LineCycles {
 /// Runs the scenario once more with a count for each instruction; sums over all cores.
 pub(super) fn lines(config: &Config, context: &Context<'_>) -> Result<Vec<Line>, Error> {
     let firmware = firmware::load(config, context)?;
-    let failure = |error| refused_run(config, error);
+    let failure = |error| refused_run(&firmware, error);
     let design = config.design(0)?;
     let mut transmit = Transmit::new(&design, firmware.image()).map_err(failure)?;
     transmit.start_profile();

@@ -74,6 +74,14 @@ pub(crate) fn file(path: &Path, known: &[&'static str]) -> Result<Firmware, Conf
     Firmware::read(path).map_err(|error| ConfigError::of_parameter(IMAGE, error))
 }
 
+/// Where an instruction comes from: its source line and its function, as far as the file has them.
+pub(crate) fn origin(firmware: &Firmware, pc: u32) -> Option<String> {
+    let line = firmware.line(pc).map(|line| format!("{}:{}", line.file, line.line));
+    let function = firmware.place(pc).map(|place| format!("in {}", place.function));
+    let parts: Vec<String> = line.into_iter().chain(function).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// The text of source lines: of firmware that comes with the command, or of existing files.
 #[derive(Debug, Default)]
 pub(super) struct Sources(BTreeMap<String, Vec<String>>);
