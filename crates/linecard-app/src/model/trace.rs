@@ -76,6 +76,10 @@ struct Span {
     to: Ps,
     class: Class,
     message: u64,
+    /// Number of the packet, from 0, in the order in which packets leave.
+    packet: u64,
+    /// The core's instruction at its begin, or the one that started a transfer.
+    pc: Option<u32>,
 }
 
 /// Where spans go.
@@ -104,12 +108,14 @@ fn write(
     let design = config.design(0)?;
     let failure = |error| refused_run(&firmware, error);
     let mut transmit = Transmit::new(&design, firmware.image()).map_err(failure)?;
-    transmit.record_stalls();
+    transmit.start_trace();
     let of = |source| Error::of_capture(context.scenario(), source);
     let file = OutputFile::create(output, &[context.scenario()]).map_err(of)?;
     let write = |source| of(CaptureError::Write { source });
-    let sink: Box<dyn Sink> = match options.format {
-        Format::Chrome => Box::new(chrome::Chrome::start(file, design.cores).map_err(write)?),
+    let sink: Box<dyn Sink + '_> = match options.format {
+        Format::Chrome => {
+            Box::new(chrome::Chrome::start(file, design.cores, &firmware).map_err(write)?)
+        }
         Format::Vcd => Box::new(vcd::Vcd::new(file, design.cores)),
     };
     let mut trace = Trace::new(sink, &design, options);
@@ -123,62 +129,70 @@ fn write(
 }
 
 /// Makes spans of packets, until there are enough.
-struct Trace {
-    sink: Box<dyn Sink>,
+struct Trace<'a> {
+    sink: Box<dyn Sink + 'a>,
     error: Option<io::Error>,
     clock: Clock,
     /// Until when each core's time is told.
     told: Vec<Ps>,
-    left: u64,
+    /// Packets so far, and at most.
+    packets: u64,
+    most: u64,
     until: Ps,
     full: std::rc::Rc<Cell<bool>>,
 }
 
-impl Trace {
-    fn new(sink: Box<dyn Sink>, design: &Design, options: &Options) -> Self {
+impl<'a> Trace<'a> {
+    fn new(sink: Box<dyn Sink + 'a>, design: &Design, options: &Options) -> Self {
         let until = options.time.0.map_or(Ps::NEVER, Ps::from);
         Self {
             sink,
             error: None,
             clock: design.core,
             told: vec![Ps::ZERO; design.cores],
-            left: options.packets,
+            packets: 0,
+            most: options.packets,
             until,
             full: std::rc::Rc::default(),
         }
     }
 
     fn take(&mut self, sent: &Sent) {
-        if self.left == 0 || sent.cell.begun > self.until || self.error.is_some() {
+        if self.packets == self.most || sent.cell.begun > self.until || self.error.is_some() {
             self.full.set(true);
             return;
         }
-        self.left -= 1;
         self.error = self.tell(sent).err();
+        self.packets += 1;
     }
 
     fn tell(&mut self, sent: &Sent) -> io::Result<()> {
         let cell = &sent.cell;
-        let sink = &mut self.sink;
-        let mut tell = |what, from, to| {
-            let span = Span { what, from, to, class: cell.class, message: sent.message };
+        let Some(trace) = sent.trace.as_deref() else { return Ok(()) };
+        let (sink, packet) = (&mut self.sink, self.packets);
+        let mut tell = |what, pc, (from, to)| {
+            let (class, message) = (cell.class, sent.message);
+            let span = Span { what, from, to, class, message, packet, pc };
             if from < to { sink.take(&span) } else { Ok(()) }
         };
         let core = sent.core;
         let Some(told) = self.told.get_mut(core) else { return Ok(()) };
-        tell(What::Core(core, State::Asleep), *told, cell.begun)?;
-        let mut at = cell.begun;
-        for &(from, to) in &sent.stalls {
-            tell(What::Core(core, State::Busy), at, from)?;
-            tell(What::Core(core, State::Stalled), from, to)?;
-            at = at.max(to);
+        tell(What::Core(core, State::Asleep), trace.asleep_at, (*told, cell.begun))?;
+        let (mut at, mut pc) = (cell.begun, trace.begun_at);
+        for stall in &trace.stalls {
+            tell(What::Core(core, State::Busy), pc, (at, stall.from))?;
+            // The instruction that waited is executed behind its wait.
+            pc = Some(stall.pc);
+            tell(What::Core(core, State::Stalled), pc, (stall.from, stall.to))?;
+            at = at.max(stall.to);
         }
         let end = self.clock.edge(self.clock.at_or_after(cell.begun) + cell.total);
-        tell(What::Core(core, State::Busy), at, end)?;
+        tell(What::Core(core, State::Busy), pc, (at, end))?;
         *told = end.max(at);
-        tell(What::Header(core), cell.moved_from, cell.payload_from)?;
-        tell(What::Payload(core), cell.payload_from, cell.moved_to)?;
-        tell(What::Line, sent.from, sent.to)
+        let started = trace.started_at;
+        tell(What::Header(core), started, (cell.moved_from, cell.payload_from))?;
+        tell(What::Payload(core), started, (cell.payload_from, cell.moved_to))?;
+        tell(What::Line, None, (sent.from, sent.to))
     }
 
     fn finish(self) -> io::Result<OutputFile> {

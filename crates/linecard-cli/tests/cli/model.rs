@@ -5,7 +5,7 @@ use crate::folder::Folder;
 use linecard::packet::{LinkType, Meta, Packet};
 use linecard_testkit::root;
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The shortest scenario.
 const SHORT: &str = "model = \"transmit\"\n[load]\nmessages = 2\nsize = 14600\n";
@@ -299,17 +299,35 @@ fn a_trace_has_all_tracks_and_no_overlap() {
     let found: Json = serde_json::from_slice(&folder.read("t.json")).unwrap();
     let mut tracks: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
     let mut names: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut numbers, mut starts) = (BTreeSet::new(), BTreeSet::new());
     for event in found["traceEvents"].as_array().unwrap() {
         if event["ph"] == "M" {
             continue;
         }
         assert_eq!(event["ph"], "X");
         let number = |key: &str| event[key].as_f64().unwrap();
+        let arguments = &event["args"];
+        numbers.insert(arguments["packet"].as_u64().unwrap());
+        assert_eq!(arguments["message"], arguments["packet"].as_u64().unwrap() / 10);
+        let is_line = event["name"] == arguments["class"];
+        for key in ["pc", "line", "function"] {
+            assert_eq!(arguments[key].is_string(), !is_line, "{event}");
+        }
+        if event["name"] == "payload" {
+            starts.insert(arguments["line"].as_str().unwrap().to_owned());
+        }
         let track = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap());
         tracks.entry(track).or_default().push((number("ts"), number("ts") + number("dur")));
         *names.entry(event["name"].as_str().unwrap().to_owned()).or_default() += 1;
     }
     assert_eq!(tracks.len(), 3, "core, DMA and line");
+    assert_eq!(numbers, (0..20).collect());
+    // BOM, COM and EOM have a START each.
+    let source = std::fs::read_to_string(root().join("firmware/approach2.s")).unwrap();
+    let line = |at: &String| at.rsplit(':').next().unwrap().parse::<usize>().unwrap();
+    assert_eq!(starts.len(), 3, "{starts:?}");
+    let texts = starts.iter().map(|at| source.lines().nth(line(at) - 1).unwrap());
+    assert!(texts.clone().all(|text| text.contains("START(s2)")), "{starts:?}");
     for (track, mut spans) in tracks {
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));
         let apart = spans.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-9);
@@ -342,7 +360,9 @@ fn a_wave_file_has_its_changes_in_order() {
         .collect();
     assert!(times.len() > 60 && times.is_sorted_by(|a, b| a < b), "{times:?}");
     let declared = text.matches("$var ").count();
-    assert_eq!(declared, 10);
+    assert_eq!(declared, 13);
+    // A program counter at a START, as 32 bits.
+    assert!(text.contains("$var wire 32 ") && text.contains("\nb1001000 "), "{text}");
     // The line sends 60 packets without a gap once it has begun, or with some: each rise has a fall.
     assert_eq!(text.matches("\n1!").count() + 1, text.matches("\n0!").count());
 }

@@ -86,4 +86,7 @@ pub trait Bus {
     fn store(&mut self, cycle: u64, address: u32, width: Width, value: u32) -> Reply;
     /// Sleeps until something happens.
     fn wait(&mut self, cycle: u64) -> Wake;
+    /// The instruction at `pc` is executed next, or once more if it was blocked. Called only since
+    /// [`Core::start_profile`](super::Core::start_profile).
+    fn fetched(&mut self, _pc: u32) {}
 }

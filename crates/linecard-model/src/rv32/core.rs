@@ -234,6 +234,9 @@ impl Core {
             }
             let Some(&op) = self.ops.get(now.at) else { break Exit::Fault(FaultKind::End) };
             let before = if WATCHED { (now.at, self.cycles()) } else { (0, Cycles::default()) };
+            if WATCHED && self.profile.is_some() {
+                bus.fetched(now.at as u32 * 4);
+            }
             if let Err(exit) = self.step(op, &mut now, bus) {
                 break exit;
             }

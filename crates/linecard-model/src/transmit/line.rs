@@ -7,6 +7,7 @@
 use super::design::Design;
 use crate::Ps;
 use crate::cell::Cell;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use linecard::packet::checksum::Sum;
@@ -28,11 +29,32 @@ pub struct Sent {
     pub to: Ps,
     /// Its cost.
     pub cell: Cell,
-    /// From when to when its core waited in the cell's time, if [`Transmit::record_stalls`] is set;
-    /// the first 64 of them.
-    ///
-    /// [`Transmit::record_stalls`]: super::Transmit::record_stalls
-    pub stalls: Vec<(Ps, Ps)>,
+    /// Its instructions and waits, since [`Transmit::start_trace`](super::Transmit::start_trace).
+    pub trace: Option<Box<PacketTrace>>,
+}
+
+/// Instructions of a packet, by their addresses, and waits of its core in the cell's time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PacketTrace {
+    /// Where the core slept before the packet, if it did.
+    pub asleep_at: Option<u32>,
+    /// The packet's first instruction.
+    pub begun_at: Option<u32>,
+    /// The instruction that started its transfer.
+    pub started_at: Option<u32>,
+    /// The first 64 waits.
+    pub stalls: Vec<Stall>,
+}
+
+/// A wait of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// Its begin.
+    pub from: Ps,
+    /// Its end.
+    pub to: Ps,
+    /// The instruction that waits.
+    pub pc: u32,
 }
 
 /// A packet in a line-interface buffer.
@@ -41,7 +63,7 @@ pub(super) struct Ready {
     pub(super) core: usize,
     pub(super) bytes: Vec<u8>,
     pub(super) cell: Cell,
-    pub(super) stalls: Vec<(Ps, Ps)>,
+    pub(super) trace: Option<Box<PacketTrace>>,
 }
 
 #[derive(Debug)]
@@ -157,7 +179,7 @@ impl Line {
     }
 
     fn send(&mut self, ready: Ready) {
-        let Ready { core, bytes, cell, stalls } = ready;
+        let Ready { core, bytes, cell, trace } = ready;
         let bits = (bytes.len() as u64 + self.overhead_bytes) * 8;
         let takes = self.bits_per_second.map_or(Ps::ZERO, |rate| Ps::of_bits(bits, rate));
         let from = self.busy_until.max(cell.moved_to);
@@ -166,7 +188,7 @@ impl Line {
         if let Some(buffer) = self.buffers.get_mut(core) {
             buffer.leaving.push_back((to, bytes.len()));
         }
-        self.sent.push_back(Sent { message: self.turn, core, bytes, from, to, cell, stalls });
+        self.sent.push_back(Sent { message: self.turn, core, bytes, from, to, cell, trace });
     }
 }
 

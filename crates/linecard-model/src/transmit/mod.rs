@@ -38,7 +38,7 @@ pub use super::cell::{Cell, Cells};
 pub use super::dma::BusPolicy;
 pub use design::{Design, DesignError, HeaderPath};
 pub(crate) use design::{check_bus, within};
-pub use line::Sent;
+pub use line::{PacketTrace, Sent, Stall};
 pub use message::{Kind, Message, MessageError};
 pub use mismatch::{Difference, Mismatch};
 pub use unit::UnitCounters;
@@ -246,9 +246,11 @@ impl Transmit {
         self.cores.iter().filter_map(|(core, _)| core.profile())
     }
 
-    /// Records from now on when cores wait: [`Sent::stalls`].
-    pub fn record_stalls(&mut self) {
-        self.cores.iter_mut().for_each(|(_, unit)| unit.record_stalls());
+    /// Records from now on when cores wait, and at which instructions: [`Sent::trace`]. Counts as
+    /// [`Transmit::start_profile`] does.
+    pub fn start_trace(&mut self) {
+        self.start_profile();
+        self.cores.iter_mut().for_each(|(_, unit)| unit.start_trace());
     }
 
     /// Sends all messages; `sink` gets each packet when it has left.

@@ -1,5 +1,5 @@
 use super::{
-    BusPolicy, Cell, Design, HeaderPath, Kind, Message, MessageError, Sent, Transmit,
+    BusPolicy, Cell, Design, HeaderPath, Kind, Message, MessageError, Sent, Stall, Transmit,
     TransmitError, TransmitResults, UnitCounters, firmware,
 };
 use crate::rv32::Image;
@@ -256,9 +256,13 @@ fn what_cannot_be_built_or_sent_is_refused() {
     assert_eq!(stiff.mss(2_028), Ok(2_008));
 }
 
-/// The recorded waits add up to the cells' idle cycles, in order and within each cell's time.
+/// The recorded waits add up to the cells' idle cycles, in order and within each cell's time. Stores wait, and start
+/// transfers; `wfi` waits for the last one.
 #[test]
-fn recorded_stalls_are_the_idle_cycles() {
+fn traced_stalls_are_the_idle_cycles() {
+    let image = firmware::best();
+    let opcode = |pc: u32| image.segments[0].bytes[pc as usize] & 0x7f;
+    let is_store = |pc: u32| opcode(pc) == 0x23;
     let core = clock(100_000_000);
     for cores in [1, 3] {
         // A slow line: cores wait for the bus, for the DMA and for room.
@@ -268,17 +272,26 @@ fn recorded_stalls_are_the_idle_cycles() {
             line_bits_per_second: Some(10_000_000_000),
             ..Design::published(core, clock(1_000_000_000))
         };
-        let mut transmit = Transmit::new(&design, &firmware::best()).expect("a design");
-        transmit.record_stalls();
+        let mut transmit = Transmit::new(&design, &image).expect("a design");
+        transmit.start_trace();
         let mut ends = alloc::vec![Ps::ZERO; cores];
         let messages = (0..6).map(|number| message(number % 2 == 1, 14_600));
         let outcome = transmit.run(messages, |sent| {
-            let idle: u64 = sent.stalls.iter().map(|(from, to)| (*to - *from).0 / 10_000).sum();
+            let trace = sent.trace.as_ref().expect("a trace");
+            let idle: u64 =
+                trace.stalls.iter().map(|stall| (stall.to - stall.from).0 / 10_000).sum();
             assert_eq!(idle, sent.cell.idle, "{sent:?}");
-            for (from, to) in &sent.stalls {
+            for Stall { from, to, pc } in &trace.stalls {
                 assert!(ends[sent.core] <= *from && from < to, "{sent:?}");
+                assert!(is_store(*pc) || opcode(*pc) == 0x73, "{pc:#x} waits");
                 ends[sent.core] = *to;
             }
+            assert!(
+                trace.started_at.is_some_and(is_store) && trace.begun_at.is_some(),
+                "{trace:?}"
+            );
+            let is_first = matches!(sent.cell.class, Class::Ssm | Class::Bom);
+            assert_eq!(trace.asleep_at.is_some(), is_first, "{trace:?}");
             assert!(sent.cell.moved_from <= sent.cell.payload_from);
             assert!(sent.cell.payload_from < sent.cell.moved_to);
         });

@@ -1,13 +1,14 @@
 //! A core's environment: sending buffer, registers, DMA, and accounting of its cycles.
 
 use super::design::{Design, HeaderPath};
-use super::line::{Line, Ready, Room};
+use super::line::{Line, PacketTrace, Ready, Room, Stall};
 use super::map;
 use super::message::{Kind, Message};
 use crate::Ps;
 use crate::cell::{Cell, Window};
 use crate::dma::{Dma, Transfer};
 use crate::rv32::{AccessError, Bus, Reply, Wake, Width};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use linecard::offload::segment::Class;
 
@@ -43,13 +44,34 @@ pub(super) struct Unit {
     /// From this cycle on the DMA is free.
     free_from: u64,
     window: Window,
-    /// Waits in the window, where they are recorded.
-    stalls: Option<Vec<(Ps, Ps)>>,
+    /// Of the packet in the window, where packets are traced.
+    tracing: Option<Tracing>,
     pub(super) counters: UnitCounters,
 }
 
 /// Waits that are recorded for a packet: far more than firmware for its header has accesses.
 const MAX_STALLS: usize = 64;
+
+/// The trace of a packet so far.
+#[derive(Debug, Default)]
+struct Tracing {
+    /// The instruction that is being executed.
+    pc: u32,
+    packet: PacketTrace,
+}
+
+impl Tracing {
+    /// Ends the packet's trace: this instruction is the next packet's first.
+    fn close(&mut self) -> Box<PacketTrace> {
+        let next = PacketTrace { begun_at: Some(self.pc), ..PacketTrace::default() };
+        Box::new(core::mem::replace(&mut self.packet, next))
+    }
+
+    /// Wakes: the next instruction is a packet's first.
+    fn wake(&mut self) {
+        self.packet = PacketTrace { asleep_at: Some(self.pc), ..PacketTrace::default() };
+    }
+}
 
 /// Counters of a core's time and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -105,7 +127,7 @@ struct Moving {
     before: u64,
     /// Known once the next packet begins.
     cell: Option<Cell>,
-    stalls: Vec<(Ps, Ps)>,
+    trace: Option<Box<PacketTrace>>,
 }
 
 /// A core's port to its environment, and to what all cores share.
@@ -132,23 +154,26 @@ impl Unit {
             moving: None,
             free_from: 0,
             window: Window::default(),
-            stalls: None,
+            tracing: None,
             counters: UnitCounters::default(),
         }
     }
 
-    /// Records from when to when the core waits.
-    pub(super) fn record_stalls(&mut self) {
-        self.stalls = Some(Vec::new());
+    /// Records from when to when the core waits, and at which instructions.
+    pub(super) fn start_trace(&mut self) {
+        self.tracing = Some(Tracing::default());
     }
 
     /// Records that the core waits from one cycle to another, in this window.
     #[inline]
     fn wait_for(&mut self, from: u64, to: u64) {
         self.window.idle += to.saturating_sub(from);
-        let stalls = self.stalls.as_mut().filter(|stalls| stalls.len() < MAX_STALLS);
-        if let Some(stalls) = stalls.filter(|_| to > from) {
-            stalls.push((self.dma.core.edge(from), self.dma.core.edge(to)));
+        let Some(Tracing { pc, packet }) = self.tracing.as_mut().filter(|_| to > from) else {
+            return;
+        };
+        if packet.stalls.len() < MAX_STALLS {
+            let (from, to) = (self.dma.core.edge(from), self.dma.core.edge(to));
+            packet.stalls.push(Stall { from, to, pc: *pc });
         }
     }
 
@@ -249,7 +274,7 @@ impl Unit {
         };
         let packet = (moving.class, moving.before, (moving.moved_from, moving.header_until));
         moving.cell = Some(self.window.close(&self.dma.core, end, packet));
-        moving.stalls = self.stalls.as_mut().map(core::mem::take).unwrap_or_default();
+        moving.trace = self.tracing.as_mut().map(Tracing::close);
     }
 
     /// Passes the packet that was moved to the line, at the latest when the next transfer can
@@ -258,13 +283,13 @@ impl Unit {
         let Some(moving) = &self.moving else { return };
         self.free_from = moving.transfer.end_cycle;
         self.close(self.free_from.max(cycle));
-        let Some(Moving { transfer, bytes, message, cell: Some(cell), stalls, .. }) =
+        let Some(Moving { transfer, bytes, message, cell: Some(cell), trace, .. }) =
             self.moving.take()
         else {
             return;
         };
         let cell = Cell { moved_to: transfer.end, ..cell };
-        line.offer(message, Ready { core: self.number, bytes, cell, stalls });
+        line.offer(message, Ready { core: self.number, bytes, cell, trace });
     }
 
     /// START: waits for the DMA and for room, and begins a transfer.
@@ -288,6 +313,9 @@ impl Unit {
             }
         };
         self.wait_for(cycle.max(self.window.begun), room);
+        if let Some(tracing) = &mut self.tracing {
+            tracing.packet.started_at = Some(tracing.pc);
+        }
         let mut bytes = line.buffer();
         bytes.extend_from_slice(self.header().unwrap_or_default());
         bytes.extend_from_slice(&self.sb[self.registers.spp as usize..epp as usize]);
@@ -325,7 +353,7 @@ impl Unit {
             class: class(first, last),
             before: from - self.window.begun - self.window.idle,
             cell: None,
-            stalls: Vec::new(),
+            trace: None,
         });
     }
 
@@ -442,6 +470,13 @@ impl Bus for BusPort<'_> {
         }
     }
 
+    fn fetched(&mut self, pc: u32) {
+        if let Some(tracing) = &mut self.unit.tracing {
+            tracing.pc = pc;
+            tracing.packet.begun_at.get_or_insert(pc);
+        }
+    }
+
     /// The message ends with the last transfer; the next one wakes the core.
     fn wait(&mut self, cycle: u64) -> Wake {
         let unit = &mut *self.unit;
@@ -450,6 +485,7 @@ impl Bus for BusPort<'_> {
             let vector = unit.vectors[usize::from(kind == Kind::Udp)];
             unit.counters.waited += at.saturating_sub(unit.free_from);
             unit.window = Window { begun: at.max(cycle + 1), idle: 0 };
+            unit.tracing.iter_mut().for_each(Tracing::wake);
             return Wake::At { cycle: at, vector: (vector != 0).then_some(vector) };
         }
         if unit.pending == PendingRequest::None {

@@ -3,6 +3,8 @@
 use super::{Sink, Span, State, What, name};
 use linecard_io::capture::OutputFile;
 use linecard_model::Ps;
+use linecard_model::elf::Firmware;
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 
 /// Tracks of a core's process.
@@ -12,12 +14,18 @@ const DMA: u32 = 2;
 const LINE: usize = 1;
 
 /// Writes events as they come; each track's are in order.
-pub(super) struct Chrome {
+pub(super) struct Chrome<'a> {
     out: OutputFile,
+    /// Names and lines of instructions.
+    firmware: &'a Firmware,
 }
 
-impl Chrome {
-    pub(super) fn start(mut out: OutputFile, cores: usize) -> io::Result<Self> {
+impl<'a> Chrome<'a> {
+    pub(super) fn start(
+        mut out: OutputFile,
+        cores: usize,
+        firmware: &'a Firmware,
+    ) -> io::Result<Self> {
         writeln!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let mut named = |kind: &str, pid: usize, tid: u32, name: &str| {
             writeln!(
@@ -38,28 +46,45 @@ impl Chrome {
             "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{LINE},\"tid\":0,\
              \"args\":{{\"name\":\"line\"}}}}"
         )?;
-        Ok(Self { out })
+        Ok(Self { out, firmware })
+    }
+
+    /// The packet of a span, and its instruction: address, and source line and function as far as they are known.
+    fn arguments(&self, span: &Span) -> Map<String, Value> {
+        let mut arguments = Map::new();
+        let mut add = |key: &str, value: Value| arguments.insert(key.to_owned(), value);
+        add("class", name(span.class).into());
+        add("message", span.message.into());
+        add("packet", span.packet.into());
+        let Some(pc) = span.pc else { return arguments };
+        add("pc", format!("{pc:#010x}").into());
+        if let Some(line) = self.firmware.line(pc) {
+            add("line", format!("{}:{}", line.file, line.line).into());
+        }
+        if let Some(place) = self.firmware.place(pc) {
+            add("function", place.function.into());
+        }
+        arguments
     }
 }
 
-impl Sink for Chrome {
+impl Sink for Chrome<'_> {
     fn take(&mut self, span: &Span) -> io::Result<()> {
-        let class = name(span.class);
         let (pid, tid, what) = match span.what {
             What::Core(core, State::Asleep) => (core + 2, CORE, "asleep"),
             What::Core(core, State::Busy) => (core + 2, CORE, "busy"),
             What::Core(core, State::Stalled) => (core + 2, CORE, "stalled"),
             What::Header(core) => (core + 2, DMA, "header"),
             What::Payload(core) => (core + 2, DMA, "payload"),
-            What::Line => (LINE, CORE, class),
+            What::Line => (LINE, CORE, name(span.class)),
         };
         write!(
             self.out,
             ",\n{{\"name\":\"{what}\",\"ph\":\"X\",\"ts\":{},\"dur\":{},\"pid\":{pid},\"tid\":{tid},\
-             \"args\":{{\"class\":\"{class}\",\"message\":{}}}}}",
+             \"args\":{}}}",
             us(span.from),
             us(span.to - span.from),
-            span.message
+            Value::Object(self.arguments(span))
         )
     }
 

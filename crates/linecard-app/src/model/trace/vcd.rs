@@ -4,8 +4,10 @@ use super::{Sink, Span, State, What};
 use linecard_io::capture::OutputFile;
 use std::io::{self, Write};
 
-/// Signals of each core: state, DMA, bus owner.
-const OF_CORE: usize = 3;
+/// Signals of each core: state, DMA, bus owner, program counter.
+const OF_CORE: usize = 4;
+/// The last of them, which has 32 bits.
+const PC: usize = 4;
 
 /// Gathers changes, which a file has to have in the order of time.
 pub(super) struct Vcd {
@@ -20,7 +22,7 @@ struct Change {
     at: u64,
     signal: usize,
     begins: bool,
-    value: u8,
+    value: u32,
 }
 
 impl Vcd {
@@ -28,10 +30,18 @@ impl Vcd {
         Self { out, cores, changes: Vec::new() }
     }
 
-    fn change(&mut self, span: &Span, signal: usize, value: u8) {
+    fn change(&mut self, span: &Span, signal: usize, value: u32) {
         let begin = Change { at: span.from.0, signal, begins: true, value };
         self.changes.push(begin);
         self.changes.push(Change { at: span.to.0, begins: false, value: 0, ..begin });
+    }
+
+    /// The program counter, which keeps its value where nothing else is known.
+    fn count(&mut self, span: &Span, core: usize) {
+        if let Some(pc) = span.pc {
+            let signal = core * OF_CORE + PC;
+            self.changes.push(Change { at: span.from.0, signal, begins: true, value: pc });
+        }
     }
 
     fn head(&mut self) -> io::Result<()> {
@@ -39,7 +49,7 @@ impl Vcd {
         writeln!(out, "$version linecard $end\n$timescale 1 ps $end")?;
         writeln!(
             out,
-            "$comment state: 0 asleep, 1 busy, 2 stalled; bus_owner: 0 core, 1 DMA $end"
+            "$comment state: 0 asleep, 1 busy, 2 stalled; bus_owner: 0 core, 1 DMA; pc: where a state begins $end"
         )?;
         writeln!(out, "$scope module linecard $end\n$var wire 1 {} line_busy $end", code(0))?;
         for core in 0..self.cores {
@@ -48,6 +58,7 @@ impl Vcd {
             writeln!(out, "$var wire 2 {} state $end", code(at))?;
             writeln!(out, "$var wire 1 {} dma_busy $end", code(at + 1))?;
             writeln!(out, "$var wire 1 {} bus_owner $end", code(at + 2))?;
+            writeln!(out, "$var wire 32 {} pc $end", code(core * OF_CORE + PC))?;
             writeln!(out, "$upscope $end")?;
         }
         writeln!(out, "$upscope $end\n$enddefinitions $end\n#0\n$dumpvars")?;
@@ -60,6 +71,9 @@ impl Vcd {
 
 impl Sink for Vcd {
     fn take(&mut self, span: &Span) -> io::Result<()> {
+        if let What::Core(core, _) = span.what {
+            self.count(span, core);
+        }
         match span.what {
             What::Core(core, State::Busy) => self.change(span, 1 + core * OF_CORE, 1),
             What::Core(core, State::Stalled) => self.change(span, 1 + core * OF_CORE, 2),
@@ -78,7 +92,7 @@ impl Sink for Vcd {
         self.head()?;
         let mut changes = std::mem::take(&mut self.changes);
         changes.sort_unstable();
-        let mut values = vec![0; 1 + self.cores * OF_CORE];
+        let mut values = vec![0_u32; 1 + self.cores * OF_CORE];
         let mut time = 0;
         for (index, change) in changes.iter().enumerate() {
             let Change { at, signal, value: new, .. } = *change;
@@ -98,12 +112,12 @@ impl Sink for Vcd {
     }
 }
 
-/// A signal's value: those of two bits are the cores' states.
-fn value(out: &mut OutputFile, signal: usize, value: u8) -> io::Result<()> {
-    if signal % OF_CORE == 1 {
-        writeln!(out, "b{value:02b} {}", code(signal))
-    } else {
-        writeln!(out, "{value}{}", code(signal))
+/// A signal's value: those of two bits are the cores' states, those of 32 bits their program counters.
+fn value(out: &mut OutputFile, signal: usize, value: u32) -> io::Result<()> {
+    match signal % OF_CORE {
+        1 => writeln!(out, "b{value:02b} {}", code(signal)),
+        0 if signal > 0 => writeln!(out, "b{value:b} {}", code(signal)),
+        _ => writeln!(out, "{value}{}", code(signal)),
     }
 }
 
