@@ -142,8 +142,8 @@ def model(
             scenario's own, to which all other figures refer, 1 to 1000 [8]
         capture: of "transmit" only: write the packets that left, with their virtual times, to a capture of raw
             IP packets; names ending in .pcap give pcap, all others pcapng
-        annotate: of "transmit" only: show the cycles of each line of the firmware's source: busy, waiting,
-            lost to branches
+        annotate: of "transmit" only: show the cycles of each function of the firmware and of each line of its
+            source: busy, waiting, lost to branches, and the share of all
     """
     return call(
         "model",

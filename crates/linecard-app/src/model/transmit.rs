@@ -8,7 +8,7 @@ pub mod figures;
 pub mod firmware;
 mod outcome;
 
-pub use annotate::{Line as SourceLine, LineCycles};
+pub use annotate::{Function, FunctionCycles, Line as SourceLine, LineCycles};
 pub use config::{Bus, Config, Core, Dma, Firmware, Host, Line};
 pub use outcome::{Account, Busy, Class, ClassCycles, OverPhases, Phases, Rates, TransmitOutcome};
 
@@ -48,7 +48,8 @@ pub struct Options {
     /// ending in .pcap give pcap, all others pcapng; - is stdout
     #[schemars(extend("x-value" = "FILE"))]
     pub capture: Option<String>,
-    /// of "transmit" only: show the cycles of each line of the firmware's source: busy, waiting, lost to branches
+    /// of "transmit" only: show the cycles of each function of the firmware and of each line of its source: busy,
+    /// waiting, lost to branches, and the share of all
     pub annotate: bool,
 }
 
@@ -105,7 +106,8 @@ pub fn run(
     let runs = all_phases(config, options, context)?;
     let mut outcome = TransmitOutcome::new(config, &runs);
     if options.annotate {
-        outcome.lines = annotate::lines(config, context)?;
+        let annotated = annotate::annotate(config, context)?;
+        (outcome.functions, outcome.lines) = (annotated.functions, annotated.lines);
     }
     context.go_on()?;
     Ok(outcome)

@@ -266,6 +266,22 @@ fn an_elf_file_runs_and_its_lines_have_cycles() {
     // Eight continuation packets in each of two messages, which wait for the DMA.
     assert!(start.is_some(), "{lines:?}");
     assert!(lines.iter().all(|line| line["label"].as_str().unwrap().contains("best.s:")));
+    assert_eq!(start.unwrap()["value"]["function"], "atomic_com");
+    let functions = by_name["functions"].as_array().unwrap();
+    let names: Vec<&str> = functions.iter().map(|row| row["label"].as_str().unwrap()).collect();
+    assert_eq!(names[0], "atomic_com", "{names:?}");
+    let cycles =
+        |row: &Json| ["busy", "stalled", "bubbles"].iter().map(|key| of(row, key)).sum::<u64>();
+    assert!(functions.is_sorted_by_key(|row| std::cmp::Reverse(cycles(row))), "{functions:?}");
+    for rows in [lines, functions] {
+        let shares: f64 = rows.iter().map(|row| row["value"]["share"].as_f64().unwrap()).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{rows:?}");
+        let all: u64 = rows.iter().map(cycles).sum();
+        assert_eq!(all, lines.iter().map(cycles).sum::<u64>());
+    }
+    let text = folder.succeeds(&["model", "run", "s.toml", "--annotate"]);
+    let table = text.split("Cycles by function of the firmware").nth(1).unwrap();
+    assert!(table.contains("  tcp_com ") && table.contains(" %  tcp_com "), "{text}");
 }
 
 #[test]

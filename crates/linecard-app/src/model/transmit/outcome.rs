@@ -1,7 +1,7 @@
 //! The outcome of a run of the sending side.
 
 use super::Config;
-use super::annotate::Line;
+use super::annotate::{Function, Line};
 use super::figures::{ClassFigures, Figures};
 use linecard_model::transmit::{BusPolicy, Mismatch};
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Outcome, Share, Value};
@@ -22,7 +22,9 @@ pub struct TransmitOutcome {
     pub busy: Busy,
     /// Over phases of the DMA's clock: least, typical, most
     pub phases: Vec<OverPhases>,
-    /// Cycles by line of the firmware: busy, waiting, behind branches
+    /// Cycles by function of the firmware: busy, waiting, behind branches; share of all
+    pub functions: Vec<Function>,
+    /// Cycles by line of the firmware: busy, waiting, behind branches; share of all, function, source
     pub lines: Vec<Line>,
     #[serde(skip)]
     title: String,
@@ -140,6 +142,7 @@ impl Outcome for TransmitOutcome {
                 let Phases { least, typical, most, .. } = figure.value;
                 format!("{least:.2}  {typical:.2}  {most:.2}")
             }),
+            "functions" => self.functions.get(index).map(|one| one.value.text.clone()),
             "lines" => self.lines.get(index).map(|line| line.value.text.clone()),
             _ => None,
         }
@@ -173,6 +176,7 @@ impl TransmitOutcome {
             rates: Rates::new(figures),
             busy: Busy::new(figures),
             phases: if runs.len() > 1 { over_phases(runs) } else { Vec::new() },
+            functions: Vec::new(),
             lines: Vec::new(),
             title: title(config, figures),
             line_rate: figures.design.line_bits_per_second,
