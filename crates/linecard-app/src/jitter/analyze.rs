@@ -19,9 +19,10 @@ use crate::{Context, Error, Job};
 use capture::{Candidate, Captured};
 use error::AnalyzeError;
 use garde::Validate;
-use linecard_config::ConfigError;
+use linecard_config::{ConfigError, Parsed};
 use linecard_jitter::media::figures::Figures;
 use linecard_jitter::media::flow::Kind;
+use linecard_jitter::media::number::NumberField;
 use linecard_jitter::media::st2022_6::Format;
 use linecard_jitter::media::st2110;
 use linecard_report::Page;
@@ -50,6 +51,10 @@ pub struct Config {
     /// with the most packets, streams first
     #[schemars(extend("x-value" = "N|ADDR:PORT"))]
     pub flow: Option<String>,
+    /// where the packets of other protocols have a number that increases by one: offset and octets (1, 2 or 4) in the UDP
+    /// payload, as 4:2, with :le behind if the least octet comes first; packets of all flows are read so
+    #[schemars(extend("x-flag" = "number", "x-value" = "OFFSET:OCTETS"))]
+    pub number: Option<Parsed<NumberField>>,
     /// the SDI format of an ST 2022-6 stream, as 1080i59.94; auto derives it from the payload header, or else from the
     /// period
     #[default("auto".to_owned())]
@@ -87,7 +92,8 @@ impl Job for Analyze {
     fn run(config: &Config, context: &Context<'_>) -> Result<AnalyzeOutcome, Error> {
         let format = config.format()?;
         let path = context.path_of("input", &config.input);
-        let first = capture::read(&path, context)?;
+        let number = config.number.map(|Parsed(field)| field);
+        let first = capture::read(&path, number, context)?;
         let chosen = choose(&first, config, &path)?;
         let figures = figures(chosen, format, &path)?;
         let mut outcome = AnalyzeOutcome::new(config, &first, chosen, &figures);
@@ -98,7 +104,7 @@ impl Job for Analyze {
         );
         if let Some(second) = &config.second {
             let path = context.path_of("second", second);
-            let captured = capture::read(&path, context)?;
+            let captured = capture::read(&path, number, context)?;
             let other = compare::counterpart(chosen, &captured, &path)?;
             let theirs = self::figures(other, format, &path)?;
             compare::add(&mut outcome, (chosen, &figures), (other, &theirs), &path)?;

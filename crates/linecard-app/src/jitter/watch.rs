@@ -33,6 +33,7 @@ use linecard_jitter::linux::setting::Setting;
 use linecard_jitter::linux::trace::{Examiner, FlightRecorder, Identity, TraceTarget, this_thread};
 use linecard_jitter::linux::watch::{Buffers, Receiver, Target, TargetError, WatchError};
 use linecard_jitter::media::live::{Arrival, Event, Pair, Watched};
+use linecard_jitter::media::number::NumberField;
 use linecard_jitter::media::rtp;
 use linecard_jitter::trace::PinnedThread;
 use linecard_report::{Value, report_of};
@@ -85,6 +86,10 @@ pub struct Config {
     /// the only source of groups that are given without one
     #[schemars(extend("x-value" = "ADDRESS"))]
     pub source: Option<Parsed<IpAddr>>,
+    /// where the packets of other protocols have a number that increases by one: offset and octets (1, 2 or 4) in the UDP
+    /// payload, as 4:2, with :le behind if the least octet comes first; holds for all streams
+    #[schemars(extend("x-value" = "OFFSET:OCTETS"))]
+    pub number: Option<Parsed<NumberField>>,
     /// a packet is late when it reaches the application later than this after it was due
     #[default(Duration::from_ms(1))]
     #[garde(range(min = Duration::from_ns(1), max = Duration::from_secs(10)))]
@@ -428,6 +433,7 @@ impl State {
             is_traced: config.trace.0,
             events: None,
         };
+        let number = config.number.map(|Parsed(field)| field);
         let mut names = receivers.iter().map(|receiver| receiver.target().to_string()).peekable();
         let mut pairs = config.addresses.iter().flatten().map(|one| one.0.second.is_some());
         while names.peek().is_some() {
@@ -439,7 +445,7 @@ impl State {
             }
             state.streams.extend(paths.into_iter().enumerate().map(|(path, name)| Stream {
                 name,
-                watched: Watched::new(late_ns, config.worst),
+                watched: Watched::with_numbers(late_ns, config.worst, number),
                 pair: pair.map(|pair| (pair, path)),
                 lines: Lines::default(),
                 dropped: 0,

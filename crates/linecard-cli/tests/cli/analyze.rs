@@ -2,7 +2,7 @@
 //! are computed again from what tshark says.
 
 use crate::around::is_there;
-use crate::folder::{Folder, one_line};
+use crate::folder::{CommandOutput, Folder, one_line};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -454,4 +454,29 @@ fn the_generators_own_stream_keeps_its_own_period() {
     assert!(ppm.abs() < 500.0, "{timing}");
     let text = folder.succeeds(&["jitter", "analyze", "own.pcap"]);
     assert!(!text.contains("does not keep"), "{text}");
+}
+
+/// Packets of a protocol that is not known have gaps only, and losses with the place of their number.
+#[test]
+fn numbers_at_a_given_place_count_losses() {
+    let folder = Folder::new();
+    let stream = linecard_testkit::root().join("testdata/streams/host.pcap");
+    let stream = stream.to_str().unwrap();
+    let analyze = |more: &[&str]| -> CommandOutput {
+        let arguments = [&["jitter", "analyze", stream, "--json"], more].concat();
+        folder.command(&arguments).output().unwrap().into()
+    };
+    let json = |outcome: &CommandOutput| -> Json {
+        serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"))
+    };
+    // RTP's own sequence number, as if RTP were not known.
+    let (known, numbered) = (json(&analyze(&[])), json(&analyze(&["--number", "2:2"])));
+    assert_eq!(numbered["stream"]["kind"], "numbered UDP");
+    for key in ["packets", "lost", "reordered", "duplicates"] {
+        assert_eq!(numbered["stream"][key], known["stream"][key], "{key}");
+    }
+    assert_eq!(numbered["lateness"]["range"], known["lateness"]["range"]);
+    let wrong = analyze(&["--number", "2:3"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("write OFFSET:OCTETS"), "{wrong:?}");
 }

@@ -91,7 +91,9 @@ impl Facts {
             Kind::Jxs => facts.add_frames(packets),
             Kind::Audio | Kind::Am824 => facts.channels = channels(flow),
             Kind::Ancillary => facts.add_ancillary(flow, packets),
-            Kind::Probe | Kind::St2022_6 | Kind::Rtp | Kind::Udp => return facts,
+            Kind::Probe | Kind::St2022_6 | Kind::Rtp | Kind::Numbered | Kind::Udp => {
+                return facts;
+            }
         }
         let octets = || packets.iter().map(|packet| packet.octets);
         facts.packet_octets = octets().min().zip(octets().max());

@@ -147,7 +147,7 @@ impl Figures {
             Kind::Jxs => figures.add_jxs(&packets),
             // Ancillary data follows its video: a packet or some with each frame or field, or none.
             Kind::Ancillary => figures.add_stamps(&[VIDEO_CLOCK as u32], &packets),
-            Kind::Rtp | Kind::Udp => figures.add_plain(format, &packets),
+            Kind::Rtp | Kind::Numbered | Kind::Udp => figures.add_plain(format, &packets),
         }
         let stamps = packets.iter().map(|packet| (packet.timestamp, packet.at_ns));
         let counted = match kind {
@@ -377,7 +377,7 @@ fn stamp_clock(flow: &Flow, packets: &[Packet]) -> Option<u32> {
         Kind::Audio | Kind::Am824 => flow.packet_time().map(|time| time.clock),
         Kind::Rtp => fixed_clock(payload_type).or_else(|| Some(RtpTime::of(packets)?.clock)),
         // Due times are not time stamps.
-        Kind::Probe | Kind::Udp => None,
+        Kind::Probe | Kind::Numbered | Kind::Udp => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One UDP flow of a capture: its packets and its content.
 
 use super::content::{Content, DYNAMIC};
+use super::number::NumberField;
 use super::rtp::{self, Unwrapped};
 use super::st2022_6;
 use super::st2110::audio::PacketTime;
@@ -34,6 +35,8 @@ pub enum Kind {
     Ancillary,
     /// RTP with another payload.
     Rtp,
+    /// Other packets, whose numbers are at a place that was given.
+    Numbered,
     /// Not RTP.
     Udp,
 }
@@ -51,6 +54,7 @@ impl Kind {
             Self::Am824 => "ST 2110-31 audio, AM824",
             Self::Ancillary => "ST 2110-40 ancillary data",
             Self::Rtp => "RTP",
+            Self::Numbered => "numbered UDP",
             Self::Udp => "UDP",
         }
     }
@@ -86,12 +90,15 @@ enum Source {
         payload_type: u8,
     },
     Probe,
+    Numbered,
 }
 
 /// The packets of one flow, in order of arrival.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
     source: Source,
+    /// Where packets have their number, if that was given.
+    field: Option<NumberField>,
     packets: Vec<Packet>,
     /// Arrival and octets of packets that are not numbered like the others, and of those before the
     /// first numbered one.
@@ -106,6 +113,12 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// A flow whose packets have their number there.
+    #[must_use]
+    pub fn with_numbers(field: Option<NumberField>) -> Self {
+        Self { field, ..Self::default() }
+    }
+
     /// Adds a packet: its time of arrival, and its UDP payload of `len` octets; `payload` may be
     /// only its beginning.
     pub fn push(&mut self, at_ns: u64, payload: &[u8], len: usize) {
@@ -119,6 +132,9 @@ impl Flow {
             starts: false,
             second_field: false,
         };
+        if let Some(field) = self.field {
+            return self.push_numbered(plain, field, payload);
+        }
         if let Some(probe) = Probe::read(payload) {
             return self.push_probe(plain, &probe, payload);
         }
@@ -135,6 +151,17 @@ impl Flow {
                 self.other_sources += usize::from(header.is_some());
                 self.others.push(plain);
             }
+        }
+    }
+
+    fn push_numbered(&mut self, plain: Packet, field: NumberField, payload: &[u8]) {
+        self.source = Source::Numbered;
+        match field.read(payload) {
+            Some(value) => {
+                let number = self.sequence.push(value, field.bits());
+                self.packets.push(Packet { number, ..plain });
+            }
+            None => self.others.push(plain),
         }
     }
 
@@ -178,6 +205,8 @@ impl Flow {
         match self.source {
             Source::Udp => Kind::Udp,
             Source::Probe => Kind::Probe,
+            Source::Numbered if self.counts() => Kind::Numbered,
+            Source::Numbered => Kind::Udp,
             Source::Rtp { .. } if self.content.st2022_6 == n => Kind::St2022_6,
             // Headers of ancillary data can be parsed as those of video, but not vice versa: all
             // segments would have to begin their line, with line numbers that are multiples of 64.

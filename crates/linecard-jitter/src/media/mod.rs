@@ -12,6 +12,7 @@ pub mod figures;
 pub mod flow;
 pub mod frames;
 pub mod live;
+pub mod number;
 pub mod rate;
 pub mod rtp;
 pub mod st2022_6;

@@ -6,6 +6,7 @@ use linecard::packet::header::protocol;
 use linecard::packet::{FiveTuple, Form, Layout, LinkType};
 use linecard_io::capture::{CaptureError, Reader, Record};
 use linecard_jitter::media::flow::{Flow, Kind};
+use linecard_jitter::media::number::NumberField;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -37,6 +38,8 @@ pub(super) struct Captured {
     pub(super) damage: Option<(String, Arc<CaptureError>)>,
     /// There are more packets than are kept.
     pub(super) is_full: bool,
+    /// Where packets have their number, if that was given.
+    number: Option<NumberField>,
     packets: u64,
     udp: u64,
     fragments: u64,
@@ -58,11 +61,16 @@ impl Captured {
 }
 
 /// Reads a capture.
-pub(super) fn read(path: &Path, context: &Context<'_>) -> Result<Captured, Error> {
+pub(super) fn read(
+    path: &Path,
+    number: Option<NumberField>,
+    context: &Context<'_>,
+) -> Result<Captured, Error> {
     // Reading fails once the job is cancelled.
     let failed = |source| context.go_on().err().unwrap_or_else(|| Error::of_capture(path, source));
     let mut reader = Reader::new(captures::open(path, context)?).map_err(failed)?;
-    let (mut captured, mut record) = (Captured::default(), Record::default());
+    let mut captured = Captured { number, ..Captured::default() };
+    let mut record = Record::default();
     let mut flows: HashMap<Ends, Flow> = HashMap::new();
     loop {
         match reader.read(&mut record) {
@@ -110,7 +118,8 @@ impl Captured {
         self.udp += 1;
         let payload = layout.payload();
         let there = payload.start.min(bytes.len())..payload.end.min(bytes.len());
-        let flow = flows.entry(ends).or_default();
+        let number = self.number;
+        let flow = flows.entry(ends).or_insert_with(|| Flow::with_numbers(number));
         flow.push(record.timestamp_ns(), &bytes[there], payload.len());
     }
 

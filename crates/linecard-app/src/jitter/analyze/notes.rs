@@ -28,7 +28,7 @@ fn no_schedule(figures: &Figures) -> Option<String> {
             "frames differ in packets, or no two of them are whole, so that there are no buffers either"
         }
         Kind::Rtp => "they have no constant rate, and time stamps of no known RTP clock",
-        Kind::Audio | Kind::Am824 | Kind::St2022_6 | Kind::Probe | Kind::Udp => {
+        Kind::Audio | Kind::Am824 | Kind::St2022_6 | Kind::Probe | Kind::Numbered | Kind::Udp => {
             "their numbers and times are too few, or fit no rate"
         }
     };

@@ -23,6 +23,7 @@ pub use schedule::{Schedule, WINDOW_NS, WINDOWS};
 
 use super::figures::Figures;
 use super::flow::{Flow, Kind, MIN_PACKETS, Packet};
+use super::number::NumberField;
 use super::rate::Basis;
 use super::rtp::{self, Jitter, JitterMeter};
 use linecard::stats::Histogram;
@@ -116,6 +117,8 @@ pub struct Content {
 #[derive(Debug)]
 pub struct Watched {
     late_ns: u64,
+    /// Where packets have their number, if that was given.
+    field: Option<NumberField>,
     run: Run,
     candidate: Option<Candidate>,
     content: Option<Content>,
@@ -135,6 +138,7 @@ pub struct Watched {
 #[derive(Debug)]
 struct Run {
     source: Option<Source>,
+    field: Option<NumberField>,
     learning: Option<Flow>,
     /// The first packet of those.
     learn_from: Option<u64>,
@@ -194,9 +198,16 @@ impl Watched {
     /// A stream of which packets are late by more than `late_ns`, and the `worst` delays are kept.
     #[must_use]
     pub fn new(late_ns: u64, worst: usize) -> Self {
+        Self::with_numbers(late_ns, worst, None)
+    }
+
+    /// The same, of packets that have their number there, whatever else they carry.
+    #[must_use]
+    pub fn with_numbers(late_ns: u64, worst: usize, field: Option<NumberField>) -> Self {
         Self {
             late_ns,
-            run: Run::new(None),
+            field,
+            run: Run::new(None, field),
             candidate: None,
             content: None,
             jitter: None,
@@ -211,7 +222,7 @@ impl Watched {
     /// Takes the packet that arrived next, and tells `tell` about what it ends; true for packets that have a number of
     /// the stream.
     pub fn push(&mut self, arrival: &Arrival<'_>, mut tell: impl FnMut(Event)) -> bool {
-        let identity = Identity::of(arrival);
+        let identity = Identity::of(arrival, self.field);
         let source = *self.run.source.get_or_insert(identity.source());
         let is_plain = self.is_plain();
         if (is_plain || identity.source() == source)
@@ -315,7 +326,7 @@ impl Watched {
                 (rtp::nearest(self.run.clock, stamp, 32), marker)
             }
             Identity::Probe(probe) => (i64::try_from(probe.due_ns).unwrap_or(i64::MAX), false),
-            Identity::Other => (0, false),
+            Identity::Numbered { .. } | Identity::Other => (0, false),
         };
         Some(Packet {
             at_ns: arrival.at_ns,
@@ -464,7 +475,7 @@ impl Watched {
             jitter.interrupt();
         }
         self.changes = self.schedule_changes();
-        self.run = Run::new(Some(candidate.source));
+        self.run = Run::new(Some(candidate.source), self.field);
         self.learn(arrival);
         tell(Event::Restart { at_ns: candidate.first_ns });
     }
@@ -538,7 +549,11 @@ impl Watched {
             return;
         }
         let rtp = flow.rtp().map(|(ssrc, _)| Source::Rtp(ssrc));
-        self.run.source = Some(rtp.unwrap_or(Source::Probe));
+        let other = match figures.kind {
+            Kind::Numbered => Source::Numbered,
+            _ => Source::Probe,
+        };
+        self.run.source = Some(rtp.unwrap_or(other));
         self.run.has_ticks = true;
         for packet in flow.packets() {
             self.counts.order.push(packet.number);
@@ -555,7 +570,9 @@ impl Watched {
         if packet.at_ns < self.run.again_from_ns {
             return;
         }
-        let (flow, first) = self.run.again.get_or_insert_with(|| (Flow::default(), *packet));
+        let field = self.field;
+        let (flow, first) =
+            self.run.again.get_or_insert_with(|| (Flow::with_numbers(field), *packet));
         flow.push(arrival.at_ns, arrival.payload, arrival.len);
         let is_long = packet.at_ns.saturating_sub(first.at_ns) >= LEARN_NS;
         if flow.len() < LEARN_PACKETS && !(is_long && flow.len() >= MIN_PACKETS) {
@@ -571,8 +588,8 @@ impl Watched {
             figures.basis = Some(Basis::Rtp(clock));
         }
         // The flow's numbers begin with that of the packet.
-        self.run.schedule =
-            Schedule::learn(&flow, &figures, first.number - (first.number & 0xFFFF));
+        let mask = self.field.map_or(0xFFFF, |field| (1 << field.bits()) - 1);
+        self.run.schedule = Schedule::learn(&flow, &figures, first.number - (first.number & mask));
         let basis = figures.basis.filter(|_| self.run.schedule.is_some());
         self.content = self.content.map(|content| {
             let kind = if figures.kind == Kind::Udp { content.kind } else { figures.kind };
@@ -602,10 +619,11 @@ impl Watched {
 }
 
 impl Run {
-    fn new(source: Option<Source>) -> Self {
+    fn new(source: Option<Source>, field: Option<NumberField>) -> Self {
         Self {
             source,
-            learning: Some(Flow::default()),
+            field,
+            learning: Some(Flow::with_numbers(field)),
             learn_from: None,
             highest: None,
             is_new: true,
@@ -641,7 +659,7 @@ impl Run {
         self.again = None;
         self.pace.interrupt();
         if self.learning.is_some() && core::mem::take(&mut self.is_new) {
-            (self.learning, self.learn_from) = (Some(Flow::default()), None);
+            (self.learning, self.learn_from) = (Some(Flow::with_numbers(self.field)), None);
         }
         if let Some(schedule) = &mut self.schedule {
             schedule.interrupt();

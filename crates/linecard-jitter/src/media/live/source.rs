@@ -6,6 +6,7 @@
 
 use super::{Arrival, PAUSE_NS};
 use crate::media::cbr::Point;
+use crate::media::number::NumberField;
 use crate::media::rtp;
 use crate::stream::probe::Probe;
 
@@ -25,6 +26,8 @@ pub(super) enum Source {
     Rtp(u32),
     /// `linecard jitter send`.
     Probe,
+    /// Packets with a number at a place that was given.
+    Numbered,
     /// Packets without numbers.
     Other,
 }
@@ -34,11 +37,17 @@ pub(super) enum Source {
 pub(super) enum Identity {
     Rtp { ssrc: u32, sequence: u16, stamp: u32, marker: bool },
     Probe(Probe),
+    Numbered { number: u32, bits: u32 },
     Other,
 }
 
 impl Identity {
-    pub(super) fn of(arrival: &Arrival<'_>) -> Self {
+    pub(super) fn of(arrival: &Arrival<'_>, field: Option<NumberField>) -> Self {
+        if let Some(field) = field {
+            let bits = field.bits();
+            let number = field.read(arrival.payload);
+            return number.map_or(Self::Other, |number| Self::Numbered { number, bits });
+        }
         if let Some(probe) = Probe::read(arrival.payload) {
             return Self::Probe(probe);
         }
@@ -54,6 +63,7 @@ impl Identity {
         match self {
             Self::Rtp { ssrc, .. } => Source::Rtp(*ssrc),
             Self::Probe(_) => Source::Probe,
+            Self::Numbered { .. } => Source::Numbered,
             Self::Other => Source::Other,
         }
     }
@@ -63,6 +73,7 @@ impl Identity {
         match self {
             Self::Rtp { sequence, .. } => Some(rtp::nearest(base, (*sequence).into(), 16)),
             Self::Probe(probe) => Some(i64::try_from(probe.sequence).unwrap_or(i64::MAX)),
+            Self::Numbered { number, bits } => Some(rtp::nearest(base, *number, *bits)),
             Self::Other => None,
         }
     }

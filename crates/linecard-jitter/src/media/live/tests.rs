@@ -452,3 +452,50 @@ fn every_packet_counts_however_unevenly_packets_arrive() {
         assert_eq!((counts.packets, counts.others, counts.restarts), (sent, 0, 0), "seed {seed}");
     }
 }
+
+/// Protocols that are not known have numbers at a place that is given: losses are counted, and lateness is that of each
+/// packet, where without numbers only long gaps show.
+#[test]
+fn numbers_at_a_given_place_are_followed() {
+    for (field, bits, delay) in [("5:2", 16, 5 * MS), ("4:4:le", 32, 5 * MS), ("5:1", 8, 5 * MS)] {
+        let numbered = |n: u64| {
+            let mut bytes = [0xAA; 40];
+            match bits {
+                8 => bytes[5] = n as u8,
+                16 => bytes[5..7].copy_from_slice(&(n as u16).to_be_bytes()),
+                _ => bytes[4..8].copy_from_slice(&(n as u32).to_le_bytes()),
+            }
+            bytes
+        };
+        let field = field.parse().unwrap();
+        let stream = Watched::with_numbers(MS, 5, Some(field));
+        let mut watch = Observed { stream, events: Vec::new() };
+        for n in 0..30_000_u64 {
+            let at = START + n * MS;
+            match n {
+                // Past the range of 16 bits.
+                12_000 => {}
+                13_000 => {
+                    watch.push(at, &numbered(65_000 + n));
+                    watch.push(at + 1, &numbered(65_000 + n));
+                }
+                // Others wait behind it, less each.
+                20_000..20_005 => {
+                    let late = delay - (n - 20_000) * MS;
+                    watch.push(at + late, &numbered(65_000 + n));
+                }
+                _ => watch.push(at, &numbered(65_000 + n)),
+            }
+        }
+        // Too short for the number.
+        watch.push(START + 30_000 * MS, &[1, 2, 3]);
+        let content = watch.stream.content().unwrap();
+        assert_eq!((content.kind, content.basis), (Kind::Numbered, Some(Basis::Even)), "{field}");
+        let order = &watch.stream.counts.order;
+        assert_eq!([order.lost(), order.duplicates, order.reordered], [1, 1, 0], "{field}");
+        let late = watch.late();
+        // The fifth is 1 ms late, and waits for 5 µs on top of that.
+        assert_eq!((late.len(), late[0].packets), (1, 5), "{field}: {late:?}");
+        assert!(late[0].worst.delay.before_ns.abs_diff(delay) < 20_000, "{field}: {late:?}");
+    }
+}
