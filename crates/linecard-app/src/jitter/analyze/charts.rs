@@ -39,6 +39,13 @@ impl AnalyzeOutcome {
             ),
             None => format!("{packets} packets without a schedule to be late against"),
         };
-        format!("{stream}: {how}.{lost}")
+        let added = self.added.as_ref().and_then(|added| added.p50.zip(added.range));
+        let added = added.map_or(String::new(), |(median, range)| {
+            let [median, most] = [median.ns, range.max_ns].map(|ns| Value::Ns(ns as f64));
+            format!(
+                " The way to the second capture added {median} to half of them, and {most} at most."
+            )
+        });
+        format!("{stream}: {how}.{lost}{added}")
     }
 }
