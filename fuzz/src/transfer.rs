@@ -2,7 +2,7 @@
 //! chunk is done or whole that cannot be.
 
 use linecard::time::Instant;
-use linecard_transfer::fec::Scheme;
+use linecard_transfer::fec::{Repair, Scheme};
 use linecard_transfer::lane::{AckSettings, LaneSettings};
 use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver};
 use linecard_transfer::send::{SendEvent, SendSettings, Sender};
@@ -89,8 +89,12 @@ fn to_sender(data: &[u8], fec: Scheme) {
         LaneSettings::default(),
         LaneSettings { stream: true, ..LaneSettings::default() },
     ];
-    let settings =
-        SendSettings { payload_bytes: PAYLOAD, fec, window_end: 2, ..SendSettings::default() };
+    let settings = SendSettings {
+        payload_bytes: PAYLOAD,
+        fec: Repair::Fixed(fec),
+        window_end: 2,
+        ..SendSettings::default()
+    };
     let mut sender = Sender::new(settings, &lanes, 1);
     let mut offered = 0;
     let mut out = Vec::new();

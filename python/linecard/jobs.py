@@ -373,6 +373,7 @@ def analyze(
     second: File | None = None,
     *,
     flow: int | str | None = None,
+    number: str | None = None,
     format: str = "auto",
     sender: Literal["unknown", "narrow", "wide"] = "unknown",
     progress: Progress = None,
@@ -387,6 +388,9 @@ def analyze(
         second: a second capture of the same stream, from nearer to the application
         flow: the flow to take: its number in the list of flows, or its destination, as 239.0.1.2:50000;
             without it, the one with the most packets, streams first
+        number: where the packets of other protocols have a number that increases by one: offset and octets (1,
+            2 or 4) in the UDP payload, as 4:2, with :le behind if the least octet comes first; packets of all
+            flows are read so
         format: the SDI format of an ST 2022-6 stream, as 1080i59.94; auto derives it from the payload header,
             or else from the period
         sender: sender type of ST 2110-21: "unknown" (not known: figures are compared with both limits),
@@ -398,6 +402,7 @@ def analyze(
             "capture": file_of(capture),
             "second": file_of(second),
             "flow": flow,
+            "number": number,
             "format": format,
             "sender": sender,
         },

@@ -216,8 +216,8 @@ struct State {
     /// Finds causes.
     examiner: Option<Examiner<LateEpisode, Conclusion>>,
     is_traced: bool,
-    /// A file of events, until one cannot be written.
-    events: Option<EventFile>,
+    /// A file of events, and whether the last one could not be written.
+    events: Option<(EventFile, bool)>,
 }
 
 /// A state that a scraper looks at now and then.
@@ -257,7 +257,7 @@ fn watch(
         EventFile::open(&path, events::MAX_BYTES).map_err(|source| Error::Open { path, source })
     });
     let mut state = State::new(config, &receivers);
-    state.events = events.transpose()?;
+    state.events = events.transpose()?.map(|file| (file, false));
     let shared = Shared(Arc::new(Mutex::new(state)));
     if let Some(listener) = listener {
         let seen = shared.clone();
@@ -575,7 +575,7 @@ struct Teller<'s> {
     examiner: Option<&'s mut Examiner<LateEpisode, Conclusion>>,
     socket: u32,
     floor_ns: u64,
-    events: &'s mut Option<EventFile>,
+    events: &'s mut Option<(EventFile, bool)>,
 }
 
 impl Teller<'_> {
@@ -603,18 +603,30 @@ impl Teller<'_> {
     }
 }
 
-/// Writes an event to the file, if there is one. If that fails, it is said once, and streams are watched without.
+/// Writes an event to the file, if there is one. If that fails, it is said once until it works again.
 fn keep(
-    events: &mut Option<EventFile>,
+    events: &mut Option<(EventFile, bool)>,
     place: (&str, i64),
     (event, causes): (&Event, Option<&str>),
     observer: &mut dyn Observer,
 ) {
-    let failed = events.as_mut().and_then(|file| file.write(place, event, causes).err());
-    if let Some(error) = failed {
-        *events = None;
-        let line = format!("events are no longer written, because that failed: {error}");
-        observer.say(Level::Warning, &line);
+    let Some((file, has_failed)) = events else { return };
+    match file.write(place, event, causes) {
+        Ok(()) if *has_failed => {
+            let line = format!("events are written to {} again", file.path().display());
+            observer.say(Level::Notice, &line);
+            *has_failed = false;
+        }
+        Ok(()) => {}
+        Err(_) if *has_failed => {}
+        Err(error) => {
+            let path = file.path().display();
+            let line = format!(
+                "an event was not written to {path}: {error}; the next ones are tried, without a line"
+            );
+            observer.say(Level::Warning, &line);
+            *has_failed = true;
+        }
     }
 }
 

@@ -249,6 +249,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         | ReceiveError::Busy(_)
         | ReceiveError::Crowded(_)
         | ReceiveError::DryRun
+        | ReceiveError::Probed { .. }
         | ReceiveError::NoDelete
         | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)

@@ -95,7 +95,11 @@ impl Rejected {
             }
             _ => String::new(),
         };
-        let what = if matches!(why, ReceiveError::DryRun) { "a dry run of" } else { "turned away" };
+        let what = match why {
+            ReceiveError::DryRun => "a dry run of",
+            ReceiveError::Probed { .. } => "a probe of",
+            _ => "turned away",
+        };
         // Few, and not to be hidden by a flood of others.
         let is_guess = matches!(why, ReceiveError::Control(ControlError::WrongCode { .. }));
         let line = format!("{what} {from}: {}{hint}", Reason::from(why));

@@ -12,6 +12,7 @@ use linecard_app::attach::Observer;
 use linecard_app::jitter::watch::{self, Config};
 use linecard_app::{Error, Level};
 use linecard_report::{Page, Report};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +30,9 @@ pub(crate) struct WatchArguments {
 
 /// Runs the command.
 pub(crate) fn command(arguments: &WatchArguments) -> Result<(), Error> {
-    let page = arguments.page.check(&[])?;
+    let events = arguments.flags.value("events").map(|name| [name.to_owned(), format!("{name}.1")]);
+    let events: Vec<&Path> = events.iter().flatten().map(Path::new).collect();
+    let page = arguments.page.check(&events)?;
     let wanted = signals::statistics_wanted()?;
     let mut show = Show { wanted, json: arguments.json, page: &page };
     let finished = arguments

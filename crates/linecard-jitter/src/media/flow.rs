@@ -303,11 +303,14 @@ impl Flow {
         PacketTime::of(&triples(&self.packets))
     }
 
-    /// Whether most sequence numbers increase by one.
+    /// Whether most sequence numbers increase by one, or stay, where a mirror port shows each packet twice.
     fn counts(&self) -> bool {
-        let next = |pair: &&[Packet]| pair[1].number == pair[0].number + 1;
-        let steps = self.packets.windows(2).filter(next).count();
-        2 * steps >= self.packets.len() - 1
+        let steps = |by: i64| {
+            let is_step = |pair: &&[Packet]| pair[1].number == pair[0].number.saturating_add(by);
+            self.packets.windows(2).filter(is_step).count()
+        };
+        let (next, again) = (steps(1), steps(0).min(self.packets.len() / 2));
+        next > 0 && 2 * (next + again) >= self.packets.len() - 1
     }
 }
 

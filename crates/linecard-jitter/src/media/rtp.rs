@@ -184,6 +184,8 @@ impl Jitter {
 pub struct JitterMeter {
     jitter: Jitter,
     before: Option<(i64, u64)>,
+    /// The time stamp of the first packet, whose frame may have begun before.
+    cut: Option<i64>,
     sum_ns: f64,
     count: u64,
 }
@@ -193,7 +195,13 @@ impl JitterMeter {
     #[must_use]
     pub fn new(clock: u32, counted: Counted) -> Self {
         let jitter = Jitter { clock, counted, mean_ns: 0.0, max_ns: 0.0, last_ns: 0.0 };
-        Self { jitter, before: None, sum_ns: 0.0, count: 0 }
+        Self { jitter, before: None, cut: None, sum_ns: 0.0, count: 0 }
+    }
+
+    /// The packets that count.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        self.jitter.counted
     }
 
     /// The clock, in Hz.
@@ -205,7 +213,9 @@ impl JitterMeter {
     /// Takes the time stamp and the arrival in ns of the packet that arrived next.
     pub fn push(&mut self, packet: (i64, u64)) {
         let is_first = self.before.is_none_or(|(stamp, _)| stamp != packet.0);
-        if self.jitter.counted == Counted::FirstOfStamp && !is_first {
+        if self.jitter.counted == Counted::FirstOfStamp
+            && (!is_first || *self.cut.get_or_insert(packet.0) == packet.0)
+        {
             return;
         }
         let Some(before) = self.before.replace(packet) else { return };
@@ -221,7 +231,7 @@ impl JitterMeter {
 
     /// Forgets the last packet: the next one has no difference from it.
     pub fn interrupt(&mut self) {
-        self.before = None;
+        (self.before, self.cut) = (None, None);
     }
 
     /// The jitter so far; `None` with fewer than two packets.

@@ -59,7 +59,7 @@ pub enum SolveError {
     /// The DMA is too slow, whatever the core does.
     #[error(
         "no core clock carries this: the DMA would be moving for {demand:.3} of the time, which must \
-         be below 1: raise its clock, the bus width or the number of cores"
+         be below 1, less the time for which a core waits for it: raise its clock, the bus width or the number of cores"
     )]
     Dma {
         /// Its share of the time.

@@ -61,6 +61,13 @@ pub struct Object {
     pub modified: Stamp,
 }
 
+impl Object {
+    /// Test data of open length: in a dry run, it shows what the lanes carry.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.kind == Kind::Test && self.size.is_none()
+    }
+}
+
 /// Objects that are not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
@@ -116,7 +123,7 @@ impl Source {
     /// A single object that has no place.
     fn alone(name: &str, kind: Kind, size: Option<u64>) -> Result<Self, FileError> {
         let name = Name::new(name.as_bytes())?;
-        let modified = Stamp::default();
+        let modified = if kind == Kind::Stream { Stamp::now() } else { Stamp::default() };
         let object =
             Object { name, kind, size, has_holes: false, by_time: false, mode: 0o600, modified };
         let root = Root { base: "-".into(), first: 0, is_empty: false };

@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970, before it negative, and nanoseconds of the second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +14,12 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// That of this moment.
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::of_ns(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+
     /// In ns since 1970, as messages have it; the nearest that they can say.
     #[must_use]
     pub fn to_ns(self) -> i64 {

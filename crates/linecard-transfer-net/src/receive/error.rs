@@ -103,6 +103,14 @@ pub enum ReceiveError {
     /// It was answered, and nothing was to be received.
     #[error("it has asked what it would send; nothing was changed here")]
     DryRun,
+    /// It has measured the lanes.
+    #[error(
+        "it has measured the lanes with {test_bytes} bytes of test data, which were dropped; nothing was changed here"
+    )]
+    Probed {
+        /// Bytes of the chunks that arrived whole.
+        test_bytes: u64,
+    },
     /// The user ended it.
     #[error("stopped; the received data is kept, and the sender can resume")]
     Stopped,
@@ -125,6 +133,7 @@ impl ReceiveError {
             | Self::NoHello(_)
             | Self::NothingAnnounced(_)
             | Self::DryRun
+            | Self::Probed { .. }
             | Self::NoDelete
             | Self::Place { .. }
             | Self::Control(_)

@@ -145,7 +145,15 @@ impl Acceptor {
             let outcome = self.transfer(guest, &mut has_begun, observer);
             self.shared.release(from);
             match outcome {
-                Ok(_) if is_dry => self.shared.turned_away(from, ReceiveError::DryRun),
+                Ok(received) if is_dry => {
+                    self.shared.turned_away(
+                        from,
+                        match received.bytes {
+                            0 => ReceiveError::DryRun,
+                            test_bytes => ReceiveError::Probed { test_bytes },
+                        },
+                    );
+                }
                 Err(ReceiveError::Stopped) => return Err(ReceiveError::Stopped),
                 // It has changed nothing, and ends nothing.
                 Err(why) if is_dry || (!has_begun && why.is_of_sender()) => {

@@ -158,7 +158,7 @@ impl Objects {
             existing: None,
             there: 0,
             end: None,
-            is_probe: self.is_dry && object.kind == Kind::Test && told.size.is_none(),
+            is_probe: self.is_dry && object.is_probe(),
         });
         Ok(Job::Open { object: told.id, about: Box::new(object) })
     }

@@ -107,7 +107,8 @@ pub(super) fn run(
         sender: opened.endpoint.control.peer(),
         from: opened.from,
         objects: objects.stored,
-        bytes: objects.stored_bytes,
+        // In a dry run nothing is stored: those of a probe.
+        bytes: if opened.is_dry { objects.done_bytes } else { objects.stored_bytes },
         had_bytes: objects.had_bytes,
         unchanged: objects.unchanged,
         failures: objects.failures,

@@ -225,7 +225,7 @@ impl Writing {
 
     fn work_on(&mut self, job: Job) -> Option<Written> {
         match job {
-            Job::Open { object, about } if self.work.is_dry && about.kind != Kind::Test => {
+            Job::Open { object, about } if self.work.is_dry && !about.is_probe() => {
                 let found = self.work.look(&about);
                 Some(found.map_or_else(
                     |error| failed(object, error),

@@ -191,8 +191,7 @@ impl Objects {
             open.there = There::of(told);
             let about = &self.all[object];
             let is_file = matches!(about.kind, Kind::File | Kind::Link);
-            let is_probe = about.kind == Kind::Test && about.size.is_none();
-            if !is_file && !is_probe || is_same {
+            if !is_file && !about.is_probe() || is_same {
                 self.planned(told.object, is_same);
                 return Ok(());
             }

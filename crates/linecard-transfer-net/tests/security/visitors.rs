@@ -320,14 +320,25 @@ fn what_comes_in_a_dry_run_is_not_stored() {
     }
     say(&mut peer, &Message::End(End { object: 1, size: 0, root: [0; 32] }));
     receiver.has_turned_away("the end of an object that does not exist");
-    // Many questions without listening to the answers.
+    // Test data of open length, which a probe sends, opens nothing for a file beside it.
     let mut peer = dry();
-    for id in 0..200_000 {
-        if peer.send(&announced(id, 0o644)).and_then(|()| peer.flush()).is_err() {
-            break;
+    say(&mut peer, &announced(0, 0o644));
+    assert!(matches!(answer(&mut peer), Message::Have(have) if have.object == 0));
+    let Message::Object(test) = announced(1, 0o020_600) else { unreachable!("it is one") };
+    say(&mut peer, &Message::Object(Object { size: None, ..test }));
+    assert!(matches!(answer(&mut peer), Message::Have(have) if have.object == 1));
+    say(&mut peer, &Message::Finish);
+    assert!(matches!(answer(&mut peer), Message::Finish));
+    drop(peer);
+    // Many questions without listening to the answers.
+    for mode in [0o644, 0o020_600] {
+        let mut peer = dry();
+        for id in 0..200_000 {
+            if peer.send(&announced(id, mode)).and_then(|()| peer.flush()).is_err() {
+                break;
+            }
         }
     }
-    drop(peer);
     assert_eq!(std::fs::read_dir(&receiver.folder).unwrap().count(), 0);
     assert_eq!(receiver.send(&shared(1)).unwrap().bytes, BYTES);
     assert_eq!(receiver.end(), 1);

@@ -23,7 +23,7 @@ pub enum Repair {
 
 impl Repair {
     /// The scheme of [`Repair::Auto`], of whose four repair packets it sends none to all: at 1 % loss, all but one of
-    /// 50,000 groups are repaired, and at 5 % all but one of 60.
+    /// 50,000 groups are repaired, and at 5 % all but one of 49.
     pub const AUTO: Scheme = Scheme::AUTO;
 
     /// Repair packets for each data packet that are sent in any case.

@@ -46,8 +46,6 @@ struct Group {
 pub(super) struct Chunk {
     pub(super) id: u32,
     pub(super) layout: Layout,
-    /// Repair packets that are sent: at most those of the layout.
-    rows: Rows,
     pub(super) spread: Spread,
     pub(super) started: Instant,
     slots: Vec<Slot>,
@@ -69,6 +67,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
+    /// With as many repair packets as `rows` says, at most those of the layout.
     pub(super) fn new(id: u32, layout: Layout, rows: Rows, lanes: usize, now: Instant) -> Self {
         let group = |number: u32| Group {
             next: 0,
@@ -81,7 +80,6 @@ impl Chunk {
         Self {
             id,
             layout,
-            rows,
             spread: Spread::All,
             started: now,
             slots: vec![Slot::default(); layout.slots() as usize],
@@ -166,7 +164,8 @@ impl Chunk {
         let end = self.groups.len().min(self.open + LOOKAHEAD);
         (self.open..end).find(|&number| {
             let group = &self.groups[number];
-            let most = self.rows.each.max(group.slots.div_ceil(alive as u32));
+            let rows = group.slots - group.needed;
+            let most = rows.max(group.slots.div_ceil(alive as u32));
             let carried = u32::from(self.carried[number * self.lanes + lane]);
             group.next < group.slots && group.arrived < group.needed && carried < most
         })

@@ -137,7 +137,7 @@ pub struct SendCounters {
     pub duplicates: u64,
     /// Repair packets sent.
     pub repair: u64,
-    /// Lost packets that were not retransmitted, because repair replaced them.
+    /// Packets taken for lost that repair could replace when they were, so that they were not retransmitted.
     pub repaired: u64,
     /// Packets sent on a lane beyond what repair could replace if it failed.
     pub exposed: u64,

@@ -29,11 +29,15 @@ impl AnalyzeOutcome {
             Some(lost) if lost > 0 => format!(" {} are missing.", Value::Count(lost)),
             _ => String::new(),
         };
-        let packets = Value::Count(self.stream.packets);
+        let (packets, judged) = (Value::Count(self.stream.packets), Value::Count(self.judged));
+        let of_them = match self.judged == self.stream.packets {
+            true => format!("{packets} packets"),
+            false => format!("{judged} packets that have a due time, of {packets},"),
+        };
         let late = self.lateness.as_ref().and_then(|late| late.p50.zip(late.range));
         let how = match late {
             Some((median, range)) => format!(
-                "half of {packets} packets are at most {} late, the latest {}",
+                "half of {of_them} are at most {} late, the latest {}",
                 Value::Ns(median.ns as f64),
                 Value::Ns(range.max_ns as f64)
             ),

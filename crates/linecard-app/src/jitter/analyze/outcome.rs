@@ -55,6 +55,9 @@ pub struct AnalyzeOutcome {
     pub added: Option<Samples>,
     #[serde(skip)]
     pub(super) distributions: Distributions,
+    /// Packets that have a lateness.
+    #[serde(skip)]
+    pub(super) judged: u64,
     #[serde(skip)]
     notes: Vec<String>,
     #[serde(skip)]
@@ -418,6 +421,7 @@ impl AnalyzeOutcome {
             join: None,
             added: None,
             distributions: Distributions::new("packets"),
+            judged: figures.lateness.as_ref().map_or(0, |late| late.n()),
             notes: notes(figures, capture.is_full),
             damage: capture.damage.clone(),
         }

@@ -25,6 +25,10 @@ pub fn compare(title: &str, runs: [RunRecords<'_>; 2]) -> Page {
     let shared = shared(runs);
     page.headline(headline(runs, &shared));
     page.table(figures(runs, &shared));
+    page.note(
+        "Intervals are of packets within each run: they do not cover how much runs differ from each other. `linecard \
+         jitter ab` repeats both in turns, and says how sure a difference is.",
+    );
     for pair in &shared {
         page.heading(format!("{} {}", pair[0].id, pair[0].title).trim());
         page.chart(gaps(runs, pair));
@@ -81,6 +85,11 @@ impl Compared {
     }
 }
 
+/// The name of a quantile of lateness.
+fn late_at(share: f64) -> String {
+    format!("lateness, {}", percent(share))
+}
+
 /// The figures that a reader compares first.
 fn compared(pair: &[&Record; 2]) -> Vec<Compared> {
     let [Some(first), Some(second)] = pair.map(|record| record.sink.as_ref()) else {
@@ -92,8 +101,7 @@ fn compared(pair: &[&Record; 2]) -> Vec<Compared> {
     if let Some((before, after)) = summaries(|series| series.lateness.as_ref()) {
         for quantile in &before.quantiles {
             let Some(other) = after.at(quantile.q) else { continue };
-            let name = format!("lateness, {}", percent(quantile.q));
-            all.push(Compared::of_quantiles(name, [quantile, other]));
+            all.push(Compared::of_quantiles(late_at(quantile.q), [quantile, other]));
         }
         all.push(Compared {
             name: "lateness, most".to_owned(),
@@ -126,13 +134,29 @@ fn headline(runs: [RunRecords<'_>; 2], shared: &[[&Record; 2]]) -> String {
             Some(Value::Ns(summary.at(TOLD)?.value_ns as f64).to_string())
         };
         let [before, after] = pair.map(|record| lateness(record).unwrap_or("?".to_owned()));
-        let differs = compared(pair).iter().filter(|one| one.differs() == Some(true)).count();
-        let how = if differs == 0 { ", by chance, perhaps" } else { "" };
+        let name = late_at(TOLD);
+        let differs =
+            compared(pair).iter().find(|one| one.name == name).and_then(Compared::differs);
+        let how = match differs {
+            Some(true) => "",
+            Some(false) => ", by chance, perhaps",
+            None => " (too few packets for an interval)",
+        };
         format!("{} {before} to {after}{how}", pair[0].id).trim().to_owned()
     };
     let each: Vec<String> = shared.iter().map(told).collect();
+    let is_withheld = |pair: &&[&Record; 2]| !pair.iter().all(|record| record.gives_a_verdict());
+    let withheld: Vec<&str> =
+        shared.iter().filter(is_withheld).map(|pair| pair[0].id.as_str()).collect();
+    let doubt = match withheld.as_slice() {
+        [] => String::new(),
+        ids => format!(
+            " No verdict for {}: one of the runs, or both, describe a disturbance.",
+            ids.join(", ")
+        ),
+    };
     format!(
-        "Late at {}, from {} to {}: {}.",
+        "Late at {}, from {} to {}: {}.{doubt}",
         percent(TOLD),
         runs[0].name,
         runs[1].name,
@@ -222,7 +246,13 @@ fn conditions(runs: [RunRecords<'_>; 2], pair: &[&Record; 2]) -> Table {
     let measured = pair.map(|record| record.measured.clone().unwrap_or_default());
     let [first, second] = measured.map(Value::Text);
     table.row(vec![Value::Text("measured".to_owned()), first, second]);
-    for (name, _) in &pair[0].conditions {
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in pair.iter().flat_map(|record| &record.conditions) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for name in names {
         let values = pair.map(|record| of(record, name));
         if values[0] != values[1] {
             let [first, second] = values.map(Value::Text);
@@ -290,7 +320,7 @@ mod tests {
             arrived: 2_000_000,
             sink: Some(sink),
             traced: Some(traced),
-            conditions: vec![("sink's core".to_owned(), late_ns.to_string())],
+            conditions: vec![(format!("{} cores", late_ns % 7), late_ns.to_string())],
             histograms: vec![("application".to_owned(), vec![(1.0, 2.0, 7)])],
             ..Record::default()
         }
@@ -312,7 +342,8 @@ mod tests {
         assert_eq!((&row["change"], &row["differs"]), (&"+100 %".into(), &"yes".into()), "{row}");
         // 4 ms in two million packets.
         assert_eq!(json["tables"][1]["rows"][0]["first_ns"], 2_000_000.0, "{json}");
-        assert_eq!(json["tables"][2]["rows"][1]["second"], "20000", "{json}");
+        // One that only the second has.
+        assert_eq!(json["tables"][2]["rows"][2]["second"], "20000", "{json}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use linecard_jitter::media::live::{Episode, Event};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// When a file is this long, it becomes the previous one, and a new one begins.
@@ -17,6 +18,8 @@ pub(super) struct EventFile {
     file: File,
     bytes: u64,
     max_bytes: u64,
+    /// The last line could not be written, or not all of it.
+    is_torn: bool,
 }
 
 /// A line.
@@ -83,9 +86,24 @@ impl<'a> Line<'a> {
 impl EventFile {
     /// Appends to the file, which is created if it is missing.
     pub(super) fn open(path: &Path, max_bytes: u64) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
-        let bytes = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), file, bytes, max_bytes })
+        // A pipe that nobody reads would be waited for.
+        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            let what = "it is not a file, and would be renamed at its limit";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let about = file.metadata()?;
+        let mut bytes = about.len();
+        // A full disk may have cut the last line of an earlier run.
+        let mut last = [b'\n'];
+        if bytes > 0 {
+            file.read_exact_at(&mut last, bytes - 1)?;
+        }
+        if last != [b'\n'] {
+            file.write_all(b"\n")?;
+            bytes += 1;
+        }
+        Ok(Self { path: path.to_owned(), file, bytes, max_bytes, is_torn: false })
     }
 
     /// Writes an event of a stream, whose name comes with time of day minus monotonic time.
@@ -101,9 +119,17 @@ impl EventFile {
             fs::rename(&self.path, previous(&self.path))?;
             *self = Self::open(&self.path, self.max_bytes)?;
         }
-        self.bytes += text.len() as u64;
+        let text = if self.is_torn { format!("\n{text}") } else { text };
         // In one call: a process that is killed leaves whole lines.
-        self.file.write_all(text.as_bytes())
+        let written = self.file.write_all(text.as_bytes());
+        self.is_torn = written.is_err();
+        self.bytes = self.file.metadata().map_or(self.bytes, |about| about.len());
+        written
+    }
+
+    /// Its name.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -154,6 +180,19 @@ mod tests {
         assert!(all.len() > 3_000 && all.windows(2).all(|pair| pair[1] == pair[0] + 1));
         assert_eq!(new[0]["causes"], "thread gzip 1 ms");
         assert_eq!(new[0]["before_socket_ns"].as_u64(), Some(1_000_000 + second(&new[0])));
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_a_line_that_was_cut_is_ended() {
+        assert!(EventFile::open(Path::new("/dev/null"), MAX_BYTES).is_err());
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("events.jsonl");
+        fs::write(&path, "{\"utc\":").expect("written");
+        let mut events = EventFile::open(&path, MAX_BYTES).expect("a file");
+        events.write(("a", 0), &Event::Restart { at_ns: 3 }, None).expect("room");
+        let text = fs::read_to_string(&path).expect("a file");
+        let last = text.lines().last().expect("a line");
+        assert!(serde_json::from_str::<serde_json::Value>(last).is_ok(), "{text}");
     }
 
     #[test]

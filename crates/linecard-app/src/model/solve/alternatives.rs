@@ -49,9 +49,12 @@ impl Solving {
                 edge.from_hz as f64 / 1e6,
                 limit_hz as f64 / 1e6
             )),
-            Err(SolveError::Dma { demand }) => {
+            Err(SolveError::Dma { demand }) if demand >= 1.0 => {
                 Err(format!("no clock: the DMA would be moving for {demand:.2} of the time"))
             }
+            Err(SolveError::Dma { demand }) => Err(format!(
+                "no clock: a core waits too long for the DMA, which moves for {demand:.2} of the time"
+            )),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -129,7 +129,7 @@ pub fn send(
         options = config.options(context, None, None)?;
         result = run.try_all(&options, &addresses);
     }
-    if pairing.is_some() && result.is_ok() {
+    if config.probe && pairing.is_some() && result.is_ok() {
         // Both know each other from now on.
         options = config.options(context, None, None)?;
     }

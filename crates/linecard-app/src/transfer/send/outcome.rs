@@ -34,6 +34,9 @@ pub struct SendOutcome {
     pub transfer: Option<Transfer>,
     /// Dry run: nothing was sent
     pub dry_run: Option<DryRun>,
+    /// The same where only its failures are told.
+    #[serde(skip)]
+    planned: Option<DryRun>,
     /// In a dry run, the action for each object.
     #[serde(skip)]
     pub steps: Vec<Step>,
@@ -210,6 +213,7 @@ impl SendOutcome {
             probe: None,
             probed_lanes: Vec::new(),
             advice: Vec::new(),
+            planned: None,
             steps: sent.plan.iter().flatten().map(Step::of).collect(),
             chunk_latency: Latency::of(&sent.latencies_ns),
             bound: bound_bits_per_second.map(|bound_bits_per_second| {
@@ -236,7 +240,7 @@ impl SendOutcome {
     ) -> Self {
         let Findings { probe, lanes, advice } = findings;
         if !has_steps {
-            self.dry_run = None;
+            self.planned = self.dry_run.take();
             self.steps.clear();
         }
         let lane_notes = lane_notes(notes);
@@ -262,6 +266,7 @@ impl SendOutcome {
             probe: None,
             probed_lanes: Vec::new(),
             advice: Vec::new(),
+            planned: None,
             steps: Vec::new(),
             chunk_latency: None,
             bound: None,
@@ -283,7 +288,7 @@ impl SendOutcome {
     /// A line for each of the first files that could not be transferred.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        match (&self.transfer, &self.dry_run) {
+        match (&self.transfer, self.dry_run.as_ref().or(self.planned.as_ref())) {
             (Some(transfer), _) => transfer.transferred.missing(&self.failures),
             (None, Some(dry_run)) => dry_run.missing(&self.failures),
             (None, None) => Vec::new(),
@@ -292,7 +297,7 @@ impl SendOutcome {
 
     pub(super) fn check(&self) -> Result<(), Error> {
         self.transfer.as_ref().map_or(Ok(()), |transfer| transfer.transferred.check())?;
-        self.dry_run.as_ref().map_or(Ok(()), DryRun::check)
+        self.dry_run.as_ref().or(self.planned.as_ref()).map_or(Ok(()), DryRun::check)
     }
 }
 

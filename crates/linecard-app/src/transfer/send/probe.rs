@@ -6,6 +6,7 @@ use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Seconds, Share, Val
 use linecard_transfer::control::{LaneKind, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::{LaneCounters, LaneState};
+use linecard_transfer::send::SendCounters;
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
 use schemars::JsonSchema;
@@ -61,29 +62,48 @@ pub struct LaneProbe {
     pub loaded_rtt_ns: Option<Nanoseconds>,
 }
 
-/// Lanes at some times during the test.
+/// Counters at some times during the test.
 #[derive(Debug, Default)]
-pub(super) struct Samples(Vec<(Duration, Vec<LaneCounters>)>);
+pub(super) struct Samples(Vec<Sample>);
+
+/// Counters at a time.
+#[derive(Debug)]
+struct Sample {
+    at: Duration,
+    lanes: Vec<LaneCounters>,
+    all: SendCounters,
+}
 
 impl Samples {
     /// Takes what is known at a time.
     pub(super) fn add(&mut self, progress: &SendProgress) {
-        let counters = progress.lanes.iter().map(|lane| lane.counters).collect();
-        self.0.push((progress.elapsed, counters));
+        let lanes = progress.lanes.iter().map(|lane| lane.counters).collect();
+        self.0.push(Sample { at: progress.elapsed, lanes, all: progress.counters });
     }
 
     /// The part in which lanes had found their rates: its length, and the counters at both ends.
-    fn steady(&self) -> Option<(Duration, &[LaneCounters], &[LaneCounters])> {
-        let sum = |lanes: &[LaneCounters]| lanes.iter().map(|lane| lane.packets).sum::<u64>();
-        let (last_at, last) = self.0.last()?;
+    fn steady(&self) -> Option<(Duration, [&Sample; 2])> {
+        let last = self.0.last()?.packets();
         // When the last packet was sent: the end is waited for afterwards.
-        let (end_at, end) = self.0.iter().find(|(_, lanes)| sum(lanes) == sum(last))?;
-        let (begin_at, _) = self.0.iter().find(|(_, lanes)| sum(lanes) > 0)?;
-        let from = *begin_at + end_at.saturating_sub(*begin_at).mul_f64(BEGINNING);
-        let (from, begin) =
-            self.0.iter().find(|(at, lanes)| *at >= from && lanes.len() == end.len())?;
-        let time = end_at.min(last_at).checked_sub(*from).filter(|time| !time.is_zero())?;
-        Some((time, begin, end))
+        let end = self.0.iter().find(|sample| sample.packets() == last)?;
+        let begun = self.0.iter().find(|sample| sample.packets() > 0)?.at;
+        let from = begun + end.at.saturating_sub(begun).mul_f64(BEGINNING);
+        let is_begin =
+            |sample: &&Sample| sample.at >= from && sample.lanes.len() == end.lanes.len();
+        let begin = self.0.iter().find(is_begin)?;
+        let time = end.at.checked_sub(begin.at).filter(|time| !time.is_zero())?;
+        Some((time, [begin, end]))
+    }
+}
+
+impl Sample {
+    fn packets(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.packets).sum()
+    }
+
+    /// Packets that carried what another one carries as well: repair, and copies.
+    fn redundant(&self) -> u64 {
+        self.all.repair + self.all.duplicates
     }
 }
 
@@ -111,8 +131,10 @@ impl Findings {
         let (mut lanes, mut specs) = (Vec::new(), Vec::new());
         let steady = samples.steady();
         for (at, view) in sent.lanes.iter().enumerate() {
-            let Some((time, begin, end)) = steady else { break };
-            let (Some(begin), Some(end)) = (begin.get(at), end.get(at)) else { continue };
+            let Some((time, [begin, end])) = steady else { break };
+            let (Some(begin), Some(end)) = (begin.lanes.get(at), end.lanes.get(at)) else {
+                continue;
+            };
             let (packets, carried) = lane_packets(begin, end);
             let bytes = (end.line_bytes - begin.line_bytes) as f64;
             let line = bytes * carried / packets.max(1.0) * 8.0 / time.as_secs_f64();
@@ -128,6 +150,7 @@ impl Findings {
             }
             lanes.push(Item { label: view.name.clone(), value });
         }
+        goodput *= steady.map_or(1.0, |(_, both)| share_of_data(both));
         let rtt_seconds = longest_rtt_seconds(&sent.lanes);
         let bytes = asked.has_length.then_some(plan.bytes.0);
         let seconds = bytes
@@ -137,10 +160,13 @@ impl Findings {
             bytes: bytes.map(ByteCount),
             seconds,
             goodput_bits_per_second: BitRate(goodput),
-            measured_seconds: Seconds(steady.map_or(0.0, |(time, ..)| time.as_secs_f64())),
+            measured_seconds: Seconds(steady.map_or(0.0, |(time, _)| time.as_secs_f64())),
             limited_by: limited_by(sent),
         };
-        let advice = advice(&probe, asked, (&lanes, &specs), rtt_seconds);
+        let advice = match steady {
+            Some(_) => advice(&probe, asked, (&lanes, &specs), rtt_seconds),
+            None => Vec::new(),
+        };
         Self { probe, lanes, advice }
     }
 }
@@ -150,6 +176,13 @@ fn lane_packets(begin: &LaneCounters, end: &LaneCounters) -> (f64, f64) {
     let lost = |lane: &LaneCounters| lane.lost.saturating_sub(lane.late) as f64;
     let packets = end.packets.saturating_sub(begin.packets) as f64;
     (packets, (packets - (lost(end) - lost(begin)).max(0.0)).max(0.0))
+}
+
+/// Of the packets of the meantime, those that carried data which no other one carries.
+fn share_of_data([begin, end]: [&Sample; 2]) -> f64 {
+    let packets = end.packets().saturating_sub(begin.packets()).max(1) as f64;
+    let redundant = end.redundant().saturating_sub(begin.redundant()) as f64;
+    (1.0 - redundant / packets).max(0.0)
 }
 
 fn longest_rtt_seconds(lanes: &[LaneView]) -> f64 {
@@ -183,7 +216,9 @@ fn advice(
     let most_loss = lanes.iter().map(|lane| lane.value.loss.0).fold(0.0, f64::max);
     add("fec", of_repair(asked.fec, most_loss));
     let best = best_chunk(probe, lanes.len() as u64, rtt_seconds);
-    if best == asked.chunk_bytes {
+    if probe.bytes.is_some_and(|bytes| bytes.0 == 0) {
+        add("data", "all of it is there: nothing would be sent".to_owned());
+    } else if best == asked.chunk_bytes {
         add("chunk", format!("{} fits", ByteCountText(best)));
     } else {
         let why = if best < asked.chunk_bytes {
@@ -219,7 +254,8 @@ fn best_chunk(probe: &Probe, lanes: u64, rtt_seconds: f64) -> u64 {
     let in_flight = probe.goodput_bits_per_second.0 / 8.0 * rtt_seconds;
     let least = (in_flight as u64 / CHUNKS_IN_FLIGHT).max(1).next_power_of_two();
     let bytes = probe.bytes.map_or(u64::MAX, |bytes| bytes.0);
-    let most = bytes / (CHUNKS_PER_LANE * lanes.max(1));
+    // One lane has some of it until the end in any case.
+    let most = if lanes > 1 { bytes / (CHUNKS_PER_LANE * lanes) } else { u64::MAX / 2 };
     // The default, unless there is a reason for another.
     let most = if most.is_power_of_two() { most } else { (most / 2).max(1).next_power_of_two() };
     (16_u64 << 20).min(most).max(least).clamp(MIN_CHUNK_BYTES.into(), MAX_CHUNK_BYTES.into())
@@ -259,25 +295,33 @@ mod tests {
         LaneCounters { packets, lost, line_bytes: packets * 1_500, ..LaneCounters::default() }
     }
 
+    fn sample(ms: u64, packets: u64, lost: u64) -> Sample {
+        let all = SendCounters {
+            repair: packets / 8,
+            duplicates: packets / 8,
+            ..SendCounters::default()
+        };
+        Sample { at: Duration::from_millis(ms), lanes: vec![counters(packets, lost)], all }
+    }
+
     /// The beginning, in which lanes look for their rates, and the end, in which nothing is sent, do not count.
     #[test]
     fn the_steady_part_counts() {
-        let at = |ms: u64, packets: u64, lost: u64| {
-            (Duration::from_millis(ms), vec![counters(packets, lost)])
-        };
         let samples = Samples(vec![
-            at(0, 0, 0),
-            at(500, 10, 5),
-            at(1_000, 1_000, 40),
-            at(2_500, 2_500, 60),
-            at(5_500, 5_500, 90),
-            at(5_900, 5_500, 91),
+            sample(0, 0, 0),
+            sample(500, 8, 5),
+            sample(1_000, 1_000, 40),
+            sample(2_500, 2_504, 60),
+            sample(5_500, 5_504, 90),
+            sample(5_900, 5_504, 91),
         ]);
-        let (time, begin, end) = samples.steady().expect("a part");
+        let (time, both) = samples.steady().expect("a part");
         assert_eq!(time, Duration::from_millis(3_000));
-        let (packets, carried) = lane_packets(&begin[0], &end[0]);
+        let (packets, carried) = lane_packets(&both[0].lanes[0], &both[1].lanes[0]);
         assert_eq!((packets, carried), (3_000.0, 2_970.0));
-        assert!(Samples(vec![at(0, 0, 0)]).steady().is_none());
+        // An eighth is repair, and an eighth copies.
+        assert_eq!(share_of_data(both), 0.75);
+        assert!(Samples(vec![sample(0, 0, 0)]).steady().is_none());
         assert!(Samples::default().steady().is_none());
     }
 
@@ -298,7 +342,8 @@ mod tests {
         assert_eq!(text(&probe(64 << 20, 1.0), 4, 0.01), "2M");
         // 1 GB is in flight.
         assert_eq!(text(&probe(100 << 30, 80.0), 8, 0.1), "32M");
-        assert_eq!(text(&probe(10, 1.0), 1, 0.001), "64K");
+        assert_eq!(text(&probe(10, 1.0), 2, 0.001), "64K");
+        assert_eq!(text(&probe(10, 1.0), 1, 0.001), "16M");
     }
 
     #[test]

@@ -192,4 +192,18 @@ fn a_probe_changes_nothing_and_says_how_long_it_takes() {
     assert!(words.stdout.starts_with("Probe: nothing was sent"), "{}", words.stdout);
     let (sent, got) = (ends.send("from.bin", &receiver, &lane), receiver.end());
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    // The command's own words for what it has seen.
+    assert_eq!(got.stderr.matches("a dry run of 127.0.0.1:").count(), 2, "{}", got.stderr);
+    assert_eq!(got.stderr.matches("a probe of 127.0.0.1:").count(), 2, "{}", got.stderr);
+}
+
+/// The time of a probe is not that of files which are refused.
+#[test]
+fn a_probe_fails_as_the_transfer_would() {
+    let ends = half_there();
+    let receiver = ends.receiver(&[]);
+    let asked = ends.send("tree", &receiver, &["--probe"]);
+    assert_eq!(asked.code, Some(17), "{asked:?}");
+    assert!(asked.stderr.contains("would fail: "), "{asked:?}");
+    assert!(asked.stdout.starts_with("Probe:"), "{asked:?}");
 }

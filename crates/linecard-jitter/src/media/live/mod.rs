@@ -542,8 +542,8 @@ impl Watched {
         let basis = figures.basis.filter(|_| self.run.schedule.is_some());
         self.content = Some(Content { kind: figures.kind, basis, period_ns: figures.period_ns });
         // The jitter before a restart counts if the clock is the same.
-        let clock = figures.jitter.map(|jitter| jitter.clock);
-        let same = self.jitter.filter(|jitter| Some(jitter.clock()) == clock);
+        let found = figures.jitter.map(|jitter| (jitter.clock, jitter.counted));
+        let same = self.jitter.filter(|jitter| Some((jitter.clock(), jitter.counted())) == found);
         self.jitter = same.or(figures.jitter.map(meter));
         if figures.kind == Kind::Udp {
             return;
