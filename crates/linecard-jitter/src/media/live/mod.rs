@@ -317,7 +317,8 @@ impl Watched {
             .run
             .highest
             .filter(|_| self.run.source != Some(Source::Other) && !self.has_paused(arrival.at_ns));
-        let number = match self.counts.order.highest().or(learnt) {
+        let others = self.counts.order.highest().or(learnt);
+        let number = match others.filter(|_| !self.is_plain()) {
             Some(highest) => self.number(identity, highest, arrival.at_ns)?,
             None => identity.number(0).unwrap_or(self.counts.packets as i64),
         };
@@ -384,7 +385,9 @@ impl Watched {
         tell: &mut impl FnMut(Event),
     ) {
         self.pause(arrival.at_ns, tell);
-        self.count(arrival);
+        self.observe(arrival);
+        self.counts.packets += 1;
+        self.counts.octets += arrival.len as u64;
         if self.run.learning.is_some() {
             self.run.highest = self.run.highest.max(Some(packet.number));
             return self.learn(arrival);
@@ -402,12 +405,11 @@ impl Watched {
         self.measure(packet, arrival, tell);
     }
 
-    fn count(&mut self, arrival: &Arrival<'_>) {
-        let Arrival { at_ns, read_ns, len, wire, .. } = *arrival;
+    /// Takes the times of a packet.
+    fn observe(&mut self, arrival: &Arrival<'_>) {
+        let Arrival { at_ns, read_ns, wire, .. } = *arrival;
         let (first_ns, last_ns) = self.span.unwrap_or((at_ns, at_ns));
         self.span = Some((first_ns, at_ns.max(last_ns)));
-        self.counts.packets += 1;
-        self.counts.octets += len as u64;
         self.counts.in_socket.record(read_ns.saturating_sub(at_ns));
         if let Some(WireDelay { ns, error_ns }) = wire {
             self.counts.from_wire.record(ns);
@@ -433,14 +435,14 @@ impl Watched {
             self.reject();
         }
         let candidate = self.candidate.get_or_insert_with(|| Candidate::new(identity, at_ns));
-        candidate.push(identity, arrival);
-        if is_counted {
-            (candidate.packets, candidate.octets) = (0, 0);
-        }
+        candidate.push(identity, arrival, is_counted);
         let candidate = *candidate;
         let is_over = is_own || is_counted || self.has_paused(at_ns);
         if is_over && candidate.is_stream() {
             self.restart(&candidate, arrival, tell);
+            if !is_counted {
+                self.observe(arrival);
+            }
             return true;
         }
         false
@@ -463,12 +465,8 @@ impl Watched {
         if let Some(episode) = self.episodes.close() {
             tell(Event::Late(episode));
         }
-        // Those of a stream without numbers are counted.
-        if let Some(before) = candidate.packets.checked_sub(1) {
-            self.count(arrival);
-            self.counts.packets += before;
-            self.counts.octets += candidate.octets - arrival.len as u64;
-        }
+        self.counts.packets += candidate.packets;
+        self.counts.octets += candidate.octets;
         self.counts.restarts += 1;
         self.counts.order.restart();
         if let Some(jitter) = &mut self.jitter {

@@ -86,7 +86,7 @@ pub(super) struct Candidate {
     /// The number of the last one.
     number: i64,
     in_a_row: u32,
-    /// All, and octets of their UDP payload.
+    /// Those that no figure counts yet, and octets of their UDP payload.
     pub(super) packets: u64,
     pub(super) octets: u64,
     /// Arrival of the first and of the last.
@@ -100,8 +100,8 @@ impl Candidate {
         Self { source, number, in_a_row: 0, packets: 0, octets: 0, first_ns: at_ns, last_ns: at_ns }
     }
 
-    /// Takes the next packet of the source.
-    pub(super) fn push(&mut self, identity: &Identity, arrival: &Arrival<'_>) {
+    /// Takes the next packet of the source, which the stream's figures count already or do not.
+    pub(super) fn push(&mut self, identity: &Identity, arrival: &Arrival<'_>, is_counted: bool) {
         let number = identity.number(self.number);
         let goes_on = match number {
             Some(number) => number > self.number && number.abs_diff(self.number) <= NEXT,
@@ -110,8 +110,10 @@ impl Candidate {
         };
         self.in_a_row = if goes_on { self.in_a_row.saturating_add(1) } else { 1 };
         self.number = number.unwrap_or(0);
-        self.packets += 1;
-        self.octets += arrival.len as u64;
+        if !is_counted {
+            self.packets += 1;
+            self.octets += arrival.len as u64;
+        }
         self.last_ns = arrival.at_ns;
     }
 

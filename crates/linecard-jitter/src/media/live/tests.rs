@@ -395,6 +395,7 @@ fn no_packets_do_harm() {
             watch.look(at);
         }
         watch.stream.finish(|_| ());
+        assert_eq!(watch.stream.counts.packets + watch.stream.counts.others, 2_000, "{seed}");
     }
 }
 
