@@ -1,13 +1,14 @@
 //! Sources of jitter, switched on at known times: the cause that is found for each late packet.
 
 use crate::lab::{TRIES, cable, calm, traced};
+use crate::score::{MAX_RUNS, Score, Scores, Windows, score_of};
 use crate::sys::set_segment;
 use linecard_io::placement::Placement;
-use linecard_jitter::ledger::{Cause, Ledger, Spike};
+use linecard_jitter::ledger::{Cause, Ledger};
 use linecard_jitter::linux::clock::{Wait, monotonic_ns};
 use linecard_jitter::linux::session::{Conditions, CoreAssignment, SessionOutcome, TestNetwork};
 use linecard_jitter::linux::trace::this_thread;
-use linecard_jitter::trace::{NET_RX, Names, Stage};
+use linecard_jitter::trace::{NET_RX, Names};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -17,8 +18,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Share that has to be right.
-pub(crate) const ENOUGH: f64 = 0.95;
 /// From one injection to the next.
 const EVERY_NS: u64 = 10_000_000;
 /// Injections, from so long after the call on.
@@ -28,18 +27,6 @@ const INJECTIONS: u64 = 100;
 const AFTERMATH_NS: u64 = 60_000;
 /// Beyond SINK's class, so that it is displaced.
 const ABOVE: u8 = 90;
-
-/// How well a cause was found.
-#[derive(Debug)]
-pub(crate) struct Score {
-    /// Of the spikes that are in times of injections for the most part, those whose main cause is it.
-    pub(crate) recall: f64,
-    /// Of the spikes whose main cause it is, those that are in times of injections for a part.
-    pub(crate) precision: f64,
-}
-
-/// Times during which something was done on purpose.
-pub(crate) type Windows = Vec<(u64, u64)>;
 
 fn score(
     outcome: &SessionOutcome,
@@ -51,59 +38,6 @@ fn score(
     score_of(ledger.spikes.iter().map(|spike| (spike, &trace.names)), windows, is_it)
 }
 
-pub(crate) fn score_of<'a>(
-    spikes: impl Iterator<Item = (&'a Spike, &'a Names)>,
-    windows: &Windows,
-    is_it: impl Fn(Cause, &Names) -> bool,
-) -> Option<Score> {
-    let (mut inside, mut found, mut named, mut right) = (0_usize, 0_usize, 0_usize, 0_usize);
-    // Packets that were late at the sender are not attributed to the sink's core; those that were not traced may be.
-    // Where the kernel hides a thread, an injection is hidden as well.
-    let of_receiver = |(spike, _): &(&Spike, &Names)| match spike.cause() {
-        Cause::Untraced => true,
-        Cause::Missing => false,
-        _ => spike.charges[0].stage > Stage::Send,
-    };
-    for (spike, names) in spikes.filter(of_receiver) {
-        let (from_ns, to_ns) = (spike.expected_ns(), spike.arrived_ns);
-        let common_ns =
-            |window: &(u64, u64)| to_ns.min(window.1).saturating_sub(from_ns.max(window.0));
-        let most_ns = windows.iter().map(common_ns).max().unwrap_or(0);
-        // Other programs delay packets, too, also in times of injections, and more than those then.
-        let is_inside = 2 * most_ns > to_ns - from_ns;
-        let is_named = is_it(spike.cause(), names);
-        inside += usize::from(is_inside);
-        named += usize::from(is_named);
-        right += usize::from(is_named && most_ns > 0);
-        found += usize::from(is_inside && is_named);
-        if is_inside != is_named {
-            let causes: Vec<_> = spike
-                .charges
-                .iter()
-                .take(4)
-                .map(|charge| {
-                    format!(
-                        "{} {} {}",
-                        charge.ns,
-                        charge.stage.name(),
-                        charge.cause.describe(names)
-                    )
-                })
-                .collect();
-            eprintln!(
-                "   inside {is_inside}, named {is_named}: {} ns: {causes:?}",
-                spike.excess_ns
-            );
-        }
-    }
-    if inside < windows.len() / 3 {
-        eprintln!("only {inside} spikes in {} injections", windows.len());
-        return None;
-    }
-    let share = |of: usize, all: usize| of as f64 / all.max(1) as f64;
-    Some(Score { recall: share(found, inside), precision: share(right, named) })
-}
-
 /// Measures while `inject` does its work; asserts that it is found.
 fn find(
     test: &str,
@@ -112,8 +46,8 @@ fn find(
     is_it: impl Fn(Cause, &Names) -> bool,
 ) {
     let Some((_alone, place)) = cable(test) else { return };
-    let mut seen = Vec::new();
-    for _ in 0..TRIES {
+    let mut scores = Scores::default();
+    for _ in 0..MAX_RUNS {
         let over = AtomicBool::new(false);
         let (outcome, windows) = std::thread::scope(|scope| {
             let injecting = scope.spawn(|| inject(&place, &over));
@@ -122,14 +56,11 @@ fn find(
             (outcome, injecting.join().expect("the injection ends"))
         });
         let Some(outcome) = outcome else { return };
-        let score = score(&outcome, &windows, &is_it);
-        eprintln!("{test}: {} injections, {score:?}", windows.len());
-        if score.as_ref().is_some_and(|score| score.recall >= ENOUGH && score.precision >= ENOUGH) {
-            return;
+        if scores.add(test, score(&outcome, &windows, &is_it)) {
+            break;
         }
-        seen.push(score);
     }
-    assert!(seen.is_empty(), "{test}: never found as well as {ENOUGH}: {seen:?}");
+    scores.assert_good(test);
 }
 
 fn sink_core() -> usize {
@@ -160,7 +91,7 @@ fn again_and_again(begin_ns: u64, over: &AtomicBool, mut work: impl FnMut()) -> 
 
 /// Promise (Jitter): Injected causes are found with recall and precision of at least 0.95: a pinned
 /// thread, and in further tests a timer storm, softirq load and deferred interrupts, 100 injections
-/// in a run of 60,000 packets, best of six runs, as root on two cores.
+/// in a run of 60,000 packets, medians of five runs, as root on two cores.
 ///
 /// A thread that is pinned to the sink's core and goes before it.
 #[test]
@@ -299,18 +230,14 @@ fn held_back_interrupts_are_found() {
         let found = ledger.spikes.iter().filter(|spike| spike.cause() == Cause::Deferral).count();
         Some((found, ledger.spikes.len()))
     };
-    let mut seen = Vec::new();
-    for _ in 0..TRIES {
+    let mut scores = Scores::default();
+    for _ in 0..MAX_RUNS {
         let (Some((found, all)), Some((wrong, _))) = (share(&held), share(&calm())) else { return };
         let recall = found as f64 / all.max(1) as f64;
         let precision = found as f64 / (found + wrong).max(1) as f64;
-        eprintln!(
-            "{test}: recall {recall:.4}, precision {precision:.4} ({found} of {all}, {wrong} wrong)"
-        );
-        if found > 1_000 && recall >= ENOUGH && precision >= ENOUGH {
-            return;
+        if scores.add(test, (found > 1_000).then_some(Score { recall, precision })) {
+            break;
         }
-        seen.push((recall, precision));
     }
-    panic!("{test}: {seen:?}");
+    scores.assert_good(test);
 }

@@ -1,5 +1,6 @@
 //! One measurement at a time, and whether this host permits any.
 
+use linecard_io::placement::{Placement, PlacementGuard};
 use linecard_jitter::linux::session::{
     Conditions, CoreAssignment, Receive, SessionOutcome, TestNetwork, measure,
 };
@@ -30,6 +31,12 @@ pub(crate) fn cable(test: &str) -> Option<(MutexGuard<'static, ()>, TestNetwork)
             None
         }
     }
+}
+
+/// This thread at a core, before other programs, until what it gives is dropped.
+pub(crate) fn placed(core: u16) -> PlacementGuard {
+    let placement = Placement { core: Some(core.into()), fifo: Some(50), ..Placement::default() };
+    placement.enter(false).expect("root may")
 }
 
 /// Conditions under which little happens by itself.

@@ -9,6 +9,8 @@
 mod injected;
 mod interfaces;
 mod lab;
+mod score;
+mod sender;
 mod session;
 mod sys;
 mod watched;
