@@ -1,6 +1,6 @@
 //! Effects of changes: a whisker for each interval, and a line at zero.
 
-use super::svg::{MOST_ROWS, Rows, px};
+use super::svg::{MOST_ROWS, Rows, Window, for_windows, px};
 use crate::chart::{Effect, Effects};
 use maud::{Markup, html};
 
@@ -8,24 +8,28 @@ use maud::{Markup, html};
 const MARK: f64 = 5.0;
 
 pub(super) fn svg(chart: &Effects) -> Markup {
-    let ends = chart.effects.iter().flat_map(|effect| [effect.low, effect.estimate, effect.high]);
-    let words = chart.effects.iter().map(|effect| (effect.name.clone(), text(chart, effect)));
-    let rows = Rows::new(&chart.axis, ends.chain([0.0]), words);
-    let zero = px(rows.x(0.0));
-    let bottom = Rows::y(chart.effects.len().min(MOST_ROWS));
-    let marks = html! {
-        line.zero x1=(zero) x2=(zero) y1="0" y2=(px(bottom - 10.0)) {}
-        @for (index, effect) in chart.effects.iter().take(MOST_ROWS).enumerate() {
-            @if effect.estimate.is_finite() { (row(&rows, effect, Rows::y(index))) }
-        }
-    };
     let percent = (chart.level * 1000.0).round() / 10.0;
     html! {
         p.key {
             "whisker: " (percent) " % interval; filled: it does not hold zero; hollow: it does, and says nothing"
         }
-        (rows.svg(&chart.heading.title, &marks))
+        (for_windows(|window| drawn(chart, window)))
     }
+}
+
+fn drawn(chart: &Effects, window: Window) -> Markup {
+    let ends = chart.effects.iter().flat_map(|effect| [effect.low, effect.estimate, effect.high]);
+    let words = chart.effects.iter().map(|effect| (effect.name.clone(), text(chart, effect)));
+    let rows = Rows::new(window, &chart.axis, ends.chain([0.0]), words);
+    let zero = px(rows.x(0.0));
+    let bottom = rows.y(chart.effects.len().min(MOST_ROWS));
+    let marks = html! {
+        line.zero x1=(zero) x2=(zero) y1="0" y2=(px(bottom - 10.0)) {}
+        @for (index, effect) in chart.effects.iter().take(MOST_ROWS).enumerate() {
+            @if effect.estimate.is_finite() { (row(&rows, effect, rows.y(index))) }
+        }
+    };
+    rows.svg(&chart.heading.title, &marks)
 }
 
 fn row(rows: &Rows<'_>, effect: &Effect, y: f64) -> Markup {

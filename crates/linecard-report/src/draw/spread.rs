@@ -1,23 +1,27 @@
 //! The spread by stage: a box from 1 % to 99 % with the median, a line to 99.99 %, and a ring at
 //! the maximum.
 
-use super::svg::{MOST_ROWS, ROW, Rows, px};
+use super::svg::{MOST_ROWS, ROW, Rows, Window, for_windows, px};
 use crate::chart::{Spread, Stage};
 use maud::{Markup, html};
 
 pub(super) fn svg(chart: &Spread) -> Markup {
-    let values = chart.stages.iter().flat_map(|stage| stage.known().map(|(_, value)| value));
-    let words = chart.stages.iter().map(|stage| (stage.name.clone(), text(chart, stage)));
-    let rows = Rows::new(&chart.axis, values, words);
-    let stages = html! {
-        @for (index, stage) in chart.stages.iter().take(MOST_ROWS).enumerate() {
-            (row(&rows, stage, Rows::y(index)))
-        }
-    };
     html! {
         p.key { "box: 1 % to 99 %, with the median; line: to 99.99 %; ring: the most" }
-        (rows.svg(&chart.heading.title, &stages))
+        (for_windows(|window| drawn(chart, window)))
     }
+}
+
+fn drawn(chart: &Spread, window: Window) -> Markup {
+    let values = chart.stages.iter().flat_map(|stage| stage.known().map(|(_, value)| value));
+    let words = chart.stages.iter().map(|stage| (stage.name.clone(), text(chart, stage)));
+    let rows = Rows::new(window, &chart.axis, values, words);
+    let stages = html! {
+        @for (index, stage) in chart.stages.iter().take(MOST_ROWS).enumerate() {
+            (row(&rows, stage, rows.y(index)))
+        }
+    };
+    rows.svg(&chart.heading.title, &stages)
 }
 
 fn row(rows: &Rows<'_>, stage: &Stage, y: f64) -> Markup {

@@ -5,8 +5,13 @@ use maud::{Markup, html};
 
 /// Width of a chart in its own units: pixels, if there is room.
 pub(super) const WIDTH: f64 = 840.0;
-/// Height of a row.
+/// Height of a row, and of the drawing in it.
 pub(super) const ROW: f64 = 28.0;
+/// The same in a window of a telephone, where words are above the drawing: smaller ones could not be read.
+const NARROW: f64 = 380.0;
+const NARROW_ROW: f64 = 46.0;
+/// Of the marks and ticks at both ends of the axis there.
+const MARGIN: f64 = 26.0;
 /// Maximum rows drawn; the table has all.
 pub(super) const MOST_ROWS: usize = 60;
 /// Height of the ticks and the axis name below the rows.
@@ -18,8 +23,39 @@ const WIDEST_TEXT: f64 = 330.0;
 const WIDEST_NAME: f64 = 400.0;
 const GAP: f64 = 10.0;
 
-/// Rows with a label on the left, a drawing over a shared axis, and a text on the right.
+/// The window that a chart is drawn for; a page has both, and shows one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Window {
+    /// Labels on the left, and texts on the right.
+    Broad,
+    /// Both above the drawing.
+    Narrow,
+}
+
+impl Window {
+    fn width(self) -> f64 {
+        match self {
+            Self::Broad => WIDTH,
+            Self::Narrow => NARROW,
+        }
+    }
+
+    fn row(self) -> f64 {
+        match self {
+            Self::Broad => ROW,
+            Self::Narrow => NARROW_ROW,
+        }
+    }
+}
+
+/// A chart for both windows; a file of its own has the first.
+pub(super) fn for_windows(draw: impl Fn(Window) -> Markup) -> Markup {
+    html! { (draw(Window::Broad)) (draw(Window::Narrow)) }
+}
+
+/// Rows with a label, a drawing over a shared axis, and a text.
 pub(super) struct Rows<'r> {
+    window: Window,
     axis: &'r Axis,
     labels: Vec<String>,
     texts: Vec<String>,
@@ -30,16 +66,21 @@ pub(super) struct Rows<'r> {
 impl<'r> Rows<'r> {
     /// Rows over the axis range that these values need.
     pub(super) fn new(
+        window: Window,
         axis: &'r Axis,
         values: impl IntoIterator<Item = f64>,
         rows: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
         let (labels, texts): (Vec<_>, Vec<_>) = rows.into_iter().take(MOST_ROWS).unzip();
         let widest = |texts: &[String]| texts.iter().map(|text| width(text)).fold(30.0, f64::max);
-        let left = widest(&labels).min(WIDEST_LABEL) + GAP;
-        let right = widest(&texts).min(WIDEST_TEXT) + GAP;
-        let scale = axis.scale(values, WIDTH - left - right);
-        Self { axis, labels, texts, left, scale }
+        let (left, right) = match window {
+            Window::Broad => {
+                (widest(&labels).min(WIDEST_LABEL) + GAP, widest(&texts).min(WIDEST_TEXT) + GAP)
+            }
+            Window::Narrow => (MARGIN, MARGIN),
+        };
+        let scale = axis.scale(values, window.width() - left - right);
+        Self { window, axis, labels, texts, left, scale }
     }
 
     /// Horizontal position of a value.
@@ -47,17 +88,19 @@ impl<'r> Rows<'r> {
         self.left + self.scale.at(value)
     }
 
-    /// Vertical centre of a row.
-    pub(super) fn y(index: usize) -> f64 {
-        TOP + ROW * (index as f64 + 0.5)
+    /// Vertical centre of a row's drawing.
+    pub(super) fn y(&self, index: usize) -> f64 {
+        TOP + self.window.row() * (index as f64 + 1.0) - ROW / 2.0
     }
 
     /// The complete chart around the contents of the rows.
     pub(super) fn svg(&self, title: &str, inner: &Markup) -> Markup {
-        let bottom = TOP + ROW * self.labels.len() as f64;
+        let bottom = TOP + self.window.row() * self.labels.len() as f64;
+        let (width, is_narrow) = (self.window.width(), self.window == Window::Narrow);
         html! {
             div.wide {
-            svg.rows xmlns="http://www.w3.org/2000/svg" role="img" viewBox={ "0 0 " (WIDTH) " " (px(bottom + FOOT)) } {
+            svg.rows.narrow[is_narrow].broad[!is_narrow] xmlns="http://www.w3.org/2000/svg" role="img"
+                viewBox={ "0 0 " (width) " " (px(bottom + FOOT)) } {
                 title { (title) }
                 (self.grid(bottom))
                 @for (index, (label, text)) in self.labels.iter().zip(&self.texts).enumerate() {
@@ -70,13 +113,19 @@ impl<'r> Rows<'r> {
     }
 
     fn words(&self, index: usize, label: &str, text: &str) -> Markup {
-        let y = px(Self::y(index) + 4.5);
-        let (label, is_short) = shortened(label, WIDEST_LABEL);
+        let text = shortened(text, WIDEST_TEXT).0;
+        let (x, y, widest, anchor) = match self.window {
+            Window::Broad => (self.left - GAP, self.y(index) + 4.5, WIDEST_LABEL, "end"),
+            Window::Narrow => {
+                (0.0, self.y(index) - ROW / 2.0 - 2.0, NARROW - width(&text) - GAP, "start")
+            }
+        };
+        let (label, is_short) = shortened(label, widest);
         html! {
-            text.label x=(px(self.left - GAP)) y=(y) text-anchor="end" {
+            text.label x=(px(x)) y=(px(y)) text-anchor=(anchor) {
                 (label) @if let Some(whole) = is_short { title { (whole) } }
             }
-            text.figure x=(px(WIDTH)) y=(y) text-anchor="end" { (shortened(text, WIDEST_TEXT).0) }
+            text.figure x=(px(self.window.width())) y=(px(y)) text-anchor="end" { (text) }
         }
     }
 
@@ -174,10 +223,14 @@ mod tests {
         for high in [1.0, 7_412.0, 123_456_789.0] {
             let axis = Axis::new("gap", Unit::Ns);
             let long = "a cause with a rather long name".to_owned();
-            let rows = Rows::new(&axis, [0.0, high], [(long.clone(), long)]);
-            let ticks = rows.ticks();
-            assert!(ticks.len() >= 3, "{ticks:?}");
-            assert!(ticks.iter().all(|tick| (0.0..=WIDTH).contains(&rows.x(tick.0))));
+            for window in [Window::Broad, Window::Narrow] {
+                let words = [(long.clone(), long.clone())];
+                let rows = Rows::new(window, &axis, [0.0, high], words);
+                let ticks = rows.ticks();
+                assert!(ticks.len() >= 3, "{ticks:?}");
+                let inside = 0.0..=window.width();
+                assert!(ticks.iter().all(|tick| inside.contains(&rows.x(tick.0))));
+            }
         }
     }
 
