@@ -13,6 +13,8 @@ use serde::Serialize;
 
 /// Levels shown one by one.
 const SHOWN_LEVELS: usize = 4;
+/// Levels in JSON: a stream that fits no schedule has as many as packets.
+const MAX_LEVELS: usize = 1_000;
 
 /// The format of an ST 2110 stream, as far as packets show it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -109,6 +111,11 @@ pub struct Channels {
 pub struct Levels {
     /// Levels from the lowest on, each with its packets.
     pub levels: Vec<(i64, u64)>,
+    /// Packets that met another level, where there are more than 1,000: those above are the most frequent then.
+    pub others: u64,
+    /// The lowest and the highest.
+    #[serde(skip)]
+    ends: (i64, i64),
 }
 
 impl Media {
@@ -250,21 +257,27 @@ impl Channels {
 
 impl Levels {
     pub(super) fn new(levels: impl Iterator<Item = (i64, u64)>) -> Option<Self> {
-        let levels: Vec<(i64, u64)> = levels.collect();
-        (!levels.is_empty()).then_some(Self { levels })
+        let mut levels: Vec<(i64, u64)> = levels.collect();
+        let ends = (levels.first()?.0, levels.last()?.0);
+        let mut others = 0;
+        if levels.len() > MAX_LEVELS {
+            levels.sort_unstable_by_key(|(_, packets)| std::cmp::Reverse(*packets));
+            others = levels.drain(MAX_LEVELS..).map(|(_, packets)| packets).sum();
+            levels.sort_unstable();
+        }
+        Some(Self { levels, others, ends })
     }
 
     /// Some levels with their shares, or the range of many with the most frequent one.
     pub(super) fn text(&self) -> String {
-        let all: u64 = self.levels.iter().map(|(_, packets)| packets).sum();
+        let all = self.others + self.levels.iter().map(|(_, packets)| packets).sum::<u64>();
         let share = |packets: u64| format!("{:.2} %", packets as f64 * 100.0 / all.max(1) as f64);
         let one = |(level, packets): &(i64, u64)| format!("{level}: {}", share(*packets));
         if self.levels.len() <= SHOWN_LEVELS {
             return self.levels.iter().map(one).collect::<Vec<String>>().join(", ");
         }
         let most = self.levels.iter().max_by_key(|(_, packets)| *packets);
-        let ends = self.levels.first().zip(self.levels.last());
-        let (Some(((low, _), (high, _))), Some(most)) = (ends, most) else { return String::new() };
+        let ((low, high), Some(most)) = (self.ends, most) else { return String::new() };
         format!("{low} to {high}, most often {}", one(most))
     }
 }
@@ -284,4 +297,19 @@ pub(super) fn ancillary(facts: &Facts) -> Vec<ListedFlow> {
         }
     };
     facts.ancillary.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_levels_are_bounded() {
+        let most = |level| if level == 7 { 50 } else { 1 };
+        let levels = Levels::new((-2_000..5_000).map(|level| (level, most(level)))).unwrap();
+        let kept: u64 = levels.levels.iter().map(|(_, packets)| packets).sum();
+        assert_eq!((levels.levels.len(), kept + levels.others), (MAX_LEVELS, 7_049));
+        assert!(levels.levels.is_sorted() && levels.levels.contains(&(7, 50)));
+        assert_eq!(levels.text(), "-2000 to 4999, most often 7: 0.71 %");
+    }
 }

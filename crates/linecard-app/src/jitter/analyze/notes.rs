@@ -36,13 +36,25 @@ fn no_schedule(figures: &Figures) -> Option<String> {
 }
 
 /// Why figures in TAI are missing.
-fn no_tai(figures: &Figures) -> Option<&'static str> {
+fn no_tai(figures: &Figures) -> Option<String> {
     let has_picture = matches!(figures.kind, Kind::Video | Kind::Jxs | Kind::Ancillary);
-    (has_picture && figures.facts.behind.is_none()).then_some(
-        "The time stamps do not agree with the capture's clock, in TAI or in UTC: the clock of the sender or that of \
-         the capture does not follow PTP. So there is no offset of first packets (TR_offset), no VRX with its default, \
-         and no time behind the time stamps.",
-    )
+    if !has_picture || figures.facts.behind.is_some() {
+        return None;
+    }
+    let is_video = figures.kind == Kind::Video;
+    let has_vrx = figures.vrx.is_none_or(|vrx| vrx.default.is_some());
+    let missing = [
+        (is_video && figures.facts.offsets.is_none(), "offset of first packets (TR_offset)"),
+        (is_video && !has_vrx, "VRX with its default"),
+        (true, "time behind the time stamps"),
+    ];
+    let missing: Vec<&str> =
+        missing.into_iter().filter_map(|(is_missing, name)| is_missing.then_some(name)).collect();
+    Some(format!(
+        "There is no {}: not all time stamps agree with the capture's clock, in TAI or in UTC. The clock of the sender \
+         or that of the capture does not follow PTP.",
+        missing.join(", no ")
+    ))
 }
 
 /// Limits of the figures.
@@ -69,7 +81,7 @@ pub(super) fn notes(figures: &Figures, is_full: bool) -> Vec<String> {
             "{packets} packets were read, and there is no schedule to compare them with: {why}."
         ));
     }
-    notes.extend(no_tai(figures).map(str::to_owned));
+    notes.extend(no_tai(figures));
     if figures.lateness.is_some() {
         let note = "Lateness counts from the packet with the least delay: a delay of all packets \
              is not visible.";
