@@ -12,10 +12,10 @@ use pyo3::types::{PyBool, PyDict, PyIterator, PyMapping};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Makes a notebook's frame as high as the page in it, also when the page changes: up to 1,600 pixels, beyond which
-/// the frame scrolls. Where no script runs, the height stays that of the frame's style.
+/// Makes a notebook's frame as high as the page in it, also when the page changes. Where no script runs, the height
+/// stays that of the frame's style.
 const FIT: &str = "try{const f=this,d=f.contentDocument.documentElement,\
-    fit=()=>{f.style.height=Math.min(Math.ceil(d.getBoundingClientRect().height)+2,1600)+'px'};\
+    fit=()=>{f.style.height=Math.ceil(d.getBoundingClientRect().height)+2+'px'};\
     fit();new f.contentWindow.ResizeObserver(fit).observe(d)}catch(e){}";
 
 /// The outcome of a job: sections of named values.
