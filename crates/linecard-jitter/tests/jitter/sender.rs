@@ -19,7 +19,7 @@ pub(crate) enum Sender {
     Own,
     /// ffmpeg: RTP, sound of two channels, 16 bits and 48 kHz in packets of 250 µs.
     Ffmpeg,
-    /// GStreamer: the same of 24 bits.
+    /// `GStreamer`: the same of 24 bits.
     GStreamer,
 }
 

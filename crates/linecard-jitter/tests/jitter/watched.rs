@@ -167,7 +167,7 @@ fn causes_beside_ffmpeg_are_named() {
     find_all(("beside ffmpeg", Sender::Ffmpeg));
 }
 
-/// The four beside a stream of GStreamer.
+/// The four beside a stream of `GStreamer`.
 #[test]
 #[ignore = "measures, for some minutes, and needs GStreamer"]
 fn causes_beside_gstreamer_are_named() {

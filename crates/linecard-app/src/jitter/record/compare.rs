@@ -218,12 +218,8 @@ fn causes(runs: [RunRecords<'_>; 2], pair: &[&Record; 2]) -> Table {
         let ns = causes.filter(|cause| cause.name == name).map(|cause| cause.ns as f64);
         ns.sum::<f64>() * 1e6 / record.arrived.max(1) as f64
     };
-    let mut names: Vec<&str> = Vec::new();
-    for cause in pair.iter().flat_map(|record| &record.traced).flat_map(|traced| &traced.causes) {
-        if !names.contains(&cause.name.as_str()) {
-            names.push(&cause.name);
-        }
-    }
+    let causes = pair.iter().flat_map(|record| &record.traced).flat_map(|traced| &traced.causes);
+    let mut names = distinct(causes.map(|cause| cause.name.as_str()));
     let most = |name: &str| pair.iter().map(|record| time_ns(record, name)).fold(0.0, f64::max);
     names.sort_by(|one, other| most(other).total_cmp(&most(one)));
     let mut table = Table::new("causes", "Time of causes, for a million packets");
@@ -233,6 +229,17 @@ fn causes(runs: [RunRecords<'_>; 2], pair: &[&Record; 2]) -> Table {
         table.row(vec![Value::Text(name.to_owned()), first, second]);
     }
     table
+}
+
+/// Each name once, in the order of the first of them.
+fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 /// Conditions that are not the same.
@@ -246,17 +253,12 @@ fn conditions(runs: [RunRecords<'_>; 2], pair: &[&Record; 2]) -> Table {
     let measured = pair.map(|record| record.measured.clone().unwrap_or_default());
     let [first, second] = measured.map(Value::Text);
     table.row(vec![Value::Text("measured".to_owned()), first, second]);
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in pair.iter().flat_map(|record| &record.conditions) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    for name in names {
+    let names = pair.iter().flat_map(|record| &record.conditions).map(|(name, _)| name.as_str());
+    for name in distinct(names) {
         let values = pair.map(|record| of(record, name));
         if values[0] != values[1] {
             let [first, second] = values.map(Value::Text);
-            table.row(vec![Value::Text(name.clone()), first, second]);
+            table.row(vec![Value::Text(name.to_owned()), first, second]);
         }
     }
     table
