@@ -298,6 +298,7 @@ pub(super) fn of_control(error: ControlError, peer: &str) -> Error {
         | ControlError::OtherCode
         | ControlError::CodeEnded
         | ControlError::NoCode
+        | ControlError::OtherKeyExchange
         | ControlError::OtherProtocol { .. }
         | ControlError::Tls(_) => Failure::Unauthenticated.with(error),
         ControlError::Insecure(_) => Failure::Usage.with(error),

@@ -132,6 +132,12 @@ pub enum ControlError {
          give a shared key to both ends, or to neither"
     )]
     OtherAccess,
+    /// No key exchange that both ends have.
+    #[error(
+        "the other end does not have the key exchange X25519MLKEM768: it is an older version of linecard, \
+         to be updated, or another program"
+    )]
+    OtherKeyExchange,
     /// TLS here and none there, or the other way round, or something else altogether.
     #[error("the other end does not speak {expected}: --insecure-none is for both ends or none")]
     OtherProtocol {

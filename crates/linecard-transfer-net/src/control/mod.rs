@@ -1,4 +1,5 @@
-//! The control channel: TCP with TLS 1.3, keys pinned or shared.
+//! The control channel: TCP with TLS 1.3, keys pinned or shared, and a key exchange that also withstands quantum
+//! computers (X25519MLKEM768).
 //!
 //! Both ends are authenticated before the first message: each shows a key that the other knows, or accepts by a code
 //! ([`Access::Keys`]), or proves that it has a secret that both have ([`Access::Shared`]). The keys of
@@ -18,11 +19,13 @@
 mod access;
 mod error;
 mod handshake;
+mod hybrid;
 mod tls;
 mod transport;
 
 pub use access::{Access, Policy, Trust};
 pub use error::{ControlError, Protocol};
+pub use tls::provider;
 
 use crate::keys::Fingerprint;
 use crate::seal::{Direction, LaneSecret, Opener, Sealer};

@@ -2,6 +2,7 @@
 
 use super::access::{Access, Trust, Verdict};
 use super::error::ControlError;
+use super::hybrid::X25519MlKem768;
 use crate::keys::{Fingerprint, Identity};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
@@ -22,6 +23,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 const ALPN_KEYS: &[u8] = b"linecard/1 keys";
 const ALPN_PAIRING: &[u8] = b"linecard/1 pairing";
 const ALPN_SHARED: &[u8] = b"linecard/1 shared";
+
+/// Cryptography of control connections: ring's, and X25519MLKEM768 as the only key exchange, so that an attacker in
+/// between has no weaker one to choose.
+#[must_use]
+pub fn provider() -> CryptoProvider {
+    CryptoProvider { kx_groups: vec![&X25519MlKem768], ..ring::default_provider() }
+}
 
 /// The connecting end of a handshake.
 pub(super) fn client(
@@ -112,9 +120,8 @@ impl Verifier {
             Access::Keys { trust, .. } if !pairs => Some(trust.clone()),
             Access::Keys { .. } | Access::Shared(_) | Access::Open => None,
         };
-        let provider = Arc::new(ring::default_provider());
         Self {
-            provider,
+            provider: Arc::new(provider()),
             trust,
             name: name.to_owned(),
             shown: OnceLock::new(),

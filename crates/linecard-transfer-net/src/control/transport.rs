@@ -193,6 +193,11 @@ pub(super) fn of_tls(error: Error) -> ControlError {
         | Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
             ControlError::OtherAccess
         }
+        // The alert of an end that has no parameters in common: only key exchanges can differ.
+        Error::PeerIncompatible(PeerIncompatible::NoKxGroupsInCommon)
+        | Error::AlertReceived(AlertDescription::HandshakeFailure) => {
+            ControlError::OtherKeyExchange
+        }
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
         ) => ControlError::OtherProtocol { expected: Protocol::Tls },

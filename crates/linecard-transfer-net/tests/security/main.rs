@@ -4,6 +4,7 @@
 
 mod access;
 mod channel;
+mod exchange;
 mod hostile;
 mod lanes;
 mod named;

@@ -2,12 +2,12 @@
 
 use super::{authorizing, listener, shared, soon, until};
 use linecard_transfer::control::Message;
-use linecard_transfer_net::control::{Access, Control, ControlError, Trust};
+use linecard_transfer_net::control::{Access, Control, ControlError, Trust, provider};
 use linecard_transfer_net::keys::{Authorized, Fingerprint, Identity};
 use ring::signature::Ed25519KeyPair;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::ring::{default_provider, sign::any_eddsa_type};
+use rustls::crypto::{CryptoProvider, ring::sign::any_eddsa_type};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -96,16 +96,21 @@ pub(super) type Client = StreamOwned<ClientConnection, TcpStream>;
 
 /// TLS with the peer that accepts at `address`.
 fn as_client(address: SocketAddr) -> Client {
-    connected(address, ALPN_SHARED)
+    as_client_with(address, provider())
+}
+
+/// The same with other key exchanges.
+pub(super) fn as_client_with(address: SocketAddr, provider: CryptoProvider) -> Client {
+    connected(address, ALPN_SHARED, provider)
 }
 
 /// The same for a pairing: it shows a key of its own.
 pub(super) fn as_pairing_client(address: SocketAddr) -> Client {
-    connected(address, ALPN_PAIRING)
+    connected(address, ALPN_PAIRING, provider())
 }
 
-fn connected(address: SocketAddr, alpn: &[u8]) -> Client {
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+fn connected(address: SocketAddr, alpn: &[u8], provider: CryptoProvider) -> Client {
+    let config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
@@ -132,7 +137,7 @@ fn new_key() -> (Arc<dyn SigningKey>, CertificateDer<'static>) {
     (key, public)
 }
 
-type Server = StreamOwned<ServerConnection, TcpStream>;
+pub(super) type Server = StreamOwned<ServerConnection, TcpStream>;
 
 /// TLS with the peer that has connected, which gets the certificate `shown` and signatures of
 /// `key`.
@@ -140,9 +145,10 @@ fn showing(
     stream: TcpStream,
     alpn: &[u8],
     (key, shown): (Arc<dyn SigningKey>, CertificateDer<'static>),
+    provider: CryptoProvider,
 ) -> Server {
     let key = Arc::new(CertifiedKey::new(vec![shown], key));
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .unwrap();
     let config = match alpn == ALPN_SHARED {
@@ -156,11 +162,16 @@ fn showing(
 }
 
 fn as_server(stream: TcpStream) -> Server {
-    showing(stream, ALPN_SHARED, new_key())
+    as_server_with(stream, provider())
+}
+
+/// The same with other key exchanges.
+pub(super) fn as_server_with(stream: TcpStream, provider: CryptoProvider) -> Server {
+    showing(stream, ALPN_SHARED, new_key(), provider)
 }
 
 pub(super) fn as_pairing_server(stream: TcpStream) -> Server {
-    showing(stream, ALPN_PAIRING, new_key())
+    showing(stream, ALPN_PAIRING, new_key(), provider())
 }
 
 #[test]
@@ -172,7 +183,7 @@ fn a_key_that_is_shown_without_its_secret_part_is_refused() {
     let at_sender = thread::scope(|scope| {
         scope.spawn(|| {
             let stream = receiving.accept().unwrap().0;
-            let mut server = showing(stream, b"linecard/1 keys", (own, known));
+            let mut server = showing(stream, b"linecard/1 keys", (own, known), provider());
             server.read(&mut [0]).unwrap_err();
         });
         Control::connect(address, "impostor", &access, soon())
@@ -230,7 +241,7 @@ fn an_own_proof_sent_back_proves_nothing() {
 }
 
 /// Passes bytes on, through `change`, which is given their place in the stream.
-fn pass(mut from: TcpStream, mut to: TcpStream, change: impl Fn(u64, &mut [u8])) {
+pub(super) fn pass(mut from: TcpStream, mut to: TcpStream, change: impl Fn(u64, &mut [u8])) {
     let mut bytes = [0; 4_096];
     let mut place = 0;
     while let Ok(count @ 1..) = from.read(&mut bytes) {
