@@ -246,6 +246,7 @@ fn take_packets<R: Role>(
         if role.is_up(lane) {
             let Endpoint { sockets, relay, received, .. } = &mut *endpoint;
             let came = sockets[lane].receive(received, |header, body, from| {
+                relay.hear();
                 if role.packet(&Packet { lane, header, body, from }, now) {
                     relay.take(body);
                 }

@@ -6,6 +6,9 @@
 //! [`QUESTIONS`] times that the message has not come, messages go over lanes too, in order. Duplicates are dropped by
 //! their number. Packets are sealed like all others of the lane.
 //!
+//! An end that waits for the other, as for the next data of a pipe, has sent nothing that could be confirmed. It asks,
+//! too, when no packet has come for [`IDLE_NS`]: a process that runs answers, one that stands still does not.
+//!
 //! ```text
 //! +-----------+-------+------+--------+--------+--------+-------
 //! | confirmed | bytes | flag | number | length | offset | part …     numbers 64, lengths 32, flag 8 bits
@@ -27,7 +30,7 @@ use std::time::Duration;
 const DELAY_NS: u64 = 500_000_000;
 /// The time between two packets that ask, in ns.
 const ASK_NS: u64 = 100_000_000;
-/// The time between packets that only probe the other end, in ns.
+/// The time between packets that only probe the other end, and after which it is probed, in ns.
 const IDLE_NS: u64 = 1_000_000_000;
 /// Bytes of messages that are kept until they are confirmed; of more, the oldest are forgotten.
 const KEPT_BYTES: usize = 4 << 20;
@@ -61,6 +64,8 @@ pub(crate) struct Relay {
     ready: VecDeque<Message>,
     owes_answer: bool,
     asked: Instant,
+    /// When the last packet came on a lane; zero before the first.
+    heard: Instant,
     /// Questions since the other end has confirmed something.
     questions: u32,
     /// Since when nothing is heard from the other end though it was asked.
@@ -207,7 +212,15 @@ impl Relay {
         Ok(())
     }
 
-    /// A packet has come on a lane. Malformed ones change nothing.
+    /// A packet of any kind has come on a lane. It answers a question that was only whether the other end runs.
+    pub(crate) fn hear(&mut self) {
+        self.heard = self.now;
+        if self.kept.is_empty() {
+            self.unanswered = None;
+        }
+    }
+
+    /// A packet for this relay has come on a lane. Malformed ones change nothing.
     pub(crate) fn take(&mut self, body: &[u8]) {
         let Some((head, part)) = body.split_at_checked(HEAD_BYTES) else { return };
         let long = |at: usize| {
@@ -269,6 +282,7 @@ impl Relay {
             Some(_) if self.is_lame => self.asked.plus_ns(ASK_NS),
             Some((at, _)) => at.plus_ns(DELAY_NS).max(self.asked.plus_ns(ASK_NS)),
             None if self.is_lame => self.asked.plus_ns(IDLE_NS),
+            None if self.heard > Instant::ZERO => self.heard.max(self.asked).plus_ns(IDLE_NS),
             None => Instant::NEVER,
         }
     }
@@ -282,7 +296,8 @@ impl Relay {
         self.owes_answer = false;
         if asks {
             self.asked = self.now;
-            self.questions += 1;
+            // Only those about a message say that the connection does not deliver.
+            self.questions += u32::from(!self.kept.is_empty());
             self.unanswered.get_or_insert(self.now);
         }
         let mut packets = Vec::new();
@@ -386,6 +401,35 @@ mod tests {
         near.take(answer);
         assert!(near.is_confirmed() && !near.is_lame() && near.next_wakeup() == Instant::NEVER);
         assert!(far.packets().is_empty());
+    }
+
+    /// An idle end that runs answers, and neither end takes the connection for lame; one that stands still is silent.
+    #[test]
+    fn an_idle_end_is_asked_whether_it_runs() {
+        let patience = Duration::from_secs(3);
+        let (mut near, mut far) = (Relay::new(512), Relay::new(512));
+        near.set_now(at(0));
+        assert!(near.next_wakeup() == Instant::NEVER, "no lane has carried anything");
+        near.hear();
+        assert!(near.packets().is_empty());
+        let mut asked = 0;
+        for ms in (0..20_000).step_by(100) {
+            near.set_now(at(ms));
+            far.set_now(at(ms));
+            for question in near.packets() {
+                asked += 1;
+                far.take(&question);
+                far.packets().iter().for_each(|answer| near.take(answer));
+            }
+            assert!(!near.is_silent(patience) && !near.is_lame() && !far.is_lame());
+        }
+        assert_eq!(asked, 19, "one each second");
+        near.set_now(at(20_000));
+        assert_eq!(near.packets().len(), 1);
+        near.set_now(at(23_001));
+        assert!(near.is_silent(patience));
+        near.hear();
+        assert!(!near.is_silent(patience), "it goes on with data");
     }
 
     #[test]
