@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 pub enum FileError {
     /// No room on the disk, or no quota.
     #[error(
-        "no room for {bytes} bytes in {path:?}; free some space and run again: the transfer \
-         resumes from there"
+        "no room {} {path:?}; free some space{} and run again: the transfer resumes from there",
+        .bytes.checked_sub(1).map_or_else(|| "to create".to_owned(), |_| format!("for {bytes} bytes in")),
+        if *.bytes == 0 { " or files (`df -i`)" } else { "" }
     )]
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// The data that did not fit.
+        /// The data that did not fit; 0 for a file, a folder or a link that could not be created.
         bytes: u64,
     },
     /// The sender's folder has no room for it.
