@@ -159,12 +159,19 @@ impl Receiver {
         self.child.id()
     }
 
-    /// Its output while it runs in the background.
-    fn listen(&mut self) -> JoinHandle<String> {
-        let mut rest = self.rest.take().unwrap();
+    /// Its output while it runs in the background. With `stops`, it is told to stop when it has turned a visitor away.
+    fn listen(&mut self, stops: bool) -> JoinHandle<String> {
+        let (mut rest, id) = (self.rest.take().unwrap(), self.id());
         std::thread::spawn(move || {
-            let mut text = String::new();
-            rest.read_to_string(&mut text).unwrap();
+            let (mut text, mut is_stopped) = (String::new(), !stops);
+            while rest.read_line(&mut text).unwrap() > 0 {
+                if !is_stopped && text.contains("turned away") {
+                    is_stopped = true;
+                    // It may have ended by itself.
+                    let kill = format!("kill -TERM {id} 2>&-");
+                    let _sent = Command::new("sh").args(["-c", &kill]).status();
+                }
+            }
             text
         })
     }
@@ -175,30 +182,28 @@ impl Receiver {
     }
 
     /// Waits for its end. A sender that is gone before it has announced anything does not end it: it is stopped then.
-    pub(super) fn end_or_stop(mut self) -> CommandOutput {
-        let (mut rest, mut text, mut is_stopped) =
-            (self.rest.take().unwrap(), String::new(), false);
-        while rest.read_line(&mut text).unwrap() > 0 {
-            if text.contains("turned away") && !is_stopped {
-                signal("TERM", self.id());
-                is_stopped = true;
-            }
-        }
-        self.rest = Some(rest);
-        let outcome = self.end();
-        CommandOutput { stderr: text + &outcome.stderr, ..outcome }
+    pub(super) fn end_or_stop(self) -> CommandOutput {
+        self.end_after(true)
     }
 
     /// Waits for its end.
-    pub(super) fn end(mut self) -> CommandOutput {
-        let stderr = self.listen();
-        let mut stdout = Vec::new();
-        if let Some(mut out) = self.child.stdout.take() {
-            out.read_to_end(&mut stdout).unwrap();
-        }
-        let status = ended(&mut self.child);
+    pub(super) fn end(self) -> CommandOutput {
+        self.end_after(false)
+    }
+
+    fn end_after(mut self, stops: bool) -> CommandOutput {
+        let stderr = self.listen(stops);
+        let stdout = self.child.stdout.take().map(|mut out| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                out.read_to_end(&mut bytes).unwrap();
+                bytes
+            })
+        });
+        let code = ended(&mut self.child);
+        let stdout = stdout.map(|bytes| bytes.join().unwrap()).unwrap_or_default();
         let stdout = String::from_utf8_lossy(&stdout).into_owned();
-        CommandOutput { code: status, stdout, stderr: stderr.join().unwrap() }
+        CommandOutput { code, stdout, stderr: stderr.join().unwrap() }
     }
 }
 
@@ -255,6 +260,11 @@ fn ended(child: &mut Child) -> Option<i32> {
 pub(super) fn signal(name: &str, process: u32) {
     let kill = format!("kill -{name} {process}");
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+/// The number in a variable of the environment.
+pub(super) fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Bytes without a pattern.

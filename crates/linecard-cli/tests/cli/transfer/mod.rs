@@ -8,5 +8,6 @@ mod faults;
 mod resume;
 mod several;
 mod started;
+mod storm;
 mod trees;
 mod whole;

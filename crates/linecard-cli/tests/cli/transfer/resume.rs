@@ -1,6 +1,6 @@
 //! Either end is killed at any time: the next attempt resumes, and sends little again.
 
-use super::ends::{Ends, HEADER_BYTES, JOURNAL, Receiver, Sender, signal};
+use super::ends::{Ends, HEADER_BYTES, JOURNAL, Receiver, Sender, number, signal};
 use crate::folder::CommandOutput;
 use linecard::rng::Rng;
 use serde_json::Value;
@@ -21,7 +21,8 @@ const PAYLOAD_BYTES: u64 = 1_408;
 
 /// Rounds; many if requested.
 fn rounds() -> u64 {
-    if std::env::var_os("LINECARD_LONG").is_some() { 50 } else { 4 }
+    let usual = if std::env::var_os("LINECARD_LONG").is_some() { 50 } else { 4 };
+    number("LINECARD_ROUNDS").unwrap_or(usual)
 }
 
 fn start(ends: &Ends) -> (Receiver, Sender) {
@@ -134,7 +135,7 @@ fn chunks_of_another_length_are_not_sent_again() {
 /// is at most its window and what its disk does not have with the right hash.
 #[test]
 fn killed_at_any_moment() {
-    let seed = std::env::var("LINECARD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = number("LINECARD_SEED").unwrap_or(1);
     let mut rng = Rng::new(seed);
     let ends = Ends::with_file(FILE_BYTES);
     for round in 0..rounds() {
