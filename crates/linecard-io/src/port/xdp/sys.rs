@@ -24,8 +24,9 @@ pub(super) struct Mapping {
 impl Mapping {
     /// New memory, zeros.
     pub(super) fn anonymous(len: usize) -> io::Result<Self> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        Self::new(len, flags, -1, 0)
+        // Miri knows neither this nor the advice below.
+        let populate = if cfg!(miri) { 0 } else { libc::MAP_POPULATE };
+        Self::new(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | populate, -1, 0)
     }
 
     /// The ring of a socket that lies at `offset`, one of `XDP_*_PGOFF_*`.
@@ -43,8 +44,10 @@ impl Mapping {
         }
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at 0"))?;
         let mapping = Self { start, len };
-        // SAFETY: exactly the mapping just made.
-        check(unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_DONTFORK) })?;
+        if !cfg!(miri) {
+            // SAFETY: exactly the mapping just made.
+            check(unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_DONTFORK) })?;
+        }
         Ok(mapping)
     }
 
