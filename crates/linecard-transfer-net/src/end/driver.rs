@@ -74,6 +74,9 @@ pub(crate) trait Role {
         now: Instant,
     ) -> Result<(), Self::Error>;
 
+    /// The other end has not answered over lanes that seem to work: their addresses may have changed.
+    fn doubt_lanes(&mut self) {}
+
     /// After the packets of all lanes were taken.
     fn process(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), Self::Error>;
 
@@ -272,6 +275,10 @@ pub(crate) fn relay_messages<R: Role>(
     if packets.is_empty() {
         return Ok(());
     }
+    if endpoint.relay.is_doubtful() {
+        role.doubt_lanes();
+    }
+    let mut is_sent = false;
     let sockets = endpoint.sockets.iter_mut().enumerate();
     for (lane, socket) in sockets {
         if !role.is_up(lane) {
@@ -280,7 +287,11 @@ pub(crate) fn relay_messages<R: Role>(
         for packet in &packets {
             let Some(header) = role.control_header(lane, socket, now) else { break };
             socket.push(&header, |out| out.extend_from_slice(packet))?;
+            is_sent = true;
         }
+    }
+    if !is_sent {
+        endpoint.relay.not_sent();
     }
     Ok(())
 }

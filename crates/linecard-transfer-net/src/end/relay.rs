@@ -7,7 +7,9 @@
 //! their number. Packets are sealed like all others of the lane.
 //!
 //! An end that waits for the other, as for the next data of a pipe, has sent nothing that could be confirmed. It asks,
-//! too, when no packet has come for [`IDLE_NS`]: a process that runs answers, one that stands still does not.
+//! too, when no packet has come for [`IDLE_NS`]: a process that runs answers, one that stands still does not. Such a
+//! question goes out on each lane, and the copies that come within [`ANSWER_NS`] have one answer: two idle ends send a
+//! packet each second and lane, and while one is not heard, ten.
 //!
 //! ```text
 //! +-----------+-------+------+--------+--------+--------+-------
@@ -32,6 +34,8 @@ const DELAY_NS: u64 = 500_000_000;
 const ASK_NS: u64 = 100_000_000;
 /// The time between packets that only probe the other end, and after which it is probed, in ns.
 const IDLE_NS: u64 = 1_000_000_000;
+/// Questions without a part of a message have one answer in this time, in ns.
+const ANSWER_NS: u64 = ASK_NS / 2;
 /// Bytes of messages that are kept until they are confirmed; of more, the oldest are forgotten.
 const KEPT_BYTES: usize = 4 << 20;
 /// Questions about the oldest message, answered that it has not come, after which it goes over lanes: an end that had
@@ -63,6 +67,7 @@ pub(crate) struct Relay {
     /// Messages that came over lanes.
     ready: VecDeque<Message>,
     owes_answer: bool,
+    answered: Option<Instant>,
     asked: Instant,
     /// When the last packet came on a lane; zero before the first.
     heard: Instant,
@@ -231,7 +236,8 @@ impl Relay {
         };
         self.unanswered = None;
         self.confirmed((long(0), short(8)));
-        self.owes_answer |= head[12] & 1 == 1;
+        let is_copy = |at: Instant| part.is_empty() && self.now.ns_since(at) < ANSWER_NS;
+        self.owes_answer |= head[12] & 1 == 1 && !self.answered.is_some_and(is_copy);
         if !part.is_empty() {
             self.put(long(13), (short(21), short(25)), part);
         }
@@ -281,6 +287,7 @@ impl Relay {
         match self.kept.front() {
             Some(_) if self.is_lame => self.asked.plus_ns(ASK_NS),
             Some((at, _)) => at.plus_ns(DELAY_NS).max(self.asked.plus_ns(ASK_NS)),
+            None if self.unanswered.is_some() => self.asked.plus_ns(ASK_NS),
             None if self.is_lame => self.asked.plus_ns(IDLE_NS),
             None if self.heard > Instant::ZERO => self.heard.max(self.asked).plus_ns(IDLE_NS),
             None => Instant::NEVER,
@@ -293,7 +300,9 @@ impl Relay {
         if !asks && !self.owes_answer {
             return Vec::new();
         }
-        self.owes_answer = false;
+        if std::mem::take(&mut self.owes_answer) {
+            self.answered = Some(self.now);
+        }
         if asks {
             self.asked = self.now;
             // Only those about a message say that the connection does not deliver.
@@ -321,6 +330,19 @@ impl Relay {
             packets.push(packet);
         }
         packets
+    }
+
+    /// No lane has taken the packets: a question that cannot be heard says nothing about the other end. Earlier ones do,
+    /// and so does a message that waits.
+    pub(crate) fn not_sent(&mut self) {
+        if self.kept.is_empty() && self.unanswered == Some(self.now) {
+            self.unanswered = None;
+        }
+    }
+
+    /// Whether a question has had no answer for so long that lanes may not be what they seem.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.unanswered.is_some_and(|since| self.now.ns_since(since) >= IDLE_NS)
     }
 
     /// Whether it is time to ask, besides answering.
@@ -430,6 +452,53 @@ mod tests {
         assert!(near.is_silent(patience));
         near.hear();
         assert!(!near.is_silent(patience), "it goes on with data");
+    }
+
+    /// Lanes that lose every second packet end no idle transfer, also with patience of a second.
+    #[test]
+    fn idle_ends_are_patient_with_lanes_that_lose_packets() {
+        let (mut near, mut far) = (Relay::new(512), Relay::new(512));
+        near.set_now(at(0));
+        near.hear();
+        let mut sent = 0;
+        for ms in (0..60_000).step_by(10) {
+            near.set_now(at(ms));
+            far.set_now(at(ms));
+            for question in near.packets() {
+                sent += 1;
+                if sent % 2 == 0 {
+                    far.take(&question);
+                    far.packets().iter().for_each(|answer| near.take(answer));
+                }
+            }
+            assert!(!near.is_silent(Duration::from_secs(1)), "at {ms} ms");
+        }
+        assert!((100..=130).contains(&sent), "{sent}: the lost ones are asked again soon");
+    }
+
+    /// Copies of a question over many lanes have one answer; a question that no lane takes is none.
+    #[test]
+    fn copies_of_a_question_are_answered_once() {
+        let (mut near, mut far) = (Relay::new(512), Relay::new(512));
+        near.set_now(at(0));
+        near.hear();
+        near.set_now(at(1_000));
+        far.set_now(at(1_000));
+        let question = near.packets().pop().unwrap();
+        let mut answers = 0;
+        for _ in 0..64 {
+            far.take(&question);
+            answers += far.packets().len();
+        }
+        assert_eq!(answers, 1);
+        assert!(near.next_wakeup() > at(1_000));
+        near.not_sent();
+        near.set_now(at(100_000));
+        assert!(!near.is_silent(Duration::from_secs(1)) && !near.is_doubtful());
+        assert!(!near.packets().is_empty());
+        near.set_now(at(102_000));
+        near.not_sent();
+        assert!(near.is_silent(Duration::from_secs(1)) && near.is_doubtful());
     }
 
     #[test]

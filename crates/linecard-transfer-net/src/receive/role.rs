@@ -233,6 +233,7 @@ impl Role for Receiving<'_> {
         for mut candidate in waiting {
             let Endpoint { sockets, relay, received, .. } = &mut *endpoint;
             let take = |header: &Header, body: &[u8], from| {
+                relay.hear();
                 if self.packet(&Packet { lane, header, body, from }, now) {
                     relay.take(body);
                 }

@@ -199,6 +199,10 @@ impl Role for Sending<'_> {
         Ok(())
     }
 
+    fn doubt_lanes(&mut self) {
+        self.sender.validate_lanes();
+    }
+
     fn control_header(
         &mut self,
         lane: usize,

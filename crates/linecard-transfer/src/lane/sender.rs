@@ -272,11 +272,16 @@ impl LaneSender {
 
     /// Probes a lane although it seems to work.
     pub fn ask(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
+        self.validate(rng);
+        self.probe(now, rng)
+    }
+
+    /// Makes a probe due, also of a lane that seems to work, until one is answered.
+    pub fn validate(&mut self, rng: &mut Rng) {
         if self.asked.is_none() {
             self.asked = Some((rng.next_u64(), Instant::ZERO));
             self.tries = 0;
         }
-        self.probe(now, rng)
     }
 
     /// Makes the next probe due at once, with a new challenge, unless the lane works.

@@ -490,6 +490,14 @@ impl Sender {
         Some(self.header(Kind::Control, lane, packet_number))
     }
 
+    /// Probes the lanes that seem to work: the other end is not heard although it was asked, so that their addresses may
+    /// have changed.
+    pub fn validate_lanes(&mut self) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.state() == LaneState::Alive) {
+            lane.validate(&mut self.rng);
+        }
+    }
+
     /// When to call [`Sender::tick`] and [`Sender::poll`] for `lane` again.
     #[must_use]
     pub fn next_wakeup(&self, lane: usize) -> Option<Instant> {
