@@ -134,8 +134,8 @@ pub enum ControlError {
     OtherAccess,
     /// No key exchange that both ends have.
     #[error(
-        "the other end does not have the key exchange X25519MLKEM768: it is an older version of linecard, \
-         to be updated, or another program"
+        "no key exchange in common with the other end, as it seems: this end has X25519MLKEM768 only; update \
+         linecard at the other end, or find out what listens there"
     )]
     OtherKeyExchange,
     /// TLS here and none there, or the other way round, or something else altogether.

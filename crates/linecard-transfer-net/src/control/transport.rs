@@ -193,7 +193,7 @@ pub(super) fn of_tls(error: Error) -> ControlError {
         | Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
             ControlError::OtherAccess
         }
-        // The alert of an end that has no parameters in common: only key exchanges can differ.
+        // The alert of an end that has no parameters in common: of two versions of linecard, only key exchanges differ.
         Error::PeerIncompatible(PeerIncompatible::NoKxGroupsInCommon)
         | Error::AlertReceived(AlertDescription::HandshakeFailure) => {
             ControlError::OtherKeyExchange

@@ -8,17 +8,25 @@ use std::path::{Path, PathBuf};
 /// otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// No room on the disk, or no quota.
+    /// No room on the disk, or no quota, for data.
     #[error(
-        "no room {} {path:?}; free some space{} and run again: the transfer resumes from there",
-        .bytes.checked_sub(1).map_or_else(|| "to create".to_owned(), |_| format!("for {bytes} bytes in")),
-        if *.bytes == 0 { " or files (`df -i`)" } else { "" }
+        "no room for {bytes} bytes in {path:?}; free some space and run again: the transfer resumes from there"
     )]
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// The data that did not fit; 0 for a file, a folder or a link that could not be created.
+        /// The data that did not fit.
         bytes: u64,
+    },
+    /// The same for a file, a folder or a link that is created or renamed, or when data were to reach the disk.
+    #[error(
+        "no room to {doing} {path:?}; free some space or files (`df -i`) and run again: the transfer resumes from there"
+    )]
+    NoRoom {
+        /// The operation.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
     },
     /// The sender's folder has no room for it.
     #[error(
@@ -204,6 +212,7 @@ impl FileError {
     ) -> Self {
         let (source, path) = (source.into(), path.to_path_buf());
         match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) if bytes == 0 => Self::NoRoom { doing, path },
             Some(libc::ENOSPC | libc::EDQUOT) => Self::DiskFull { path, bytes },
             Some(libc::EACCES | libc::EPERM | libc::EROFS) => Self::Denied { doing, path, source },
             _ if source.kind() == io::ErrorKind::BrokenPipe => Self::Closed { path, source },

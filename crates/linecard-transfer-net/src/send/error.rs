@@ -53,8 +53,8 @@ pub enum SendError {
     Ended(String),
     /// No lane carries anything.
     #[error(
-        "nothing has arrived for {0:?}: no lane answers; check addresses, ports and firewalls \
-         of the lanes, then send again: the received data is kept"
+        "nothing has arrived for {0:?}: the receiver stands still, or no lane reaches it (addresses, ports, firewalls); \
+         then send again: the received data is kept"
     )]
     Silent(Duration),
     /// All lanes are closed: by the receiver, or because of errors of their sockets.

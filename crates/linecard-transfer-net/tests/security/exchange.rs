@@ -70,7 +70,7 @@ fn a_peer_with_elliptic_curves_only_is_refused_with_the_reason() {
         let error = outcome.unwrap_err();
         assert!(matches!(error, ControlError::OtherKeyExchange), "{error}");
         let text = error.to_string();
-        assert!(text.contains("X25519MLKEM768") && text.contains("older version"), "{text}");
+        assert!(text.contains("X25519MLKEM768") && text.contains("update linecard"), "{text}");
         assert_eq!(group, None);
     }
 }
