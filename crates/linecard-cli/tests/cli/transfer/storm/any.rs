@@ -7,7 +7,7 @@ use linecard::rng::Rng;
 use std::fs;
 use std::time::Duration;
 
-/// What happens, and which end it kills.
+/// A fault, and the end that it kills.
 type Fault = fn(&Underway<'_>, &mut Rng) -> Option<End>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -78,7 +78,7 @@ fn no_room_for_a_folder() {
     let storm = Storm::new();
     let Some(disk) = Disk::mount(&storm, "nr_inodes=1") else { return };
     let into = ["recv", "to/deep", "--psk", "psk", "--listen", "127.0.0.1:0"];
-    storm.ends.folder.refuses(1, &into, &["no room to create", "to/deep"]);
+    storm.ends.folder.refuses(1, &into, &["no room to make the folder", "to/deep"]);
     fs::create_dir_all(storm.ends.folder.path("tree/in")).unwrap();
     storm.ends.folder.write("tree/in/file", b"content");
     let both = || {

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 /// 64 chunks of 64 KiB.
 const FILE_BYTES: usize = 4 << 20;
 const CHUNK: [&str; 2] = ["--chunk", "64K"];
-/// For a transfer that goes on after the fault: two seconds in all over two lanes.
-const STEADY: [&str; 2] = ["--rate", "8M"];
+/// For a transfer that goes on after the fault: four seconds in all over two lanes.
+const STEADY: [&str; 2] = ["--rate", "4M"];
 /// For one that the fault ends: it would take 16 seconds.
 const SLOW: [&str; 2] = ["--rate", "1M"];
 /// Exit codes of a transfer that failed; see `linecard send --help`.
@@ -119,7 +119,7 @@ impl Storm {
         underway
     }
 
-    /// What is said above of two ends that were not killed.
+    /// Both ends keep to the rules above, and neither was killed.
     fn assert_holds(&self, attempt: &Attempt) {
         for end in [&attempt.sent, &attempt.got] {
             assert_ended(end, attempt);
@@ -191,6 +191,11 @@ impl Underway<'_> {
             std::thread::sleep(Duration::from_millis(2));
         }
         true
+    }
+
+    /// After a fault that it withstands: it goes on, and was not over before.
+    fn assert_goes_on(&self) {
+        assert!(self.advances(1), "the transfer was over before the fault");
     }
 
     fn hosts(&self) -> &Hosts {

@@ -41,6 +41,9 @@ impl Row {
         let hosts = storm.hosts.as_ref().unwrap();
         let underway = storm.start(&pace);
         (self.fault)(&underway, hosts);
+        if self.fails.is_none() {
+            underway.assert_goes_on();
+        }
         let attempt = underway.end();
         // As an administrator does before the same commands are given again.
         hosts.mend();
@@ -60,7 +63,10 @@ fn connections_break() {
             name: "lanes, one after the other, three times",
             protocol: Protocol::Tcp,
             fault: |underway, hosts| {
-                for port in [7001, 7002, 7001] {
+                assert!(hosts.break_connections(&[7001]) > 0);
+                underway.advances(4);
+                for port in [7002, 7001] {
+                    // Which may not be there again yet.
                     hosts.break_connections(&[port]);
                     underway.advances(4);
                 }

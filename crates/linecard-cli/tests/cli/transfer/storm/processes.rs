@@ -6,8 +6,10 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a process is stopped: longer than a second of patience.
-const STOPPED: Duration = Duration::from_millis(2_500);
+/// Patience, in seconds: long enough for an end that waits for a processor.
+const PATIENCE: &str = "5";
+/// How long a process is stopped: longer than that.
+const STOPPED: Duration = Duration::from_secs(7);
 
 fn stop_for_a_while(underway: &Underway<'_>, is_receiver: bool) {
     underway.signal(is_receiver, "STOP");
@@ -23,9 +25,10 @@ fn an_end_that_stood_still_goes_on() {
             scope.spawn(move || {
                 let mut storm = Storm::new();
                 let own = if is_receiver { &mut storm.recv } else { &mut storm.send };
-                own.extend(["--patience", "1"]);
+                own.extend(["--patience", PATIENCE]);
                 let underway = storm.start(&STEADY);
                 stop_for_a_while(&underway, is_receiver);
+                underway.assert_goes_on();
                 storm.assert_complete(&underway.end());
             });
         }
@@ -36,7 +39,7 @@ fn an_end_that_stood_still_goes_on() {
 #[test]
 fn a_sender_that_hangs() {
     let mut storm = Storm::new();
-    storm.recv.extend(["--patience", "1"]);
+    storm.recv.extend(["--patience", PATIENCE]);
     let underway = storm.start(&SLOW);
     underway.signal(false, "STOP");
     let Underway { receiver, sender, .. } = underway;
@@ -45,7 +48,7 @@ fn a_sender_that_hangs() {
     signal("CONT", id);
     let attempt = super::Attempt { sent: sender.end(), got };
     assert_eq!(attempt.got.code, Some(14), "{attempt:?}");
-    says(&attempt.got.stderr, &["nothing has arrived for 1s"]);
+    says(&attempt.got.stderr, &["nothing has arrived for 5s"]);
     assert!(matches!(attempt.sent.code, Some(14 | 16)), "{attempt:?}");
     storm.assert_holds(&attempt);
     storm.assert_resumes();
@@ -84,7 +87,7 @@ fn clocks_are_set() {
     }
     for time in ["+3650d\n", "-3650d\n", "+1d\n"] {
         fs::write(&clock, time).unwrap();
-        underway.advances(4);
+        assert!(underway.advances(4), "the transfer was over before the clock was set");
     }
     storm.assert_complete(&underway.end());
 }
