@@ -28,7 +28,12 @@
     const scaled = value / size;
     return join(String(Number(scaled.toPrecision(scaled >= 1e5 ? 6 : 5))), name);
   };
-  const decimals = (apart) => Math.min(9, Math.max(0, Math.ceil(-Math.log10(apart) - 1e-9)));
+  // As many as the distance of ticks has: 2.5 has one.
+  const decimals = (apart) => {
+    let digits = 0;
+    while (digits < 9 && Math.abs(apart * 10 ** digits - Math.round(apart * 10 ** digits)) > 1e-6 * apart * 10 ** digits) digits++;
+    return digits;
+  };
   const ticks = (axis) => (plot, values, index, space, apart) => {
     const seen = values.filter((v) => v !== null);
     const largest = Math.max(...seen.map(Math.abs), 0);

@@ -7,11 +7,12 @@ use maud::{Markup, html};
 pub(super) const WIDTH: f64 = 840.0;
 /// Height of a row, and of the drawing in it.
 pub(super) const ROW: f64 = 28.0;
-/// The same in a window of a telephone, where words are above the drawing: smaller ones could not be read.
+/// Width in a window of a telephone, where words are above the drawing: smaller ones could not be read.
 const NARROW: f64 = 380.0;
-const NARROW_ROW: f64 = 46.0;
-/// Of the marks and ticks at both ends of the axis there.
-const MARGIN: f64 = 26.0;
+/// Height of a line of words there.
+const LINE: f64 = 18.0;
+/// Room for the ticks at both ends of the axis there.
+const MARGIN: f64 = 36.0;
 /// Maximum rows drawn; the table has all.
 pub(super) const MOST_ROWS: usize = 60;
 /// Height of the ticks and the axis name below the rows.
@@ -39,13 +40,6 @@ impl Window {
             Self::Narrow => NARROW,
         }
     }
-
-    fn row(self) -> f64 {
-        match self {
-            Self::Broad => ROW,
-            Self::Narrow => NARROW_ROW,
-        }
-    }
 }
 
 /// A chart for both windows; a file of its own has the first.
@@ -60,6 +54,8 @@ pub(super) struct Rows<'r> {
     labels: Vec<String>,
     texts: Vec<String>,
     left: f64,
+    /// Lines of words above each drawing: label and text share one if there is room in all rows.
+    lines: usize,
     pub(super) scale: Scale,
 }
 
@@ -79,8 +75,19 @@ impl<'r> Rows<'r> {
             }
             Window::Narrow => (MARGIN, MARGIN),
         };
+        let fits = |(label, text): (&String, &String)| width(label) + GAP + width(text) <= NARROW;
+        let lines = match window {
+            Window::Broad => 0,
+            Window::Narrow => {
+                if labels.iter().zip(&texts).all(fits) {
+                    1
+                } else {
+                    2
+                }
+            }
+        };
         let scale = axis.scale(values, window.width() - left - right);
-        Self { window, axis, labels, texts, left, scale }
+        Self { window, axis, labels, texts, left, lines, scale }
     }
 
     /// Horizontal position of a value.
@@ -90,12 +97,17 @@ impl<'r> Rows<'r> {
 
     /// Vertical centre of a row's drawing.
     pub(super) fn y(&self, index: usize) -> f64 {
-        TOP + self.window.row() * (index as f64 + 1.0) - ROW / 2.0
+        TOP + self.row() * (index as f64 + 1.0) - ROW / 2.0
+    }
+
+    /// Height of a row.
+    fn row(&self) -> f64 {
+        ROW + LINE * self.lines as f64
     }
 
     /// The complete chart around the contents of the rows.
     pub(super) fn svg(&self, title: &str, inner: &Markup) -> Markup {
-        let bottom = TOP + self.window.row() * self.labels.len() as f64;
+        let bottom = TOP + self.row() * self.labels.len() as f64;
         let (width, is_narrow) = (self.window.width(), self.window == Window::Narrow);
         html! {
             div.wide {
@@ -113,19 +125,20 @@ impl<'r> Rows<'r> {
     }
 
     fn words(&self, index: usize, label: &str, text: &str) -> Markup {
-        let text = shortened(text, WIDEST_TEXT).0;
-        let (x, y, widest, anchor) = match self.window {
-            Window::Broad => (self.left - GAP, self.y(index) + 4.5, WIDEST_LABEL, "end"),
-            Window::Narrow => {
-                (0.0, self.y(index) - ROW / 2.0 - 2.0, NARROW - width(&text) - GAP, "start")
-            }
+        let (text, y) = (shortened(text, WIDEST_TEXT).0, self.y(index));
+        // The line above the drawing, and the one above that.
+        let [first, second] = [y - ROW / 2.0 - 2.0, y - ROW / 2.0 - 2.0 - LINE];
+        let (x, label_y, text_y, widest, anchor) = match (self.window, self.lines) {
+            (Window::Broad, _) => (self.left - GAP, y + 4.5, y + 4.5, WIDEST_LABEL, "end"),
+            (Window::Narrow, 1) => (0.0, first, first, NARROW, "start"),
+            (Window::Narrow, _) => (0.0, second, first, NARROW, "start"),
         };
         let (label, is_short) = shortened(label, widest);
         html! {
-            text.label x=(px(x)) y=(px(y)) text-anchor=(anchor) {
+            text.label x=(px(x)) y=(px(label_y)) text-anchor=(anchor) {
                 (label) @if let Some(whole) = is_short { title { (whole) } }
             }
-            text.figure x=(px(self.window.width())) y=(px(y)) text-anchor="end" { (text) }
+            text.figure x=(px(self.window.width())) y=(px(text_y)) text-anchor="end" { (text) }
         }
     }
 
@@ -228,8 +241,12 @@ mod tests {
                 let rows = Rows::new(window, &axis, [0.0, high], words);
                 let ticks = rows.ticks();
                 assert!(ticks.len() >= 3, "{ticks:?}");
-                let inside = 0.0..=window.width();
-                assert!(ticks.iter().all(|tick| inside.contains(&rows.x(tick.0))));
+                let is_inside = |(value, text): &(f64, String)| {
+                    let (x, half) = (rows.x(*value), width(text) / 2.0);
+                    x >= half && x + half <= window.width()
+                };
+                assert!(ticks.iter().all(is_inside), "{ticks:?}");
+                assert_eq!(rows.lines, if window == Window::Narrow { 2 } else { 0 });
             }
         }
     }
