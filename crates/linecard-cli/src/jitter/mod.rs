@@ -131,7 +131,7 @@ pub(crate) enum JitterCommand {
     /// in it.
     ///
     /// Receives from sockets, with the kernel's time stamps, for as long as wanted, in bounded memory. The first two
-    /// seconds teach what the stream carries (RTP, ST 2022-6, ST 2110) and its schedule; lateness counts two seconds
+    /// seconds teach what the stream carries (RTP, ST 2022-6, ST 2110) and its schedule; lateness counts 1.5 seconds
     /// later. A line tells of late packets, pauses and senders that begin again, of each at most one per second and
     /// stream. Ctrl-C ends it with the figures; SIGUSR1 prints those so far.
     #[cfg(target_os = "linux")]

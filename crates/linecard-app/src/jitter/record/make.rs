@@ -28,7 +28,7 @@ pub(in crate::jitter) fn of_outcome(place: &TestNetwork, outcome: &SessionOutcom
     let mut analysis = Analysis::of(measured, trace.ok());
     let quality = outcome.departures.quality(None);
     let found = format!(
-        "its lateness is {:.1} µs at 99.9 % (limit {:.1}), its bursts {:.1} packets (limit {:.0})",
+        "its lateness is {:.1} µs at 99.9 % (limit {:.1} µs), its bursts {:.1} packets (limit {:.0})",
         quality.lateness_p999_ns as f64 / 1e3,
         quality.limits.lateness_ns as f64 / 1e3,
         quality.burst,

@@ -72,9 +72,12 @@ fn late(episode: &Episode) -> String {
         ns(worst.delay.waited_ns)
     );
     match packets {
-        1 => format!("packet {number} was {delay}"),
+        1 => format!("packet number {number} was {delay}"),
         _ => {
-            format!("{packets} packets in {}, of which {number} was most, {delay}", ns(*lasted_ns))
+            format!(
+                "{packets} packets were late within {}; the worst, number {number}, was {delay}",
+                ns(*lasted_ns)
+            )
         }
     }
 }
@@ -96,8 +99,8 @@ mod tests {
         let first = line(123_000_000).expect("the first one");
         assert_eq!(
             first,
-            "239.0.0.1:5004: 2023-11-14 22:13:20.123 UTC: packet 7 was 2.50 ms late (2.00 ms before the socket, 500 µs \
-             in it)"
+            "239.0.0.1:5004: 2023-11-14 22:13:20.123 UTC: packet number 7 was 2.50 ms late (2.00 ms before the socket, \
+             500 µs in it)"
         );
         assert_eq!((line(200_000_000), line(1_122_999_999)), (None, None));
         assert!(

@@ -401,7 +401,7 @@ impl Answer {
             return match self.schedule {
                 Judged::Unknown => "too few packets to learn a schedule".to_owned(),
                 Judged::None => format!("{kind} without a schedule: no packet is late"),
-                _ => format!("{kind}: its schedule is not learnt yet"),
+                _ => format!("{kind}: its schedule is not learnt yet, which takes four seconds"),
             };
         };
         let [late, judged] = [*late, *judged].map(Value::Count);
@@ -550,7 +550,19 @@ impl CauseTotal {
             let (cause, time_ns) = (cause.clone(), Nanoseconds(total.ns as f64));
             item(&stream.name, Self { kind: *kind, cause, packets, delays, time_ns })
         };
-        totals.into_iter().map(total).collect()
+        // Causes of a part of a delay, and of the whole of none.
+        let (main, further): (Vec<_>, Vec<_>) =
+            totals.into_iter().partition(|(_, total)| total.episodes > 0);
+        let mut causes: Vec<_> = main.into_iter().map(total).collect();
+        if !further.is_empty() {
+            let ns = further.iter().fold(0, |sum: u64, (_, total)| sum.saturating_add(total.ns));
+            let time_ns = Nanoseconds(ns as f64);
+            let cause = format!("{} further causes", further.len());
+            let packets = further.iter().map(|(_, total)| total.packets).sum();
+            let sum = Self { kind: "others", cause, packets, delays: 0, time_ns };
+            causes.push(item(&stream.name, sum));
+        }
+        causes
     }
 
     fn text(&self) -> String {
