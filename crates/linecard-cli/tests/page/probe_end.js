@@ -46,6 +46,8 @@ addEventListener("load", () => {
   };
   const later = (then) => setTimeout(then, 50);
   for (const svg of document.querySelectorAll("svg")) {
+    // That of the other window.
+    if (getComputedStyle(svg).display === "none") continue;
     const texts = [...svg.querySelectorAll("text")].map((text) => {
       const { left, right, top, bottom } = text.getBoundingClientRect();
       // Line boxes are higher than letters.
