@@ -193,6 +193,11 @@ impl Underway<'_> {
         true
     }
 
+    /// Neither end has ended.
+    fn runs(&self) -> bool {
+        [self.sender.id(), self.receiver.id()].into_iter().all(runs)
+    }
+
     /// After a fault that it withstands: it goes on, and was not over before.
     fn assert_goes_on(&self) {
         assert!(self.advances(1), "the transfer was over before the fault");

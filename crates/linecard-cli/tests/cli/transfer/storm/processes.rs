@@ -13,6 +13,8 @@ const STOPPED: Duration = Duration::from_secs(7);
 
 fn stop_for_a_while(underway: &Underway<'_>, is_receiver: bool) {
     underway.signal(is_receiver, "STOP");
+    // Sockets may hold all the rest, so that it ends at once when it goes on.
+    assert!(underway.runs(), "the transfer was over before the fault");
     std::thread::sleep(STOPPED);
     underway.signal(is_receiver, "CONT");
 }
@@ -28,7 +30,6 @@ fn an_end_that_stood_still_goes_on() {
                 own.extend(["--patience", PATIENCE]);
                 let underway = storm.start(&STEADY);
                 stop_for_a_while(&underway, is_receiver);
-                underway.assert_goes_on();
                 storm.assert_complete(&underway.end());
             });
         }
