@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 /// 64 chunks of 64 KiB.
 const FILE_BYTES: usize = 4 << 20;
 const CHUNK: [&str; 2] = ["--chunk", "64K"];
-/// For a transfer that goes on after the fault: four seconds in all over two lanes.
-const STEADY: [&str; 2] = ["--rate", "4M"];
+/// For a transfer that goes on after the fault: eight seconds in all over two lanes.
+const STEADY: [&str; 2] = ["--rate", "2M"];
 /// For one that the fault ends: it would take 16 seconds.
 const SLOW: [&str; 2] = ["--rate", "1M"];
 /// Exit codes of a transfer that failed; see `linecard send --help`.
