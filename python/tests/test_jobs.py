@@ -54,29 +54,41 @@ def test_a_report_is_a_mapping() -> None:
             pytest.fail("a report does not match as a mapping")
 
 
-def height_in_a_notebook(report: linecard.Report, folder: Path) -> int:
-    """Pixels that a report takes where a browser shows it in another page, as notebooks do."""
+def heights_in_a_notebook(report: linecard.Report, folder: Path) -> tuple[int, int, int]:
+    """Pixels of a report's frame where a browser shows it in another page, as notebooks do; pixels that can be
+    scrolled in that frame; pixels down to the last of its content.
+    """
     page = folder / "notebook.html"
     markup = json.dumps(report._repr_html_()).replace("</", "<\\/")
-    script = f"document.getElementById('cell').innerHTML = {markup}"
+    script = f"""document.getElementById('cell').innerHTML = {markup};
+        setTimeout(() => {{
+            const shown = document.querySelector('iframe').contentDocument;
+            const low = Math.max(...[...shown.body.children].map(part => part.getBoundingClientRect().bottom));
+            document.body.dataset.heights = [shown.documentElement.scrollHeight, Math.ceil(low)].join();
+        }}, 3000);"""
     page.write_text(f"<!DOCTYPE html><body><div id=cell></div><script>{script}</script></body>")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1000,800"]
     done = subprocess.run(
         ["chromium", *options, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
          page.as_uri()], capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
-    found = re.search(r'style="[^"]*height: ?(\d+)px', done.stdout)
-    assert found, done.stdout[-500:]
-    return int(found[1])
+    frame = re.search(r'style="[^"]*height: ?(\d+)px', done.stdout)
+    content = re.search(r'data-heights="(\d+),(\d+)"', done.stdout)
+    assert frame and content, done.stdout[-500:]
+    return int(frame[1]), int(content[1]), int(content[2])
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is missing: run .ci/setup")
 def test_a_report_in_a_notebook_is_as_high_as_its_page(tmp_path: Path) -> None:
-    """A short report is seen without scrolling in its frame; one that is very long does not fill the notebook."""
-    short = height_in_a_notebook(linecard.solve("400G", mtu=1500, bus=256), tmp_path)
-    assert 600 < short < 1602
-    small = height_in_a_notebook(linecard.transfer(lanes=1, chunks=1, chunk="64K"), tmp_path)
-    assert 100 < small < 1602 and small != short
+    """Short and long reports are seen without scrolling in their frames, and without a gap below."""
+    long = linecard.solve("400G", mtu=1500, bus=256)
+    short = linecard.transfer(lanes=1, chunks=1, chunk="64K")
+    frames = []
+    for report in (long, short):
+        frame, scrolled, low = heights_in_a_notebook(report, tmp_path)
+        assert scrolled <= frame and low <= frame < low + 64, (frame, scrolled, low)
+        frames.append(frame)
+    assert frames[0] > frames[1] > 100
 
 
 def test_figures_are_shown_saved_and_read(tmp_path: Path) -> None:
