@@ -280,9 +280,10 @@ pub(super) fn of_control(error: ControlError, peer: &str) -> Error {
         }
         ControlError::Connect { .. } => TransferError::NoReceiver(error).into(),
         ControlError::TimedOut { .. } => Failure::Unreachable.with(error),
-        ControlError::Closed | ControlError::ClosedEarly | ControlError::Io(_) => {
-            TransferError::Disconnected(error).into()
-        }
+        ControlError::Closed
+        | ControlError::ClosedEarly
+        | ControlError::PathLost
+        | ControlError::Io(_) => TransferError::Disconnected(error).into(),
         ControlError::UnknownPeer { found, .. } => {
             TransferError::UnknownPeer { peer, found }.into()
         }

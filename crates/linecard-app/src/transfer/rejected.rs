@@ -48,7 +48,9 @@ impl From<ReceiveError> for Reason {
                 Self::NotAuthorized { found }
             }
             ReceiveError::Control(ControlError::NotAccepted { own }) => Self::NotAccepted { own },
-            ReceiveError::Control(ControlError::Closed | ControlError::ClosedEarly) => Self::Closed,
+            ReceiveError::Control(
+                ControlError::Closed | ControlError::ClosedEarly | ControlError::PathLost,
+            ) => Self::Closed,
             ReceiveError::Control(ControlError::OtherProtocol { expected: Protocol::Tls }) => {
                 Self::NotTls
             }

@@ -159,6 +159,9 @@ pub enum ControlError {
     /// The connection ended where it should not.
     #[error("the connection to the other end was cut")]
     ClosedEarly,
+    /// The kernel has given the connection up: nothing has come over its path for 30 s, or there is no route.
+    #[error("the control connection is lost: its path to the other end carries nothing any more")]
+    PathLost,
     /// The other end does not read.
     #[error("the other end does not read: more than 4 MiB of messages wait")]
     Full,

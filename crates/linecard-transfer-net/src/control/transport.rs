@@ -173,14 +173,18 @@ pub(super) fn received(read: io::Result<usize>) -> Result<Received, ControlError
     }
 }
 
-/// Ways in which a connection ends too early have one name.
+/// Ways in which the other end, or somebody in its name, ends a connection too early have one name; those in which its
+/// path does have another.
 fn cut_or(error: io::Error) -> ControlError {
     match error.kind() {
         ErrorKind::UnexpectedEof
         | ErrorKind::ConnectionReset
         | ErrorKind::ConnectionAborted
-        | ErrorKind::BrokenPipe
-        | ErrorKind::TimedOut => ControlError::ClosedEarly,
+        | ErrorKind::BrokenPipe => ControlError::ClosedEarly,
+        ErrorKind::TimedOut
+        | ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable
+        | ErrorKind::NetworkDown => ControlError::PathLost,
         _ => ControlError::Io(error),
     }
 }

@@ -17,7 +17,9 @@
 //! +-----------+-------+------+--------+--------+--------+-------
 //! ```
 //!
-//! `confirmed` messages and `bytes` of the next have come to the sender of the packet; flag 1 asks for an answer.
+//! `confirmed` messages and `bytes` of the next have come to the sender of the packet. Flag 1 asks for an answer, and
+//! flag 2 says that the kernel of the sender has given the control connection up, as its path is down: lanes whose
+//! paths are not carry on alone.
 //! `number` is that of the message of which `part` is at `offset`, or of the next message to be sent.
 //!
 //! Bounds: [`KEPT_BYTES`] of messages are kept; one message is put together at a time, with the limit of messages.
@@ -43,6 +45,9 @@ const KEPT_BYTES: usize = 4 << 20;
 const QUESTIONS: u32 = 3;
 /// Packets by which a long message is sent at once.
 const BURST: usize = 16;
+/// The flags of a packet.
+const ASKS: u8 = 1;
+const IS_DOWN: u8 = 2;
 /// Bytes before the part of a message.
 const HEAD_BYTES: usize = 29;
 const _: () = assert!(HEAD_BYTES < linecard_transfer::control::MIN_PAYLOAD_BYTES as usize);
@@ -206,14 +211,21 @@ impl Relay {
         control.flush().map(|_| ()).or_else(|error| self.excuse(error))
     }
 
-    /// A connection that fails while messages go over lanes is not needed. Its other end may also have closed
-    /// it: then lanes are silent as well.
+    /// A connection whose path is lost is not needed while a lane has another; if none has, lanes are silent. One that
+    /// fails otherwise is not needed if messages go over lanes already. Its other end may also have closed it: then
+    /// lanes are silent as well.
     fn excuse(&mut self, error: ControlError) -> Result<(), ControlError> {
-        let is_cut = matches!(error, ControlError::ClosedEarly | ControlError::Io(_));
-        if !(self.is_lame && is_cut) {
+        let is_excused = match error {
+            ControlError::PathLost => true,
+            ControlError::ClosedEarly | ControlError::Io(_) => self.is_lame,
+            _ => false,
+        };
+        if !is_excused {
             return Err(error);
         }
-        self.is_down = true;
+        (self.is_lame, self.is_down) = (true, true);
+        // The other end's kernel may learn of it by a reset, which must not come first.
+        self.owes_answer = true;
         Ok(())
     }
 
@@ -235,9 +247,10 @@ impl Relay {
             head[at..].first_chunk().map_or(0, |bytes: &[u8; 4]| u32::from_be_bytes(*bytes))
         };
         self.unanswered = None;
+        self.is_lame |= head[12] & IS_DOWN != 0;
         self.confirmed((long(0), short(8)));
         let is_copy = |at: Instant| part.is_empty() && self.now.ns_since(at) < ANSWER_NS;
-        self.owes_answer |= head[12] & 1 == 1 && !self.answered.is_some_and(is_copy);
+        self.owes_answer |= head[12] & ASKS != 0 && !self.answered.is_some_and(is_copy);
         if !part.is_empty() {
             self.put(long(13), (short(21), short(25)), part);
         }
@@ -332,10 +345,10 @@ impl Relay {
         packets
     }
 
-    /// No lane has taken the packets: a question that cannot be heard says nothing about the other end. Earlier ones do,
-    /// and so does a message that waits.
+    /// No lane has taken the packets: a question that cannot be heard says nothing about the other end while the control
+    /// connection may. Earlier ones do, and so does a message that waits.
     pub(crate) fn not_sent(&mut self) {
-        if self.kept.is_empty() && self.unanswered == Some(self.now) {
+        if self.kept.is_empty() && !self.is_down && self.unanswered == Some(self.now) {
             self.unanswered = None;
         }
     }
@@ -355,7 +368,7 @@ impl Relay {
         let mut head = Vec::with_capacity(self.payload);
         head.extend(self.came.to_be_bytes());
         head.extend((self.part.len() as u32).to_be_bytes());
-        head.push(u8::from(asks));
+        head.push(if asks { ASKS } else { 0 } | if self.is_down { IS_DOWN } else { 0 });
         head.extend(number.to_be_bytes());
         head
     }
@@ -499,6 +512,45 @@ mod tests {
         near.set_now(at(102_000));
         near.not_sent();
         assert!(near.is_silent(Duration::from_secs(1)) && near.is_doubtful());
+    }
+
+    /// The kernel of one end gives the control connection up while no message waits: both go on over lanes, and the
+    /// reset that the other end's kernel may see later ends nothing.
+    #[test]
+    fn a_lost_path_ends_nothing_while_lanes_answer() {
+        let (mut near, mut far) = (Relay::new(512), Relay::new(512));
+        near.set_now(at(0));
+        far.set_now(at(0));
+        assert!(near.excuse(ControlError::ClosedEarly).is_err(), "somebody cut it");
+        near.excuse(ControlError::PathLost).unwrap();
+        let [news] = &near.packets()[..] else { panic!("the other end is told at once") };
+        far.take(news);
+        far.excuse(ControlError::ClosedEarly).unwrap();
+        assert!(near.is_down() && far.is_down());
+        far.keep(&message(9)).unwrap();
+        for ms in (0..20_000).step_by(100) {
+            near.set_now(at(ms));
+            far.set_now(at(ms));
+            near.packets().iter().for_each(|body| far.take(body));
+            far.packets().iter().for_each(|body| near.take(body));
+            assert!(!near.is_silent(Duration::from_secs(2)));
+        }
+        assert_eq!(near.ready.drain(..).collect::<Vec<_>>(), [message(9)]);
+    }
+
+    /// Without a control connection and without lanes, an end waits for its patience only.
+    #[test]
+    fn a_lost_path_without_lanes_is_silence() {
+        let mut near = Relay::new(512);
+        near.set_now(at(0));
+        near.excuse(ControlError::PathLost).unwrap();
+        for ms in (0..=6_000).step_by(100) {
+            near.set_now(at(ms));
+            if !near.packets().is_empty() {
+                near.not_sent();
+            }
+        }
+        assert!(near.is_silent(Duration::from_secs(2)));
     }
 
     #[test]

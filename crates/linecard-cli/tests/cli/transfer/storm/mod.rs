@@ -27,6 +27,8 @@ const FILE_BYTES: usize = 4 << 20;
 const CHUNK: [&str; 2] = ["--chunk", "64K"];
 /// For a transfer that goes on after the fault: eight seconds in all over two lanes.
 const STEADY: [&str; 2] = ["--rate", "2M"];
+/// For one that goes on over one lane for longer than the kernel keeps a connection without a route: 20 seconds.
+const LASTING: [&str; 2] = ["--rate", "1500K"];
 /// For one that the fault ends: it would take 16 seconds.
 const SLOW: [&str; 2] = ["--rate", "1M"];
 /// Exit codes of a transfer that failed; see `linecard send --help`.

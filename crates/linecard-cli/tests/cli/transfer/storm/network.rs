@@ -1,7 +1,7 @@
 //! Connections that break, packets that are lost, links that go down.
 
 use super::hosts::{Hosts, Protocol};
-use super::{SLOW, STEADY, Storm, Underway};
+use super::{LASTING, SLOW, STEADY, Storm, Underway};
 
 /// Ends both ends with 14 and the same line.
 const CUT: &str = "was cut";
@@ -185,4 +185,16 @@ fn links_go_down() {
         },
     ];
     run("links that go down", &rows, |_, _| true);
+}
+
+/// The kernel gives the control connection up after some 14 seconds without a route; the other lane is enough.
+#[test]
+fn the_control_connection_is_given_up() {
+    let Some(hosts) = Hosts::new("the control connection is given up") else { return };
+    let storm = Storm::between(hosts, Protocol::Udp);
+    let underway = storm.start(&LASTING);
+    storm.hosts.as_ref().unwrap().set(&["link1"], "down");
+    let attempt = underway.end();
+    assert!(attempt.is_complete(), "{attempt:?}");
+    storm.assert_holds(&attempt);
 }
