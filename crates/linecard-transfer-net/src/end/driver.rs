@@ -4,7 +4,7 @@
 //! due packets, and waits for sockets or time. Differences between sending and receiving are in a [`Role`].
 
 use super::endpoint::Endpoint;
-use super::{Clock, Interest, MAX_TOKENS, Ready, SealedSocket, Waiter, Waker, give_up};
+use super::{Clock, Interest, MAX_TOKENS, Ready, SealedSocket, WOKEN, Waiter, Waker, give_up};
 use crate::control::ControlError;
 use crate::lane::LaneError;
 use crate::seal::SealError;
@@ -203,18 +203,22 @@ impl Driver<'_> {
 /// One turn of the loop; whether more can be read at once.
 fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<bool, R::Error> {
     endpoint.relay.set_now(now);
-    if endpoint.ready.has(CONTROL) || endpoint.relay.has_ready() {
+    // Before results of other threads: where one of them ends the transfer, as that of a full disk does, the files whose
+    // ends have come by then are whole.
+    let may_have = [CONTROL, WOKEN].into_iter().any(|token| endpoint.ready.has(token));
+    if may_have || endpoint.relay.has_ready() {
         take_messages(role, endpoint, now)?;
     }
     role.take_results(endpoint, now)?;
     let more = take_packets(role, endpoint, now)? | endpoint.relay.has_ready();
     role.process(endpoint, now)?;
     relay_messages(role, endpoint, now)?;
-    send_packets(role, endpoint, now)?;
+    // Before the packets, as a file is whole when the news of its end have come, too.
     if let Err(error) = endpoint.relay.flush(&mut endpoint.control) {
         role.disconnected(error)?;
         endpoint.relay.disconnected();
     }
+    send_packets(role, endpoint, now)?;
     role.check(endpoint, now)?;
     Ok(more)
 }

@@ -21,4 +21,4 @@ pub use processor::{processor_time, thread_time};
 pub(crate) use random::random;
 pub(crate) use relay::Relay;
 pub use socket::{SealedSocket, SocketCounters, Verdict};
-pub use wait::{Clock, Interest, MAX_TOKENS, Ready, Waiter, Waker};
+pub use wait::{Clock, Interest, MAX_TOKENS, Ready, WOKEN, Waiter, Waker};

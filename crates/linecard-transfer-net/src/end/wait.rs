@@ -10,7 +10,9 @@ use std::sync::Arc;
 const LONGEST_NS: u64 = 100_000_000;
 
 /// Tokens are below this: one bit each of [`Ready`].
-pub const MAX_TOKENS: usize = u128::BITS as usize;
+pub const MAX_TOKENS: usize = u128::BITS as usize - 1;
+/// In place of a token: another thread has woken this one.
+pub const WOKEN: usize = MAX_TOKENS;
 
 /// Time since the transfer began.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +87,7 @@ impl Ready {
     /// Whether the source with this `token` may have something.
     #[must_use]
     pub const fn has(self, token: usize) -> bool {
-        debug_assert!(token < MAX_TOKENS);
+        debug_assert!(token <= WOKEN);
         self.0 >> token & 1 == 1
     }
 }
@@ -122,11 +124,12 @@ impl Waiter {
             Err(rustix::io::Errno::INTR) => return Ok(Ready::ALL),
             Err(error) => return Err(error.into()),
         }
-        if fds[0].revents().contains(PollFlags::IN) {
+        let is_woken = fds[0].revents().contains(PollFlags::IN);
+        if is_woken {
             self.waker.drain();
         }
         let found = fds[1..].iter().zip(interests).filter(|(fd, _)| !fd.revents().is_empty());
-        Ok(Ready(found.fold(0, |ready, (_, interest)| {
+        Ok(Ready(found.fold(u128::from(is_woken) << WOKEN, |ready, (_, interest)| {
             debug_assert!(interest.token < MAX_TOKENS);
             ready | 1 << interest.token
         })))
@@ -147,10 +150,10 @@ mod tests {
         assert!(clock.now().ns_since(now) >= 5_000_000);
         waker.wake();
         let now = clock.now();
-        waiter.wait(&[], Instant::NEVER, now)?;
+        assert!(waiter.wait(&[], Instant::NEVER, now)?.has(WOKEN));
         let woken = clock.now();
         // Once woken, it sleeps again: for a tenth of a second at most.
-        waiter.wait(&[], Instant::NEVER, woken)?;
+        assert!(!waiter.wait(&[], Instant::NEVER, woken)?.has(WOKEN));
         assert!(clock.now().ns_since(woken) > woken.ns_since(now));
         Ok(())
     }

@@ -175,19 +175,18 @@ impl Work {
 
 impl Writing {
     fn run(mut self) {
+        // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
+        let mut has_failed = false;
         while let Some(job) = self.next() {
+            if has_failed && !matches!(job, Job::Finish { .. }) {
+                continue;
+            }
             let written = self.work_on(job);
             if self.batch.len() >= MAX_BATCH {
                 self.settle();
             }
-            if let Some(written) = written
-                && !self.give(written)
-            {
-                break;
-            }
+            has_failed |= written.is_some_and(|written| !self.give(written));
         }
-        // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
-        self.settle();
     }
 
     /// The next job. Before this waits for one, files that are whole get their names.

@@ -240,7 +240,7 @@ fn a_full_disk_within_a_folder() {
          there"
     ));
     let again: Value = serde_json::from_str(&text("sent.2")).unwrap();
-    // 3 MiB hold 30 of them, less what folders take, and those that were not whole when the disk was full.
-    assert!(again["transfer"]["unchanged"].as_u64().unwrap() >= 10, "{again}");
+    // 3 MiB hold 30 of them. The news of the end of one or two may still be under way when the disk is full.
+    assert!(again["transfer"]["unchanged"].as_u64().unwrap() >= 28, "{again}");
     assert!(!Path::new("to/tree").exists());
 }
