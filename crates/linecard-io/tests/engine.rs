@@ -13,6 +13,7 @@ use linecard_io::engine::{
 };
 use linecard_io::port::LivePort;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,11 +28,13 @@ struct Source {
     flows: Vec<u16>,
     left: usize,
     sent: usize,
+    /// The same, for others to see.
+    seen: Arc<AtomicUsize>,
 }
 
 impl Source {
     fn new(flows: impl IntoIterator<Item = u16>, packets: usize) -> Self {
-        Self { flows: flows.into_iter().collect(), left: packets, sent: 0 }
+        Self { flows: flows.into_iter().collect(), left: packets, ..Self::default() }
     }
 }
 
@@ -47,6 +50,7 @@ impl Source {
             self.sent += 1;
             self.left -= 1;
         }
+        self.seen.store(self.sent, Ordering::Relaxed);
         if self.left == 0 { PortState::Ended } else { PortState::Open }
     }
 }
@@ -267,6 +271,13 @@ impl Drop for Counted {
     }
 }
 
+/// Waits until each flow has begun, and been there again.
+fn wait_for_all_flows(sent: &AtomicUsize) {
+    while sent.load(Ordering::Relaxed) < 2 * RUN * usize::from(FLOWS) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn expect_all(flows: &Flows, packets: usize) {
     assert_eq!(flows.len(), usize::from(FLOWS));
     expect_in_order(flows, packets);
@@ -375,10 +386,12 @@ fn other_orders_of_output_lose_nothing() {
 #[test]
 fn stops_when_asked_to_and_lets_go_what_is_held() {
     let config = Config { workers: 2, on_full: OnFull::Wait, ..Config::default() };
-    let joined = Joined::new(Source::new(0..FLOWS, usize::MAX));
+    let source = Source::new(0..FLOWS, usize::MAX);
+    let sent = Arc::clone(&source.seen);
+    let joined = Joined::new(source);
     let record = Arc::clone(&joined.record);
     let engine = dedicated(&config, &Arc::new(joined)).expect("threads start");
-    std::thread::sleep(Duration::from_millis(20));
+    wait_for_all_flows(&sent);
     assert!(!engine.has_ended());
     engine.stop();
     none_fails(engine.join());
@@ -391,10 +404,12 @@ fn stops_when_asked_to_and_lets_go_what_is_held() {
 fn a_slow_reader_gets_all_of_it() {
     let config = Config { ring_capacity: 64, on_full: OnFull::Wait, ..Config::default() };
     let pace = Duration::from_millis(12);
-    let joined = Joined { pace, ..Joined::new(Source::new(0..FLOWS, usize::MAX)) };
+    let source = Source::new(0..FLOWS, usize::MAX);
+    let sent = Arc::clone(&source.seen);
+    let joined = Joined { pace, ..Joined::new(source) };
     let record = Arc::clone(&joined.record);
     let engine = dedicated(&config, &Arc::new(joined)).expect("threads start");
-    std::thread::sleep(Duration::from_millis(100));
+    wait_for_all_flows(&sent);
     engine.stop();
     let start = std::time::Instant::now();
     none_fails(engine.join());

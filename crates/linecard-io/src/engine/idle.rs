@@ -1,13 +1,13 @@
 //! Waiting of threads that have no work.
 
 use super::busy::Busy;
+use super::park::Parked;
 use linecard::pipeline::Turn;
 use linecard::time::Instant;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant as Clock};
 
@@ -59,7 +59,7 @@ pub(super) struct Wakeup(Option<Arc<Sleeper>>);
 
 #[derive(Debug)]
 struct Sleeper {
-    asleep: AtomicBool,
+    parked: Parked,
     event: OwnedFd,
 }
 
@@ -74,17 +74,14 @@ impl Wakeup {
             return Ok(Self(None));
         }
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self(Some(Arc::new(Sleeper { asleep: AtomicBool::new(false), event }))))
+        Ok(Self(Some(Arc::new(Sleeper { parked: Parked::new(), event }))))
     }
 
     /// Wakes the thread up if it sleeps.
     #[inline]
     pub(super) fn wake(&self) {
         let Some(sleeper) = &self.0 else { return };
-        // The packet is visible in the ring before the flag is read here, and the sleeper sets its
-        // flag before it reads the ring: at least one of them sees the other.
-        std::sync::atomic::fence(Ordering::SeqCst);
-        if sleeper.asleep.load(Ordering::Relaxed) && sleeper.asleep.swap(false, Ordering::SeqCst) {
+        if sleeper.parked.must_wake() {
             // The counter cannot overflow: the sleeper resets it.
             let _rung = rustix::io::write(&sleeper.event, &1_u64.to_ne_bytes());
         }
@@ -101,8 +98,7 @@ impl Sleeper {
         may_sleep: impl FnOnce() -> bool,
     ) -> Duration {
         let (mut is_rung, mut slept) = (false, Duration::ZERO);
-        self.asleep.store(true, Ordering::SeqCst);
-        std::sync::atomic::fence(Ordering::SeqCst);
+        self.parked.prepare();
         if may_sleep() {
             let all = std::iter::once(&self.event).chain(others);
             let mut all: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
@@ -115,7 +111,7 @@ impl Sleeper {
         }
         // A waker first takes the flag and then writes, possibly after this check: the next sleep
         // reads that write, which would otherwise end every later sleep at once.
-        if !self.asleep.swap(false, Ordering::SeqCst) || is_rung {
+        if self.parked.finish() || is_rung {
             let _rung = rustix::io::read(&self.event, &mut [0_u8; 8]);
         }
         slept

@@ -24,6 +24,7 @@ mod deploy;
 mod drive;
 mod gather;
 mod idle;
+mod park;
 pub mod ring;
 mod scheduling;
 mod spread;
