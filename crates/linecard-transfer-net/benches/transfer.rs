@@ -115,6 +115,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     };
     let receiving = ReceiveOptions {
         folder: Some(to.into()),
+        bucket: None,
         overwrite: false,
         allow_delete: false,
         access,

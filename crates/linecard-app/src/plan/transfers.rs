@@ -394,6 +394,7 @@ fn over_loopback(
     };
     let receiving = ReceiveOptions {
         folder: Some(into.into()),
+        bucket: None,
         overwrite: false,
         allow_delete: false,
         access,

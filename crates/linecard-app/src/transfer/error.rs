@@ -251,6 +251,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         | ReceiveError::DryRun
         | ReceiveError::Probed { .. }
         | ReceiveError::NoDelete
+        | ReceiveError::NotInBucket(_)
         | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)
         | ReceiveError::Scheme(_)
@@ -265,7 +266,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
 fn of_file(error: FileError) -> Error {
     match error {
         FileError::Damaged { path, kept } if path == kept => TransferError::Damaged { path }.into(),
-        FileError::Damaged { .. } => Failure::Wrong.with(error),
+        FileError::Damaged { .. } | FileError::Discarded { .. } => Failure::Wrong.with(error),
         FileError::Closed { source, .. } => Error::Report(source),
         error => Failure::Storage.with(error),
     }

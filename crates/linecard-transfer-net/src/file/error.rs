@@ -148,6 +148,14 @@ pub enum FileError {
         /// Where it is.
         kept: PathBuf,
     },
+    /// The same for an object of an object store, of which nothing is kept.
+    #[error(
+        "what was received for {path:?} does not have the hash of the sent data, and was not stored: send it again"
+    )]
+    Discarded {
+        /// Its intended place.
+        path: PathBuf,
+    },
     /// Chunks are missing.
     #[error("{path:?} is not complete: {missing} chunks are missing; run again to resume")]
     NotWhole {

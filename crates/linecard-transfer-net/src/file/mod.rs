@@ -1,13 +1,14 @@
 //! Data to send is read from files; received files appear when they are complete.
 //!
 //! [`Source`] lists objects and reads their chunks; [`Folder`] and [`Sink`] write them, and [`Ordered`]
-//! gives them to a pipe. An object is divided into chunks of 2^n bytes ([`ChunkBytes`]), the last one shorter.
+//! gives them to a pipe, or to the [`Upload`] of an object store ([`Bucket`]). An object is divided into chunks of 2^n bytes ([`ChunkBytes`]), the last one shorter.
 //! Each chunk's hash is a node of the object's BLAKE3 tree (section 2.1 of the paper), so chunks are
 //! hashed in any order, on any core, and the object's hash is the usual BLAKE3 hash of the file.
 //!
 //! Bounds: [`MAX_OBJECTS`] of a source, [`MAX_CHUNKS`] of an object, [`MAX_NAME_BYTES`] of a name. A
 //! sink keeps 32 bytes for each chunk, and one record of 76 bytes in its journal.
 
+mod bucket;
 mod chunk;
 mod digest;
 mod dress;
@@ -31,6 +32,8 @@ mod sink;
 mod source;
 mod stamp;
 
+pub use bucket::{Bucket, Stored, Upload};
+pub(crate) use bucket::{existing, failure, key_of, place};
 pub use chunk::{ChunkBytes, MAX_CHUNKS};
 pub use digest::{ChunkHash, Tree};
 pub use dress::warm_up;

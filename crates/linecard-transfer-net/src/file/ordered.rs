@@ -27,6 +27,11 @@ impl<W: Write> Ordered<W> {
         Self { out, path, chunk_bytes, window, next: 0, held, tree, written: 0 }
     }
 
+    /// Where it is written, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Chunks from this on are not taken yet.
     #[must_use]
     pub const fn window_end(&self) -> u32 {

@@ -1,5 +1,6 @@
 //! Reading an object chunk by chunk.
 
+use super::bucket::{Bucket, Stored, StoredReader, place};
 use super::{ChunkBytes, FileError, Kind, Object, Stamp, link};
 use rustix::fs::OFlags;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -7,14 +8,13 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An object that is open. Chunks of files may be read in any order and by several threads, those of
-/// streams only in order.
+/// streams only in order, and those of stored objects best in order.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    file: File,
     from: From,
 }
 
@@ -29,9 +29,10 @@ pub struct Piece {
 
 #[derive(Debug)]
 enum From {
-    File { size: u64, modified: Stamp, inode: u64 },
+    File { file: File, size: u64, modified: Stamp, inode: u64 },
     Link(Vec<u8>),
-    Stream(Mutex<Stream>),
+    Stream(File, Mutex<Stream>),
+    Stored(Mutex<StoredReader>),
 }
 
 /// How far a stream has been read.
@@ -48,13 +49,13 @@ impl Reader {
     pub(super) fn open(path: PathBuf, object: &Object) -> Result<Self, FileError> {
         if object.kind == Kind::Stream {
             let file = stream(&path).map_err(FileError::at("read", &path))?;
-            return Ok(Self { path, file, from: From::Stream(Mutex::default()) });
+            return Ok(Self { path, from: From::Stream(file, Mutex::default()) });
         }
         if object.kind == Kind::Link {
             let open = OFlags::PATH.union(OFlags::NOFOLLOW).bits().cast_signed();
             let opened = OpenOptions::new().read(true).custom_flags(open).open(&path);
-            let file = opened.map_err(FileError::at("read", &path))?;
-            let reader = Self { from: From::Link(link::target(&path)), path, file };
+            drop(opened.map_err(FileError::at("read", &path))?);
+            let reader = Self { from: From::Link(link::target(&path)), path };
             return match reader.size() == object.size.unwrap_or(0) {
                 true => Ok(reader),
                 false => Err(reader.changed("it leads elsewhere".into())),
@@ -66,10 +67,24 @@ impl Reader {
         let file = opened.map_err(FileError::at("read", &path))?;
         let metadata = file.metadata().map_err(FileError::at("read", &path))?;
         let size = object.size.unwrap_or(0);
-        let from = From::File { size, modified: object.modified, inode: metadata.ino() };
-        let reader = Self { path, file, from };
+        let from = From::File { file, size, modified: object.modified, inode: metadata.ino() };
+        let reader = Self { path, from };
         reader.compare(&metadata)?;
         Ok(reader)
+    }
+
+    /// An object of an object store, of which nothing is read yet.
+    pub(super) fn of_stored(bucket: &Arc<dyn Bucket>, stored: &Stored) -> Self {
+        let path = place(&**bucket, &stored.name);
+        let reader = StoredReader::new(Arc::clone(bucket), stored.clone());
+        Self { path, from: From::Stored(Mutex::new(reader)) }
+    }
+
+    /// Begins to read what is far away, before it is asked for.
+    pub(crate) fn begin(&self) {
+        if let From::Stored(stored) = &self.from {
+            locked(stored).begin();
+        }
     }
 
     /// Reads chunk number `chunk` to the start of `into`.
@@ -85,7 +100,9 @@ impl Reader {
         into: &mut [u8],
     ) -> Result<Piece, FileError> {
         match &self.from {
-            From::File { size, .. } => self.read_file(*size, chunk, chunk_bytes, into),
+            From::File { file, size, .. } => {
+                self.read_file((file, *size), chunk, chunk_bytes, into)
+            }
             From::Link(target) => {
                 let range = chunk_bytes.range(chunk, target.len() as u64);
                 let into = room(into, chunk, range.end - range.start)?;
@@ -93,9 +110,15 @@ impl Reader {
                 into.copy_from_slice(&target[range.start as usize..range.end as usize]);
                 Ok(Piece { bytes: into.len(), is_last: range.end == target.len() as u64 })
             }
-            From::Stream(stream) => {
-                let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-                self.read_stream(&mut stream, chunk, chunk_bytes, into)
+            From::Stream(file, stream) => {
+                self.read_stream((file, &mut locked(stream)), chunk, chunk_bytes, into)
+            }
+            From::Stored(stored) => {
+                let mut stored = locked(stored);
+                let range = chunk_bytes.range(chunk, stored.size());
+                let into = room(into, chunk, range.end - range.start)?;
+                stored.read_at(into, range.start)?;
+                Ok(Piece { bytes: into.len(), is_last: range.end == stored.size() })
             }
         }
     }
@@ -106,7 +129,8 @@ impl Reader {
         match &self.from {
             From::File { size, .. } => *size,
             From::Link(target) => target.len() as u64,
-            From::Stream(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).bytes,
+            From::Stream(_, stream) => locked(stream).bytes,
+            From::Stored(stored) => locked(stored).size(),
         }
     }
 
@@ -117,13 +141,14 @@ impl Reader {
     ///
     /// [`FileError::Changed`].
     pub fn finish(&self) -> Result<(), FileError> {
-        match &self.from {
-            From::Stream(_) => return Ok(()),
+        let file = match &self.from {
+            // Each request of a stored object names the state of it that was listed.
+            From::Stream(..) | From::Stored(_) => return Ok(()),
             From::Link(target) if link::target(&self.path) == *target => return Ok(()),
             From::Link(_) => return Err(self.changed("it leads elsewhere".into())),
-            From::File { .. } => {}
-        }
-        let open = self.file.metadata().map_err(FileError::at("read", &self.path))?;
+            From::File { file, .. } => file,
+        };
+        let open = file.metadata().map_err(FileError::at("read", &self.path))?;
         self.compare(&open)?;
         match fs::metadata(&self.path) {
             Ok(named) => self.compare(&named),
@@ -133,17 +158,17 @@ impl Reader {
 
     fn read_file(
         &self,
-        size: u64,
+        (file, size): (&File, u64),
         chunk: u32,
         chunk_bytes: ChunkBytes,
         into: &mut [u8],
     ) -> Result<Piece, FileError> {
         let range = chunk_bytes.range(chunk, size);
         let into = room(into, chunk, range.end - range.start)?;
-        match self.file.read_exact_at(into, range.start) {
+        match file.read_exact_at(into, range.start) {
             Ok(()) => Ok(Piece { bytes: into.len(), is_last: range.end == size }),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                let now = self.file.metadata().map_or(0, |metadata| metadata.len());
+                let now = file.metadata().map_or(0, |metadata| metadata.len());
                 Err(self.changed(format!("it had {size} bytes and has {now}")))
             }
             Err(error) => Err(FileError::of(error, "read", &self.path, 0)),
@@ -152,7 +177,7 @@ impl Reader {
 
     fn read_stream(
         &self,
-        stream: &mut Stream,
+        (file, stream): (&File, &mut Stream),
         chunk: u32,
         chunk_bytes: ChunkBytes,
         into: &mut [u8],
@@ -167,9 +192,9 @@ impl Reader {
             into[0] = byte;
         }
         let failed = |error| FileError::of(error, "read", &self.path, 0);
-        let bytes = ahead + fill(&self.file, &mut into[ahead..]).map_err(failed)?;
+        let bytes = ahead + fill(file, &mut into[ahead..]).map_err(failed)?;
         let mut next = [0];
-        stream.has_ended = bytes < into.len() || fill(&self.file, &mut next).map_err(failed)? == 0;
+        stream.has_ended = bytes < into.len() || fill(file, &mut next).map_err(failed)? == 0;
         stream.ahead = (!stream.has_ended).then_some(next[0]);
         stream.next += 1;
         stream.bytes += bytes as u64;
@@ -177,7 +202,7 @@ impl Reader {
     }
 
     fn compare(&self, now: &Metadata) -> Result<(), FileError> {
-        let From::File { size, modified, inode } = &self.from else { return Ok(()) };
+        let From::File { size, modified, inode, .. } = &self.from else { return Ok(()) };
         if !now.is_file() || now.ino() != *inode {
             return Err(self.changed("another file has its name".into()));
         }
@@ -193,6 +218,10 @@ impl Reader {
     fn changed(&self, what: String) -> FileError {
         FileError::Changed { path: self.path.clone(), what }
     }
+}
+
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The file at `path`, or the standard input for `-`.

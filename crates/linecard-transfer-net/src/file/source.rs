@@ -1,5 +1,6 @@
 //! The data to send: files, folders with their contents, or a pipe.
 
+use super::bucket::{Bucket, Listing, Stored};
 use super::name::{MAX_DEPTH, is_ours};
 use super::{Failures, FileError, Name, Patterns, Reader, Stamp, link};
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most objects of a source.
@@ -34,6 +36,8 @@ pub enum Kind {
 pub enum Input {
     /// Files and folders, or `-` alone for the standard input.
     Paths(Vec<PathBuf>),
+    /// An object of an object store, or those below a prefix.
+    Bucket(Arc<dyn Bucket>),
     /// The standard input, under this name at the receiver.
     Stdin(String),
     /// A number of bytes of [`Kind::Test`].
@@ -88,6 +92,8 @@ pub struct Source {
     skipped: Vec<Skipped>,
     left_out: u64,
     unreadable: Failures,
+    /// The object store that all of them are in, and what each is there.
+    bucket: Option<(Arc<dyn Bucket>, Vec<Stored>)>,
     /// How long test data of open length comes.
     pub(crate) probe: Duration,
 }
@@ -112,6 +118,7 @@ impl Source {
     pub fn of(input: &Input, patterns: Patterns) -> Result<Self, FileError> {
         match input {
             Input::Paths(paths) => Self::open(paths, patterns),
+            Input::Bucket(bucket) => Self::stored(bucket, patterns),
             Input::Stdin(name) => Self::alone(name, Kind::Stream, None),
             Input::Test(size) => Self::alone("test", Kind::Test, Some(*size)),
             Input::Probe(time) => {
@@ -128,6 +135,25 @@ impl Source {
             Object { name, kind, size, has_holes: false, by_time: false, mode: 0o600, modified };
         let root = Root { base: "-".into(), first: 0, is_empty: false };
         Ok(Self { roots: vec![root], objects: vec![object], ..Self::default() })
+    }
+
+    /// The objects of an object store.
+    fn stored(bucket: &Arc<dyn Bucket>, patterns: Patterns) -> Result<Self, FileError> {
+        let leave_out = |name: &[u8], is_folder: bool| patterns.leave_out(name, is_folder);
+        let listing = Listing::of(&**bucket, MAX_OBJECTS, leave_out)?;
+        let skipped = |(path, name)| {
+            let why = "its key is no name of a file, or too long, or too deep";
+            Skipped { path, name, why }
+        };
+        Ok(Self {
+            roots: vec![Root { base: bucket.url().into(), first: 0, is_empty: false }],
+            objects: listing.objects,
+            skipped: listing.refused.into_iter().map(skipped).collect(),
+            left_out: listing.left_out,
+            bucket: Some((Arc::clone(bucket), listing.stored)),
+            patterns,
+            ..Self::default()
+        })
     }
 
     /// Lists what `paths` are: a file or pipe, a folder and all below it, or the standard input for `-` alone.
@@ -194,6 +220,11 @@ impl Source {
         }
     }
 
+    /// Whether opening an object takes a round trip of a network.
+    pub(crate) const fn is_far(&self) -> bool {
+        self.bucket.is_some()
+    }
+
     /// The one of the paths that an object is at, or below.
     pub(crate) fn root_of(&self, object: usize) -> &Root {
         let behind = self.roots.partition_point(|root| root.first <= object);
@@ -246,6 +277,9 @@ impl Source {
     ///
     /// When the object does not exist.
     pub fn reader(&self, object: usize) -> Result<Reader, FileError> {
+        if let Some((bucket, stored)) = &self.bucket {
+            return Ok(Reader::of_stored(bucket, &stored[object]));
+        }
         let (base, object) = (&self.root_of(object).base, &self.objects[object]);
         let is_stdin = base == Path::new("-");
         let path = if is_stdin { base.clone() } else { base.join(object.name.as_path()) };

@@ -100,6 +100,11 @@ pub enum ReceiveError {
          in the list of senders"
     )]
     NoDelete,
+    /// An option or a right that there is for folders only.
+    #[error(
+        "{0}: not when objects of an object store are received; leave it out, or receive into a folder"
+    )]
+    NotInBucket(&'static str),
     /// It was answered, and nothing was to be received.
     #[error("it has asked what it would send; nothing was changed here")]
     DryRun,
@@ -135,6 +140,7 @@ impl ReceiveError {
             | Self::DryRun
             | Self::Probed { .. }
             | Self::NoDelete
+            | Self::NotInBucket(_)
             | Self::Place { .. }
             | Self::Control(_)
             | Self::Refused(_)

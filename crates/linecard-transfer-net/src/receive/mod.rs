@@ -16,7 +16,7 @@ pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
 use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
-use crate::file::{ChunkBytes, Failures};
+use crate::file::{Bucket, ChunkBytes, Failures};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
 use linecard::progress::Progress;
@@ -31,8 +31,10 @@ use std::time::Duration;
 /// Where to receive, from whom, and where to put it.
 #[derive(Debug, Clone)]
 pub struct ReceiveOptions {
-    /// The folder; none for the standard output.
+    /// The folder; none for the standard output and for an object store.
     pub folder: Option<PathBuf>,
+    /// The object store.
+    pub bucket: Option<Arc<dyn Bucket>>,
     /// Existing files may be replaced.
     pub overwrite: bool,
     /// All senders may remove files that they do not have, in the folders that they send.
@@ -180,6 +182,7 @@ impl Acceptor {
         let over = Arc::new(AtomicBool::new(false));
         let work = writing::Work {
             folder: folder.map(|folder| folder.with_flusher(Arc::clone(&over))).transpose()?,
+            bucket: options.bucket.clone(),
             is_dry: opened.is_dry,
             quota,
             overwrite: options.overwrite,

@@ -56,7 +56,7 @@ struct Open {
 pub(super) struct Objects {
     /// A dry run: the sender only asks for the stored objects.
     is_dry: bool,
-    /// Into a folder, or out.
+    /// Into a folder or an object store, or out.
     has_folder: bool,
     chunk_bytes: ChunkBytes,
     window: u32,
@@ -98,7 +98,7 @@ impl Objects {
     ) -> Result<Self, FileError> {
         Ok(Self {
             is_dry,
-            has_folder: options.folder.is_some(),
+            has_folder: options.folder.is_some() || options.bucket.is_some(),
             chunk_bytes: ChunkBytes::new(chunk_bytes.into())?,
             window,
             max_list_bytes: (options.memory_bytes / LIST_SHARE).max(MIN_LIST_BYTES),

@@ -38,7 +38,7 @@ pub(super) struct Opened {
 
 /// Where a sender's files go.
 pub(super) struct Destination {
-    /// None for the standard output, and in a dry run where there is none.
+    /// None for the standard output and for an object store, and in a dry run where there is none.
     pub(super) folder: Option<Folder>,
     pub(super) quota: Option<Arc<Quota>>,
     may_delete: bool,
@@ -51,6 +51,15 @@ impl Destination {
         let entry = options.access.entry(control.peer())?;
         let may_delete =
             options.allow_delete || entry.as_ref().is_some_and(|entry| entry.may_delete);
+        if options.bucket.is_some() {
+            let is_plain = |entry: &Entry| entry.folder.is_none() && entry.quota_bytes.is_none();
+            return match entry.as_ref().is_none_or(is_plain) {
+                true => Ok(Self { folder: None, quota: None, may_delete: false }),
+                false => {
+                    Err(ReceiveError::NotInBucket("folder= and quota= in the list of senders"))
+                }
+            };
+        }
         let Some(folder) = &options.folder else {
             return Ok(Self { folder: None, quota: None, may_delete });
         };
@@ -141,6 +150,9 @@ fn negotiate(
     let options = &acceptor.options;
     let agreed = agree(control, hello, options)?;
     let destination = Destination::of(acceptor, control, hello.dry_run)?;
+    if hello.delete && options.bucket.is_some() {
+        return Err(ReceiveError::NotInBucket("--delete"));
+    }
     if hello.delete && !destination.may_delete {
         return Err(ReceiveError::NoDelete);
     }

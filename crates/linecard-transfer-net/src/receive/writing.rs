@@ -1,9 +1,12 @@
 //! Files are opened, checked, hashed and written on a thread of its own: lanes do not wait for disks.
 
+mod storing;
+
+use self::storing::Storing;
 use crate::end::Waker;
 use crate::file::{
-    ChunkBytes, Existing, FileError, Folder, Have, Kind, Name, Object, Ordered, Quota, SMALL_BYTES,
-    Sink,
+    Bucket, ChunkBytes, Existing, FileError, Folder, Have, Kind, Name, Object, Ordered, Quota,
+    SMALL_BYTES, Sink, Upload,
 };
 use linecard_transfer::control::{Listed, Removed, Text};
 use std::io::Write;
@@ -29,6 +32,8 @@ enum Target {
     Kept(Box<Object>, blake3::Hash),
     /// Nowhere: a file of the same length and time exists.
     Same(Box<Object>),
+    /// Into an object of an object store, in order.
+    Upload(Ordered<Box<dyn Upload>>),
     /// Out, in order.
     Out(Ordered<Box<dyn Write + Send>>),
     /// Nowhere: a folder, or a test of the way.
@@ -89,8 +94,9 @@ pub(super) struct Findings {
 }
 
 pub(super) struct Work {
-    /// None for the standard output.
+    /// None for the standard output and for an object store.
     pub(super) folder: Option<Folder>,
+    pub(super) bucket: Option<Arc<dyn Bucket>>,
     /// The quota of the sender.
     pub(super) quota: Option<Arc<Quota>>,
     pub(super) overwrite: bool,
@@ -110,6 +116,7 @@ struct Writing {
     targets: Vec<(u32, Target)>,
     /// Whole and verified files that are not on the disk yet.
     batch: Vec<(u32, Sink)>,
+    storing: Storing,
     /// A folder of which a part was listed last, and its content.
     listing: Option<(Name, Vec<Vec<u8>>)>,
 }
@@ -117,7 +124,8 @@ struct Writing {
 impl Work {
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
-        Writing { work: self, targets: Vec::new(), batch: Vec::new(), listing: None }.run();
+        let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
+        Writing { work: self, targets, batch, storing, listing: None }.run();
     }
 
     /// The partial file of an object, of which as much as is not there yet counts against the quota.
@@ -182,7 +190,7 @@ impl Writing {
                 continue;
             }
             let written = self.work_on(job);
-            if self.batch.len() >= MAX_BATCH {
+            if self.batch.len() + self.storing.uploads() >= MAX_BATCH {
                 self.settle();
             }
             has_failed |= written.is_some_and(|written| !self.give(written));
@@ -194,6 +202,7 @@ impl Writing {
         match self.work.jobs.try_recv() {
             Ok(job) => Some(job),
             Err(TryRecvError::Empty) => {
+                self.end_looks();
                 self.settle();
                 self.work.jobs.recv().ok()
             }
@@ -220,9 +229,19 @@ impl Writing {
             };
             self.give(written);
         }
+        self.settle_stored();
     }
 
     fn work_on(&mut self, job: Job) -> Option<Written> {
+        match (job, self.work.bucket.clone()) {
+            (Job::Open { object, about }, Some(bucket)) if !about.is_probe() => self
+                .open_stored(&bucket, (object, about))
+                .unwrap_or_else(|error| Some(failed(object, error))),
+            (job, _) => self.work_on_files(job),
+        }
+    }
+
+    fn work_on_files(&mut self, job: Job) -> Option<Written> {
         match job {
             Job::Open { object, about } if self.work.is_dry && !about.is_probe() => {
                 let found = self.work.look(&about);
@@ -372,6 +391,9 @@ impl Writing {
         let Some((_, target)) = self.targets.iter_mut().find(|(of, _)| *of == object) else {
             return Ok(());
         };
+        if let (Target::Later(about, _), Some(_)) = (&*target, &self.work.bucket) {
+            *target = Target::Upload(self.work.upload(about)?);
+        }
         if let Target::Later(about, existing) = target {
             let sink = self.work.sink(about)?;
             *target = Target::File(Box::new(sink), *existing);
@@ -383,11 +405,8 @@ impl Writing {
                 }
                 sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ())
             }
-            Target::Out(ordered) => {
-                let mut bytes_of = std::mem::take(buffer);
-                bytes_of.truncate(bytes as usize);
-                ordered.write(chunk, bytes_of)
-            }
+            Target::Out(ordered) => ordered.write(chunk, taken(buffer, bytes)),
+            Target::Upload(ordered) => ordered.write(chunk, taken(buffer, bytes)),
             Target::Later(..) | Target::Kept(..) | Target::Same(_) | Target::Nowhere => Ok(()),
         }
     }
@@ -403,8 +422,12 @@ impl Writing {
         let Some(at) = self.targets.iter().position(|(of, _)| *of == object) else {
             return done(false);
         };
+        let target = self.targets.swap_remove(at).1;
+        if self.work.bucket.is_some() {
+            return self.finish_stored((object, target), size, root);
+        }
         let folder = self.work.folder.as_ref();
-        let sink = match (self.targets.swap_remove(at).1, folder) {
+        let sink = match (target, folder) {
             (Target::Same(about), Some(folder)) => {
                 if self.work.overwrite {
                     folder.dress(&about)?;
@@ -431,7 +454,7 @@ impl Writing {
                 ordered.finish(size, root)?;
                 return done(false);
             }
-            (Target::Kept(..) | Target::Same(_) | Target::Nowhere, _) => {
+            (Target::Kept(..) | Target::Same(_) | Target::Upload(_) | Target::Nowhere, _) => {
                 return done(false);
             }
         };
@@ -440,6 +463,13 @@ impl Writing {
         self.batch.push((object, sink));
         Ok(None)
     }
+}
+
+/// The first bytes of a buffer, without a copy.
+fn taken(buffer: &mut Vec<u8>, bytes: u32) -> Vec<u8> {
+    let mut taken = std::mem::take(buffer);
+    taken.truncate(bytes as usize);
+    taken
 }
 
 fn text_of(error: &FileError) -> Text {
@@ -453,6 +483,7 @@ fn failed(object: u32, error: FileError) -> Written {
         | FileError::Denied { .. }
         | FileError::Locked { .. }
         | FileError::Quota { .. }
+        | FileError::Changed { .. }
         | FileError::Name { .. } => Written::Refused { object, error },
         error => Written::Failed(error),
     }
@@ -473,6 +504,7 @@ mod tests {
         names.iter().for_each(|name| std::fs::write(tree.join(name), "").unwrap());
         let work = Work {
             folder: Some(Folder::open(at.path()).unwrap()),
+            bucket: None,
             quota: None,
             overwrite: false,
             is_dry: false,
@@ -482,7 +514,8 @@ mod tests {
             out: mpsc::channel().0,
             waker: Waker::new().unwrap(),
         };
-        let mut writing = Writing { work, targets: Vec::new(), batch: Vec::new(), listing: None };
+        let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
+        let mut writing = Writing { work, targets, batch, storing, listing: None };
         let mut list = |after: &[u8]| {
             let listed = writing.list(Name::new(b"tree").unwrap(), after).unwrap();
             assert_eq!(writing.listing.is_some(), listed.has_more);

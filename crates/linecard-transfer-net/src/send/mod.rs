@@ -26,6 +26,7 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::{LaneCounters, LaneState};
 use linecard_transfer::send::{LimitTimes, SendCounters};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -185,6 +186,7 @@ pub fn send(
         source,
         chunk_bytes: options.chunk_bytes,
         orders: ordered,
+        ahead: VecDeque::new(),
         buffers: reading::Buffers::new(freed),
         out,
         waker: waker.clone(),

@@ -2,12 +2,17 @@
 
 use crate::end::Waker;
 use crate::file::{ChunkBytes, ChunkHash, FileError, Have, Kind, Object, Reader, Source, Tree};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 /// Results that may wait to be taken.
 pub(super) const MAX_READ: usize = 2;
+/// Small objects of an object store that are read ahead: each takes a round trip to the store.
+const MAX_AHEAD: usize = 16;
+/// The largest of these.
+const MAX_AHEAD_BYTES: u64 = 1 << 20;
 /// Buffers that are kept.
 const MAX_SPARE: usize = 8;
 
@@ -51,6 +56,8 @@ pub(super) struct Work {
     pub(super) source: Arc<Source>,
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) orders: Receiver<Order>,
+    /// Orders that were taken early, in turn.
+    pub(super) ahead: VecDeque<(Order, Option<Reader>)>,
     pub(super) buffers: Buffers,
     pub(super) out: SyncSender<Read>,
     pub(super) waker: Waker,
@@ -105,9 +112,9 @@ impl Buffers {
 impl Work {
     /// Reads ordered chunks until there are no more orders.
     pub(super) fn run(mut self) {
-        while let Ok(order) = self.orders.recv() {
+        while let Some((order, reader)) = self.next_order() {
             let mut sent_below = order.first_chunk;
-            match self.read(&order, &mut sent_below) {
+            match self.read((&order, reader), &mut sent_below) {
                 Ok(true) => {}
                 Ok(false) => return,
                 // One of many: the others continue.
@@ -125,6 +132,31 @@ impl Work {
         }
     }
 
+    /// The next order; none if no more come. Objects of the next ones are opened if each of them would take a while.
+    fn next_order(&mut self) -> Option<(Order, Option<Reader>)> {
+        if self.source.is_far() {
+            while self.ahead.len() < MAX_AHEAD
+                && let Ok(order) = self.orders.try_recv()
+            {
+                let reader = self.begun(&order);
+                self.ahead.push_back((order, reader));
+            }
+        }
+        self.ahead.pop_front().or_else(|| self.orders.recv().ok().map(|order| (order, None)))
+    }
+
+    /// The object of an order, if it is small and will be read.
+    fn begun(&self, order: &Order) -> Option<Reader> {
+        let object = &self.source.objects()[order.object];
+        let is_read = !order.is_same && (!order.is_dry || order.existing.is_some());
+        let is_small = object.size.is_some_and(|size| size > 0 && size <= MAX_AHEAD_BYTES);
+        let reader = (is_read && is_small && object.kind == Kind::File)
+            .then(|| self.source.reader(order.object))?
+            .ok()?;
+        reader.begin();
+        Some(reader)
+    }
+
     /// False if the receiver of the channel has ended.
     fn give(&self, read: Read) -> bool {
         let taken = self.out.send(read).is_ok();
@@ -133,7 +165,11 @@ impl Work {
     }
 
     /// Reads an object, and hands on chunks to send: those below `sent_below` are done.
-    fn read(&mut self, order: &Order, sent_below: &mut u32) -> Result<bool, FileError> {
+    fn read(
+        &mut self,
+        (order, begun): (&Order, Option<Reader>),
+        sent_below: &mut u32,
+    ) -> Result<bool, FileError> {
         let object = self.source.objects()[order.object].clone();
         let (mut size, mut root) = (0, None);
         if order.is_same {
@@ -154,7 +190,10 @@ impl Work {
                 size = object.size.unwrap_or(0);
             }
             Kind::File | Kind::Link | Kind::Stream => {
-                let reader = self.source.reader(order.object)?;
+                let reader = match begun {
+                    Some(reader) => reader,
+                    None => self.source.reader(order.object)?,
+                };
                 if order.existing.is_some() {
                     let nothing = Have::all(self.chunk_bytes.count(reader.size())?);
                     root = self.read_chunks((order, &nothing), &object, &reader, sent_below)?;

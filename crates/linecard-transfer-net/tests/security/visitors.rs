@@ -44,6 +44,7 @@ impl Receiver {
         let folder = tempfile::tempdir().unwrap().keep();
         let options = ReceiveOptions {
             folder: Some(folder.clone()),
+            bucket: None,
             overwrite: false,
             allow_delete,
             access: access.clone(),
@@ -275,6 +276,7 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
     let (listener, _) = listener();
     let options = ReceiveOptions {
         folder: Some(Path::new("/nowhere").into()),
+        bucket: None,
         overwrite: false,
         allow_delete: false,
         access: shared(1),

@@ -39,6 +39,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     };
     let receive = ReceiveOptions {
         folder: Some(to.into()),
+        bucket: None,
         overwrite: false,
         allow_delete: false,
         access,

@@ -6,3 +6,5 @@ mod early;
 mod ends;
 mod links;
 mod loopback;
+mod memory;
+mod stored;

@@ -152,6 +152,7 @@ impl Config {
     fn options(&self, context: &Context<'_>, access: Access) -> ReceiveOptions {
         ReceiveOptions {
             folder: (!self.is_pipe()).then(|| file_of(context, "folder", &self.folder)),
+            bucket: None,
             overwrite: self.overwrite,
             allow_delete: self.allow_delete,
             access,

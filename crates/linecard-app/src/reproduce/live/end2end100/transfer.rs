@@ -159,6 +159,7 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error
         .map(|lane| format!("udp:{}", Host::Peer.lane_address(lane)).parse().map_err(failed));
     Ok(ReceiveOptions {
         folder: None,
+        bucket: None,
         overwrite: false,
         allow_delete: false,
         access,
