@@ -7,6 +7,8 @@ pub mod file;
 pub mod keys;
 pub mod lane;
 pub mod receive;
+#[cfg(feature = "objects")]
+pub mod s3;
 pub mod seal;
 pub mod send;
 pub mod stages;
