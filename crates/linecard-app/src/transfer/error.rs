@@ -44,6 +44,20 @@ pub(super) enum TransferError {
     NameOfFiles,
     #[error("`{name}` is in a folder: give a name without /")]
     NameInFolder { name: String },
+    #[cfg(feature = "objects")]
+    #[error("{}: {error}", path.display())]
+    Objects { path: PathBuf, error: linecard_transfer_net::s3::S3Error },
+    #[cfg(not(feature = "objects"))]
+    #[error(
+        "{0} is in an object store, which this program is built without: build it with --features objects; or write \
+         ./{0} for a file of that name",
+        path.display()
+    )]
+    NoObjects { path: PathBuf },
+    #[error("nothing is removed for what an object store has not: leave it out")]
+    DeleteByObjects,
+    #[error("nothing is removed from an object store: leave it out")]
+    DeleteFromObjects,
     #[error("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE")]
     NoHome { option: String },
     #[error("a note is one line, without control characters")]
@@ -150,12 +164,18 @@ impl Kind for TransferError {
             | Self::NotAlone { .. }
             | Self::NameOfFiles
             | Self::NameInFolder { .. }
+            | Self::DeleteByObjects
+            | Self::DeleteFromObjects
             | Self::NoHome { .. }
             | Self::NoteLines
             | Self::Note { .. }
             | Self::ListedOtherwise { .. }
             | Self::OpenToOthers { .. }
             | Self::NotStarted => Failure::Usage,
+            #[cfg(feature = "objects")]
+            Self::Objects { .. } => Failure::Usage,
+            #[cfg(not(feature = "objects"))]
+            Self::NoObjects { .. } => Failure::Usage,
             Self::NoSharedKey { .. } | Self::SharedKey(_) | Self::Input { .. } => Failure::Storage,
             Self::Listen { .. } => Failure::Attach,
             Self::Lookup { .. }

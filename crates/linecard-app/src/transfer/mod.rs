@@ -4,6 +4,7 @@
 mod access;
 mod error;
 pub mod keys;
+mod objects;
 mod outcome;
 mod pairing;
 mod peer;

@@ -12,11 +12,12 @@ use super::keys::AuthorizedList;
 use super::pairing;
 use super::rejected::Rejected;
 use super::started::{self, Wanted};
-use super::{DEFAULT_PORT, Failed, Log, cores, peer};
+use super::{DEFAULT_PORT, Failed, Log, cores, objects, peer};
 use crate::{Context, Error, Failure, Job};
+use linecard_config::ConfigError;
 use linecard_io::rights::{Use, confine, folder_of};
 use linecard_transfer_net::control::{Access, Trust};
-use linecard_transfer_net::file::Folder;
+use linecard_transfer_net::file::{FileError, Folder};
 use linecard_transfer_net::keys::{Authorized, Pairing};
 use linecard_transfer_net::receive::{Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress};
 use std::net::SocketAddr;
@@ -52,7 +53,8 @@ impl Job for ReceiveJob {
 pub enum Reach {
     /// Those that the user can.
     AllFiles,
-    /// Those in the folder and in that of the list of senders, where the kernel has Landlock.
+    /// Those in the folder and in that of the list of senders, where the kernel has Landlock; all if what is received
+    /// goes to an object store.
     OwnFolders,
 }
 
@@ -85,7 +87,12 @@ impl<'a> Receiver<'a> {
             }
             None => (config, config.access.with_trust(context, || config.trust(context, log))?),
         };
-        let options = config.options(context, access.clone());
+        let options = config.options(context, access.clone())?;
+        if let Some(bucket) = &options.bucket {
+            let source =
+                |source| FileError::System { doing: "use", path: bucket.url().into(), source };
+            bucket.check().map_err(|error| Failure::Storage.with(source(error)))?;
+        }
         if let Some(folder) = &options.folder {
             Folder::open(folder).map_err(|error| Failure::Storage.with(error))?;
         }
@@ -93,7 +100,8 @@ impl<'a> Receiver<'a> {
         let port = if config.started { 0 } else { DEFAULT_PORT };
         let listener = peer::listen(at, port, config.access.insecure_none)?;
         let at = listener.local_addr()?;
-        if reach == Reach::OwnFolders {
+        // A receiver into an object store has to connect to it, and writes no files.
+        if reach == Reach::OwnFolders && options.bucket.is_none() {
             let list = config.is_listed().then(|| config.list(context)).transpose()?;
             // Read once for the whole process, and later not to be read.
             linecard_transfer_net::file::warm_up();
@@ -149,10 +157,16 @@ impl<'a> Receiver<'a> {
 }
 
 impl Config {
-    fn options(&self, context: &Context<'_>, access: Access) -> ReceiveOptions {
-        ReceiveOptions {
-            folder: (!self.is_pipe()).then(|| file_of(context, "folder", &self.folder)),
-            bucket: None,
+    fn options(&self, context: &Context<'_>, access: Access) -> Result<ReceiveOptions, Error> {
+        let is_url = objects::is_url(&self.folder);
+        if is_url && self.allow_delete {
+            let error = TransferError::DeleteFromObjects;
+            return Err(ConfigError::of_parameter("allow_delete", error).into());
+        }
+        let is_folder = !self.is_pipe() && !is_url;
+        Ok(ReceiveOptions {
+            folder: is_folder.then(|| file_of(context, "folder", &self.folder)),
+            bucket: is_url.then(|| objects::bucket(&self.folder, "folder")).transpose()?,
             overwrite: self.overwrite,
             allow_delete: self.allow_delete,
             access,
@@ -162,7 +176,7 @@ impl Config {
             cores: cores(self.cores),
             patience: self.patience.into(),
             stop: Arc::clone(context.progress),
-        }
+        })
     }
 
     /// Senders have to be on a list.

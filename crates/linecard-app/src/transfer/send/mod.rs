@@ -14,7 +14,7 @@ use self::probe::{Findings, GivenOptions, Samples};
 use super::access::{file, file_of};
 use super::error::{TransferError, of_key, of_send};
 use super::started::{Commands, StartedReceiver};
-use super::{CodeSource, Failed, Peer, RemoteFolder, cores};
+use super::{CodeSource, Failed, Peer, RemoteFolder, cores, objects};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
@@ -306,6 +306,9 @@ impl Config {
                 Ok(Input::Stdin(name.clone()))
             }
             (Some(_), false) => Err(ConfigError::of_parameter("name", TransferError::NameOfFiles)),
+            (None, _) if self.delete && self.inputs.iter().any(|path| objects::is_url(path)) => {
+                Err(ConfigError::of_parameter("delete", TransferError::DeleteByObjects))
+            }
             (None, _) => input(&self.inputs),
         }
     }
@@ -422,7 +425,13 @@ fn input(paths: &[PathBuf]) -> Result<Input, ConfigError> {
     if paths.iter().any(|path| path.as_os_str().is_empty()) {
         return Err(refuse(TransferError::EmptyName));
     }
-    let alone = |path: &&PathBuf| path.as_os_str() == "-" || size(path).is_some();
+    if let [path] = paths
+        && objects::is_url(path)
+    {
+        return objects::bucket(path, "inputs").map(Input::Bucket);
+    }
+    let alone =
+        |path: &&PathBuf| path.as_os_str() == "-" || objects::is_url(path) || size(path).is_some();
     match (paths, paths.iter().find(alone)) {
         ([], _) => Err(refuse(TransferError::NoInput)),
         ([_, _, ..], Some(path)) => Err(refuse(TransferError::NotAlone { path: path.clone() })),
