@@ -5,6 +5,8 @@ mod delete;
 mod dry;
 mod ends;
 mod faults;
+#[cfg(feature = "objects")]
+mod objects;
 mod resume;
 mod several;
 mod started;
