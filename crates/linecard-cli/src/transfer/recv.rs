@@ -22,7 +22,8 @@ use std::thread::{self, ScopedJoinHandle};
 #[derive(Debug, Args)]
 #[command(after_long_help = exit_codes(&[0, 1, 2, 5, 6, 14, 15, 16, 17, 130]))]
 pub(crate) struct RecvArguments {
-    /// The folder for received files, created if it is missing; - is stdout, for one file or pipe.
+    /// The folder for received files, created if it is missing; - is stdout, for one file or pipe; `s3://BUCKET/PREFIX` an
+    /// object store.
     #[arg(value_name = "DIR", value_parser = PathBufValueParser::new().map(units::output))]
     folder: PathBuf,
     #[command(flatten)]

@@ -30,8 +30,9 @@ const LOOK: Duration = Duration::from_millis(50);
 #[command(after_long_help = exit_codes(&[0, 1, 2, 5, 6, 14, 15, 16, 17, 130]))]
 #[command(override_usage = "linecard send [OPTIONS] <PATH>... <PEER>")]
 pub(crate) struct SendArguments {
-    /// Files, folders with their contents, - for stdin, or test:SIZE, as test:2G: that many bytes
-    /// from memory, which the receiver discards (write ./test:2G for a file of that name); the last two alone.
+    /// Files, folders with their contents, - for stdin, `s3://BUCKET/KEY` for an object of an object store or those below
+    /// it, or test:SIZE, as test:2G: that many bytes from memory, which the receiver discards (write ./test:2G for a file
+    /// of that name); the last three alone.
     /// Behind them PEER, where `linecard recv` runs: a name or an address, with :PORT if it is not 4780; or HOST:DIR,
     /// USER@HOST:DIR, to have it started there by ssh with a key for once.
     // One list: with two, options could not stand between paths and PEER.

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// the folder for received files, created if it is missing; - is stdout, for one file or pipe
+    /// the folder for received files, created if it is missing; - is stdout, for one file or pipe; `s3://BUCKET/PREFIX` an
+    /// object store
     #[default(PathBuf::from("."))]
     pub folder: PathBuf,
     /// where to listen, with :PORT if it is not 4780

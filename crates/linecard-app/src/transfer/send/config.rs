@@ -20,8 +20,9 @@ use std::path::PathBuf;
 #[serde(default, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Config {
-    /// files, folders with their contents, - for stdin, or test:SIZE, as test:2G: that many bytes from memory, which
-    /// the receiver discards (write ./test:2G for a file of that name); the last two alone
+    /// files, folders with their contents, - for stdin, `s3://BUCKET/KEY` for an object of an object store or those below
+    /// it, or test:SIZE, as test:2G: that many bytes from memory, which the receiver discards (write ./test:2G for a file
+    /// of that name); the last three alone
     #[default(vec![PathBuf::from("-")])]
     pub inputs: Vec<PathBuf>,
     /// name of the data of - at the receiver
