@@ -91,6 +91,10 @@ impl SendArguments {
             let what = "name what to send, and behind it where `linecard recv` runs: PATH... PEER";
             return Err(Failure::Usage.with(what));
         };
+        if peer.to_string_lossy().starts_with("s3://") {
+            let what = "PEER: a receiver stores objects: run `linecard recv s3://...` near the store, and name that host";
+            return Err(Failure::Usage.with(what));
+        }
         let peer = peer.to_string_lossy().parse::<Peer>();
         let peer = peer.map_err(|error| Failure::Usage.with(format!("PEER: {error}")))?;
         Ok((inputs.to_vec(), peer))

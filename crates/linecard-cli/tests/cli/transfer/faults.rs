@@ -328,3 +328,26 @@ fn wrong_arguments() {
     folder.refuses(1, &["recv", "a", "--psk", "none"], &["--psk none", "keys psk none"]);
     folder.refuses(2, &["keys", "authorize", "lc1"], &["lc1", "52 letters"]);
 }
+
+/// It was taken for a host of the name s3, to log in there.
+#[test]
+fn an_object_store_is_no_peer() {
+    let ends = Ends::with_file(1);
+    let all = ["send", "from.bin", "s3://box/in", "--psk", "psk"];
+    let refused: CommandOutput = ends.command("sender", &all).output().unwrap().into();
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    one_line(&refused.stderr, &["PEER", "linecard recv s3://"]);
+}
+
+#[cfg(not(feature = "objects"))]
+#[test]
+fn an_object_store_takes_a_feature() {
+    let ends = Ends::new();
+    for arguments in [["recv", "s3://box/in"], ["send", "s3://box/in"]] {
+        let peer: &[&str] = if arguments[0] == "send" { &["127.0.0.1:9"] } else { &[] };
+        let all = [&arguments[..], peer, &["--psk", "psk"]].concat();
+        let refused: CommandOutput = ends.command("receiver", &all).output().unwrap().into();
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        one_line(&refused.stderr, &["s3://box/in is in an object store", "--features objects"]);
+    }
+}
