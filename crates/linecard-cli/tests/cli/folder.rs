@@ -62,6 +62,15 @@ impl Folder {
         fs::read(self.path(name)).unwrap()
     }
 
+    /// A copy of the command here, for other users. It is not this process that writes it: a program that starts
+    /// meanwhile would hold the file open for a moment, and what is open for writing cannot be run.
+    pub(crate) fn copy_of_linecard(&self) -> PathBuf {
+        let copy = self.path("linecard");
+        let mut cp = Command::new("cp");
+        assert!(cp.arg(env!("CARGO_BIN_EXE_linecard")).arg(&copy).status().unwrap().success());
+        copy
+    }
+
     /// The command, to be run here.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = linecard();

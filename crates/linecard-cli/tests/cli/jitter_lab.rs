@@ -255,9 +255,9 @@ fn nobody_measures_over_loopback_and_is_told_what_is_missing() {
     let _alone = alone();
     let folder = Folder::new();
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o777)).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_linecard"), folder.path("linecard")).unwrap();
+    let copy = folder.copy_of_linecard();
     let nobody = |arguments: &[&str]| {
-        let mut command = Command::new(folder.path("linecard"));
+        let mut command = Command::new(&copy);
         command.arg("jitter").args(arguments).current_dir(folder.path(""));
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("LINECARD_JOURNALS", folder.path("journals"));

@@ -73,9 +73,7 @@ impl Ends {
         };
         mode(".", 0o755);
         mode(owned[0], 0o600);
-        let copy = self.folder.path("linecard");
-        fs::copy(env!("CARGO_BIN_EXE_linecard"), &copy).unwrap();
-        let mut command = Command::new(copy);
+        let mut command = Command::new(self.folder.copy_of_linecard());
         command.current_dir(self.folder.path(".")).args(arguments);
         if fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0) {
             for name in owned {

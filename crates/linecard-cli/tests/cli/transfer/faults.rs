@@ -244,8 +244,7 @@ fn permission_denied() {
         .is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0);
     if is_root {
         // A copy that nobody may run, as where it was built only root may look.
-        let copy = ends.folder.path("linecard");
-        fs::copy(env!("CARGO_BIN_EXE_linecard"), &copy).unwrap();
+        let copy = ends.folder.copy_of_linecard();
         fs::write(ends.folder.path("key"), ends.folder.read("psk")).unwrap();
         fs::set_permissions(ends.folder.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::chown(ends.folder.path("key"), Some(65_534), None).unwrap();

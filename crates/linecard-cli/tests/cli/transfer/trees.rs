@@ -172,8 +172,7 @@ fn a_file_that_cannot_be_read_does_not_keep_the_others_back() {
     let hidden = ends.folder.path("tree/hidden");
     fs::set_permissions(&hidden, fs::Permissions::from_mode(0o000)).unwrap();
     let is_root = fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0);
-    let copy = ends.folder.path("linecard");
-    fs::copy(env!("CARGO_BIN_EXE_linecard"), &copy).unwrap();
+    let copy = ends.folder.copy_of_linecard();
     fs::write(ends.folder.path("key"), ends.folder.read("psk")).unwrap();
     fs::set_permissions(ends.folder.path("key"), fs::Permissions::from_mode(0o600)).unwrap();
     if is_root {
