@@ -38,7 +38,8 @@ const ASK_NS: u64 = 100_000_000;
 const IDLE_NS: u64 = 1_000_000_000;
 /// Questions without a part of a message have one answer in this time, in ns.
 const ANSWER_NS: u64 = ASK_NS / 2;
-/// Bytes of messages that are kept until they are confirmed; of more, the oldest are forgotten.
+/// Bytes of messages that are kept until they are confirmed; of more, the oldest are forgotten, as long as the control
+/// connection may deliver them.
 const KEPT_BYTES: usize = 4 << 20;
 /// Questions about the oldest message, answered that it has not come, after which it goes over lanes: an end that had
 /// to wait for its processor asks once too early.
@@ -158,6 +159,10 @@ impl Relay {
         self.kept_bytes += bytes.len();
         self.kept.push_back((self.now, bytes));
         while self.kept_bytes > KEPT_BYTES {
+            if self.is_down {
+                // It can only come over lanes, and has not yet.
+                return Err(ControlError::Full);
+            }
             self.forget();
         }
         Ok(())
@@ -536,6 +541,18 @@ mod tests {
             assert!(!near.is_silent(Duration::from_secs(2)));
         }
         assert_eq!(near.ready.drain(..).collect::<Vec<_>>(), [message(9)]);
+    }
+
+    /// A message that only lanes can deliver is not forgotten for another.
+    #[test]
+    fn too_many_messages_for_lanes_are_an_error() {
+        let mut near = Relay::new(512);
+        near.set_now(at(0));
+        near.excuse(ControlError::PathLost).unwrap();
+        let long = message(9);
+        let kept = (0..1_000).take_while(|_| near.keep(&long).is_ok()).count();
+        assert!((100..900).contains(&kept) && near.first == 0, "{kept}");
+        assert!(matches!(near.keep(&long), Err(ControlError::Full)));
     }
 
     /// Without a control connection and without lanes, an end waits for its patience only.
