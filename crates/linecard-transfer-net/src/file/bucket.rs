@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::path::PathBuf;
 use std::str;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most bytes of a key, with its prefix.
 const MAX_KEY_BYTES: usize = 1_024;
@@ -124,6 +125,7 @@ pub(crate) fn existing(
     bucket: &dyn Bucket,
     object: &Object,
     stored: Option<&Stored>,
+    over: &AtomicBool,
 ) -> Result<Existing, FileError> {
     let Some(stored) = stored else { return Ok(Existing::Nothing) };
     if object.kind != Kind::File || object.size != Some(stored.size) {
@@ -136,6 +138,9 @@ pub(crate) fn existing(
     let mut reader = bucket.read(stored, 0).map_err(failed)?;
     let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; READ_BYTES]);
     loop {
+        if over.load(Ordering::Relaxed) {
+            return Err(failed(ErrorKind::Interrupted.into()));
+        }
         match reader.read(&mut buffer) {
             Ok(0) => return Ok(Existing::File { hash: hasher.finalize(), part: false }),
             Ok(bytes) => {
@@ -229,7 +234,7 @@ impl Listing {
             kind: if is_folder { Kind::Folder } else { Kind::File },
             size: Some(stored.size),
             has_holes: false,
-            by_time: !is_folder,
+            by_time: !is_folder && stored.modified.is_some(),
             mode: if is_folder { 0o755 } else { 0o644 },
             modified: stored.modified.unwrap_or_default(),
         });

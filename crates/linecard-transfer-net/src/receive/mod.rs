@@ -188,6 +188,7 @@ impl Acceptor {
             overwrite: options.overwrite,
             chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
             window: opened.window,
+            over: Arc::clone(&over),
             jobs: given,
             out,
             waker: waker.clone(),

@@ -12,6 +12,7 @@ use linecard_transfer::control::{Listed, Removed, Text};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 /// Files that wait for the disk together before they get their names.
@@ -104,6 +105,8 @@ pub(super) struct Work {
     pub(super) is_dry: bool,
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) window: u32,
+    /// The transfer has ended: stored objects are not read any further.
+    pub(super) over: Arc<AtomicBool>,
     pub(super) jobs: Receiver<Job>,
     pub(super) out: Sender<Written>,
     pub(super) waker: Waker,
@@ -119,13 +122,15 @@ struct Writing {
     storing: Storing,
     /// A folder of which a part was listed last, and its content.
     listing: Option<(Name, Vec<Vec<u8>>)>,
+    /// Nobody takes results any more.
+    is_over: bool,
 }
 
 impl Work {
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
         let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
-        Writing { work: self, targets, batch, storing, listing: None }.run();
+        Writing { work: self, targets, batch, storing, listing: None, is_over: false }.run();
     }
 
     /// The partial file of an object, of which as much as is not there yet counts against the quota.
@@ -183,17 +188,18 @@ impl Work {
 
 impl Writing {
     fn run(mut self) {
-        // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
-        let mut has_failed = false;
         while let Some(job) = self.next() {
-            if has_failed && !matches!(job, Job::Finish { .. }) {
+            // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
+            if self.is_over && !matches!(job, Job::Finish { .. }) {
                 continue;
             }
             let written = self.work_on(job);
             if self.batch.len() + self.storing.uploads() >= MAX_BATCH {
                 self.settle();
             }
-            has_failed |= written.is_some_and(|written| !self.give(written));
+            if let Some(written) = written {
+                self.give(written);
+            }
         }
     }
 
@@ -213,11 +219,9 @@ impl Writing {
         }
     }
 
-    /// False if the receiver of the channel has ended.
-    fn give(&self, written: Written) -> bool {
-        let taken = self.work.out.send(written).is_ok();
+    fn give(&mut self, written: Written) {
+        self.is_over |= self.work.out.send(written).is_err();
         self.work.waker.wake();
-        taken
     }
 
     fn settle(&mut self) {
@@ -510,12 +514,13 @@ mod tests {
             is_dry: false,
             chunk_bytes: ChunkBytes::new(1 << 20).unwrap(),
             window: 1,
+            over: Arc::default(),
             jobs: mpsc::channel().1,
             out: mpsc::channel().0,
             waker: Waker::new().unwrap(),
         };
         let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
-        let mut writing = Writing { work, targets, batch, storing, listing: None };
+        let mut writing = Writing { work, targets, batch, storing, listing: None, is_over: false };
         let mut list = |after: &[u8]| {
             let listed = writing.list(Name::new(b"tree").unwrap(), after).unwrap();
             assert_eq!(writing.listing.is_some(), listed.has_more);

@@ -5,6 +5,7 @@ use super::sign::{Credentials, Signed, encoded, sha256};
 use super::time::Time;
 use super::xml;
 use std::io::{self, ErrorKind, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,8 +19,12 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 pub(super) const MAX_ANSWER_BYTES: u64 = 16 << 20;
 /// Most bytes of uploads under way, or one part, if it is longer.
 const MAX_SENDING_BYTES: usize = 64 << 20;
+/// Most bytes that wait for the rest of their objects.
+const MAX_HELD_BYTES: usize = 1 << 30;
 /// Most characters of a store's own message.
 const MAX_MESSAGE: usize = 200;
+/// Most bytes of a region's name.
+const MAX_REGION: usize = 40;
 
 /// A bucket.
 pub(super) struct Client {
@@ -204,6 +209,9 @@ fn is_passing(error: &io::Error) -> bool {
             | ErrorKind::BrokenPipe
             | ErrorKind::UnexpectedEof
             | ErrorKind::WouldBlock
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
     )
 }
 
@@ -211,7 +219,10 @@ fn is_passing(error: &io::Error) -> bool {
 fn refusal(status: StatusCode, answer: &Answer) -> io::Error {
     let xml = answer.text();
     let code = xml::text(&xml, "Code").unwrap_or_default();
+    let is_busy =
+        matches!(&*code, "InternalError" | "RequestTimeout" | "ServiceUnavailable" | "SlowDown");
     let kind = match status.as_u16() {
+        _ if is_busy => ErrorKind::ResourceBusy,
         404 => ErrorKind::NotFound,
         412 => ErrorKind::StaleNetworkFileHandle,
         401 | 403 => ErrorKind::PermissionDenied,
@@ -220,6 +231,10 @@ fn refusal(status: StatusCode, answer: &Answer) -> io::Error {
     };
     let region = answer.header("x-amz-bucket-region").map(str::to_owned);
     let region = region.or_else(|| xml::text(&xml, "Region"));
+    let is_region = |text: &String| {
+        text.len() <= MAX_REGION && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
+    let region = region.filter(is_region);
     let why = match (&*code, status.as_u16(), region) {
         ("InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken", ..) => {
             "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN".to_owned()
@@ -256,11 +271,40 @@ fn refusal(status: StatusCode, answer: &Answer) -> io::Error {
     io::Error::new(kind, format!("the store answers {}{code}{colon}{why}", status.as_u16()))
 }
 
-/// Bytes that are being sent: so much memory is used beside that of the transfer.
+/// Bytes that are being sent, and those that wait for the rest of their object: so much memory is used beside that of
+/// the transfer.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     used: Mutex<usize>,
     freed: Condvar,
+    held: AtomicUsize,
+}
+
+/// Bytes of one object that wait for its rest.
+#[derive(Debug)]
+pub(super) struct Held(Arc<Room>, usize);
+
+impl Held {
+    /// Holds more.
+    pub(super) fn add(&mut self, bytes: usize) -> io::Result<()> {
+        self.1 += bytes;
+        if self.0.held.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_HELD_BYTES {
+            let text = "more than 1 GiB of objects of which the rest has not come: let the sender send fewer at once";
+            return Err(io::Error::new(ErrorKind::OutOfMemory, text));
+        }
+        Ok(())
+    }
+
+    /// Holds none any more.
+    pub(super) fn clear(&mut self) {
+        self.0.held.fetch_sub(std::mem::take(&mut self.1), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 /// A part of it.
@@ -268,6 +312,11 @@ pub(super) struct Room {
 pub(super) struct Taken(Arc<Room>, usize);
 
 impl Room {
+    /// Nothing yet.
+    pub(super) fn held(self: &Arc<Self>) -> Held {
+        Held(Arc::clone(self), 0)
+    }
+
     /// Waits until there is room.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Taken {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);

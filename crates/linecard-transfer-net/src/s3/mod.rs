@@ -29,6 +29,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// Keys of one answer.
 const PAGE: &str = "1000";
+/// Most bytes of an object.
+const MAX_OBJECT_BYTES: u64 = 5 << 40;
 /// The first answer tells an error soon.
 const CHECK_TRIES: u32 = 2;
 
@@ -122,7 +124,9 @@ impl S3 {
         };
         let objects: Option<Vec<_>> = xml::all(&xml, "Contents").map(object).collect();
         let strange = || io::Error::new(ErrorKind::InvalidData, "the store's list cannot be read");
-        Ok((objects.ok_or_else(strange)?, xml::text(&xml, "NextContinuationToken")))
+        let has_more = xml::text(&xml, "IsTruncated").is_some_and(|text| text == "true");
+        let next = xml::text(&xml, "NextContinuationToken").filter(|_| has_more);
+        Ok((objects.ok_or_else(strange)?, next))
     }
 }
 
@@ -186,12 +190,17 @@ impl Bucket for S3 {
                 // The folder itself, as some programs mark it.
                 (!name.is_empty()).then_some(Stored { name, ..stored })
             };
+            let count = page.len();
             all.extend(page.into_iter().filter_map(name));
-            from = next;
-            if from.is_none() || all.len() > limit {
+            if next.is_none() || all.len() > limit {
                 all.truncate(limit + 1);
                 return Ok(all);
             }
+            if count == 0 || next == from {
+                let strange = "the store's list does not go on";
+                return Err(io::Error::new(ErrorKind::InvalidData, strange));
+            }
+            from = next;
         }
     }
 
@@ -225,6 +234,10 @@ impl Bucket for S3 {
         size: Option<u64>,
         modified: Stamp,
     ) -> io::Result<Box<dyn Upload>> {
+        if size.is_some_and(|size| size > MAX_OBJECT_BYTES) {
+            let text = "it is larger than the 5 TiB that an object may have";
+            return Err(io::Error::new(ErrorKind::FileTooLarge, text));
+        }
         let about = (self.key(name), time::to_metadata(modified));
         Ok(Box::new(upload::Upload::new(Arc::clone(&self.client), about, size)))
     }

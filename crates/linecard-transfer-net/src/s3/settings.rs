@@ -23,6 +23,11 @@ pub enum S3Error {
     /// A value that no header can have.
     #[error("{0} has characters that it cannot have")]
     Value(&'static str),
+    /// An endpoint with a user and perhaps a password, which are not shown.
+    #[error(
+        "AWS_ENDPOINT_URL has a user: write it as https://HOST:PORT, and AWS_ACCESS_KEY_ID for the key"
+    )]
+    User,
     /// An endpoint that is no address.
     #[error("AWS_ENDPOINT_URL={0}: write it as https://HOST:PORT")]
     Endpoint(String),
@@ -72,6 +77,9 @@ impl Settings {
         };
         let endpoint = get("AWS_ENDPOINT_URL_S3").or_else(|| get("AWS_ENDPOINT_URL"));
         let endpoint = endpoint.map(|url| url.trim_end_matches('/').to_owned());
+        if endpoint.as_ref().is_some_and(|url| url.contains('@')) {
+            return Err(S3Error::User);
+        }
         if let Some(url) = &endpoint {
             let (scheme, host) =
                 url.split_once("://").ok_or_else(|| S3Error::Endpoint(url.clone()))?;

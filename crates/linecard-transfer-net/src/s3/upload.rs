@@ -1,11 +1,11 @@
 //! Writing an object: small ones by one request, others in parts, several of which are on their way.
 
-use super::client::{Answer, Ask, Client, Taken};
+use super::client::{Answer, Ask, Client, Held, Taken};
 use super::xml;
 use crate::file;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -26,6 +26,8 @@ const ABORT_TRIES: u32 = 2;
 pub(super) struct Upload {
     size: Option<u64>,
     part: Vec<u8>,
+    /// Of its bytes.
+    held: Held,
     /// None after the end.
     parts: Option<Parts>,
     ending: Option<JoinHandle<io::Result<()>>>,
@@ -51,8 +53,9 @@ impl Upload {
         size: Option<u64>,
     ) -> Self {
         let (tags, sending) = (Vec::new(), VecDeque::new());
+        let held = client.room.held();
         let parts = Some(Parts { client, key, modified, id: None, tags, sending });
-        Self { size, part: Vec::new(), parts, ending: None }
+        Self { size, part: Vec::new(), held, parts, ending: None }
     }
 }
 
@@ -62,13 +65,16 @@ impl Write for Upload {
         let whole = parts.next_bytes(self.size);
         // The last part waits for the end: an object of one part is no upload in parts.
         if self.part.len() >= whole {
+            self.held.clear();
             parts.send(std::mem::take(&mut self.part))?;
         }
         if self.part.capacity() == 0 {
             let all = self.size.and_then(|size| usize::try_from(size).ok());
-            self.part.reserve_exact(all.map_or(0, |all| all.min(whole)));
+            let bytes = all.map_or(0, |all| all.min(whole));
+            self.part.try_reserve_exact(bytes).map_err(|_| ErrorKind::OutOfMemory)?;
         }
         let bytes = &bytes[..bytes.len().min(whole - self.part.len())];
+        self.held.add(bytes.len())?;
         self.part.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -83,6 +89,7 @@ impl file::Upload for Upload {
         let (last, Some(parts)) = (std::mem::take(&mut self.part), self.parts.take()) else {
             return;
         };
+        self.held.clear();
         let room = parts.client.room.take(last.len());
         self.ending = thread::Builder::new().spawn(move || parts.end(last, room)).ok();
     }

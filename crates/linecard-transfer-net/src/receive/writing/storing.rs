@@ -78,6 +78,9 @@ impl Writing {
         let Some(Look { object, about, found }) = self.storing.looks.pop_front() else {
             return false;
         };
+        if self.is_over {
+            return true;
+        }
         let found = found.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
         let written = self.found((object, about), found);
         self.give(written.unwrap_or_else(|error| failed(object, error)));
@@ -94,7 +97,7 @@ impl Writing {
         let stored = stored.map_err(|error| failure(error, "look for", path.clone()))?;
         let (overwrite, is_dry) = (self.work.overwrite, self.work.is_dry);
         let all = Have::all(self.work.chunk_bytes.count(about.size.unwrap_or(0))?);
-        let (target, found) = match existing(&**bucket, &about, stored.as_ref())? {
+        let (target, found) = match existing(&**bucket, &about, stored.as_ref(), &self.work.over)? {
             Existing::Same => {
                 (Target::Same(about), Findings { have: all, is_same: true, ..Findings::default() })
             }
