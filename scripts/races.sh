@@ -4,7 +4,7 @@
 #     scripts/races.sh
 #
 # - loom runs the flag of a sleeping thread (crates/linecard-io/src/engine/park.rs) in every order in which the steps of
-#   up to three threads can take effect.
+#   up to three threads can take effect, with up to three preemptions.
 # - ThreadSanitizer watches the tests of the engine, its rings and its buffers, the standard library included. It does not
 #   know what fences alone order; nothing in the engine relies on that but the flag above.
 #
