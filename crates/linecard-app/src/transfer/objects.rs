@@ -23,7 +23,10 @@ pub(super) fn bucket(path: &Path, parameter: &str) -> Result<Arc<dyn Bucket>, Co
         ConfigError::of_parameter(parameter, error)
     };
     let url = path.to_str().ok_or(S3Error::Url).map_err(refused)?;
-    let settings = Settings::of_env(|name| std::env::var(name).ok()).map_err(refused)?;
+    let variables = std::env::vars_os();
+    let variables = variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let settings = Settings::of_env(variables).map_err(refused)?;
     Ok(Arc::new(S3::new(url, &settings).map_err(refused)?))
 }
 

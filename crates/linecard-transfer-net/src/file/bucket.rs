@@ -113,6 +113,9 @@ pub(crate) fn key_of<'a>(bucket: &dyn Bucket, name: &'a Name) -> Result<&'a str,
     let refused = |why| FileError::Name { name: name.to_string().chars().take(80).collect(), why };
     let key = str::from_utf8(name.as_bytes())
         .map_err(|_| refused("it is not UTF-8, which keys of object stores are"))?;
+    if key.contains(|c: char| c.is_ascii_control()) {
+        return Err(refused("it has a control character, which not every object store can list"));
+    }
     // The URL has `s3://` and the bucket before the prefix; both are short.
     match bucket.url().len() + 1 + key.len() > MAX_KEY_BYTES {
         true => Err(refused("with its prefix, it is longer than the 1024 bytes of a key")),

@@ -12,7 +12,7 @@ use linecard_transfer::control::{Listed, Removed, Text};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 /// Files that wait for the disk together before they get their names.
@@ -105,7 +105,7 @@ pub(super) struct Work {
     pub(super) is_dry: bool,
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) window: u32,
-    /// The transfer has ended: stored objects are not read any further.
+    /// The transfer has ended: stored objects are not read any further, and only files that are whole get their names.
     pub(super) over: Arc<AtomicBool>,
     pub(super) jobs: Receiver<Job>,
     pub(super) out: Sender<Written>,
@@ -122,15 +122,13 @@ struct Writing {
     storing: Storing,
     /// A folder of which a part was listed last, and its content.
     listing: Option<(Name, Vec<Vec<u8>>)>,
-    /// Nobody takes results any more.
-    is_over: bool,
 }
 
 impl Work {
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
         let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
-        Writing { work: self, targets, batch, storing, listing: None, is_over: false }.run();
+        Writing { work: self, targets, batch, storing, listing: None }.run();
     }
 
     /// The partial file of an object, of which as much as is not there yet counts against the quota.
@@ -190,7 +188,7 @@ impl Writing {
     fn run(mut self) {
         while let Some(job) = self.next() {
             // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
-            if self.is_over && !matches!(job, Job::Finish { .. }) {
+            if self.is_over() && !matches!(job, Job::Finish { .. }) {
                 continue;
             }
             let written = self.work_on(job);
@@ -201,6 +199,10 @@ impl Writing {
                 self.give(written);
             }
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.work.over.load(Ordering::Relaxed)
     }
 
     /// The next job. Before this waits for one, files that are whole get their names.
@@ -220,7 +222,9 @@ impl Writing {
     }
 
     fn give(&mut self, written: Written) {
-        self.is_over |= self.work.out.send(written).is_err();
+        if self.work.out.send(written).is_err() {
+            self.work.over.store(true, Ordering::Relaxed);
+        }
         self.work.waker.wake();
     }
 
@@ -520,7 +524,7 @@ mod tests {
             waker: Waker::new().unwrap(),
         };
         let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
-        let mut writing = Writing { work, targets, batch, storing, listing: None, is_over: false };
+        let mut writing = Writing { work, targets, batch, storing, listing: None };
         let mut list = |after: &[u8]| {
             let listed = writing.list(Name::new(b"tree").unwrap(), after).unwrap();
             assert_eq!(writing.listing.is_some(), listed.has_more);

@@ -1,47 +1,70 @@
 //! Object stores with the interface of Amazon S3, as Ceph and others have it, too.
 //!
-//! Requests are signed here ([`Settings`]), and carried by `ureq`, which blocks: a few threads wait for parts of objects
-//! that are on their way. Bounds: 32 MiB read ahead, 64 MiB of parts that are being sent, or one, if it is longer.
+//! The crate `object_store` asks them. It is asynchronous: a [`Shared`] has a runtime of its own with two threads, on
+//! which the calls of [`Bucket`] wait. Bounds: 32 MiB read ahead of an object, and those of [`room`].
 
-mod client;
+mod error;
+mod mtime;
 mod read;
+mod room;
 mod settings;
-mod sign;
-mod time;
 mod upload;
-mod xml;
 
 pub use settings::{S3Error, Settings};
 
 use crate::file::{Bucket, Stamp, Stored, Upload};
-use client::{Ask, Client, MAX_ANSWER_BYTES, Room};
-use rustls_native_certs::load_native_certs;
+use error::failed;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::Error as StoreError;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::path::Path;
+use object_store::{Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions};
+use object_store::{HeaderValue, ObjectMeta, ObjectStore, RetryConfig};
+use room::Room;
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 use std::time::Duration;
-use upload::MODIFIED;
-use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use tokio::runtime::{Builder, Runtime};
 
-/// How long to wait for a connection, and for the next bytes of one.
+/// How long to wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Keys of one answer.
-const PAGE: &str = "1000";
+/// How long a request may take: a part of 8 MiB at 0.25 Mbit/s, or, with seven others, at 2 Mbit/s.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(5);
+/// A request that fails for a moment is repeated that often, and not after that time.
+const RETRIES: usize = 4;
+const RETRY_TIMEOUT: Duration = Duration::from_mins(2);
+/// Times between them: they double, and differ at random.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The first answer tells an error soon.
+const CHECK_RETRIES: usize = 1;
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most bytes of an object.
 const MAX_OBJECT_BYTES: u64 = 5 << 40;
-/// The first answer tells an error soon.
-const CHECK_TRIES: u32 = 2;
+/// Empty objects that are asked for at the same time, whether they are folders.
+const MAX_ASKS: usize = 16;
 
 /// A bucket with a prefix.
 pub struct S3 {
-    client: Arc<Client>,
+    shared: Arc<Shared>,
     url: String,
     /// Without a slash at its end.
     prefix: String,
     /// The user has written a slash at the end: no object has this key.
     is_below: bool,
+}
+
+/// What requests that are on their way share.
+struct Shared {
+    store: Arc<dyn ObjectStore>,
+    /// The same, with less patience.
+    quick: Arc<dyn ObjectStore>,
+    /// None where requests are not signed.
+    signer: Option<AmazonS3>,
+    runtime: Runtime,
+    room: Arc<Room>,
 }
 
 impl fmt::Debug for S3 {
@@ -57,108 +80,136 @@ impl S3 {
     ///
     /// [`S3Error`].
     pub fn new(url: &str, settings: &Settings) -> Result<Self, S3Error> {
-        let rest = url.strip_prefix("s3://").ok_or(S3Error::Url)?;
-        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-        let is_of_bucket = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        if bucket.is_empty() || !bucket.chars().all(is_of_bucket) {
-            return Err(S3Error::Url);
-        }
-        let prefix = key.strip_suffix('/').unwrap_or(key);
-        let is_part = |part: &str| !matches!(part, "" | "." | "..");
-        if !key.is_empty() && !prefix.split('/').all(is_part) {
-            return Err(S3Error::Prefix);
-        }
-        let (origin, path) = settings.place(bucket);
-        let host = origin.split_once("://").map_or("", |(_, host)| host).to_owned();
-        let client = Client {
-            agent: agent(origin.starts_with("https:"))?,
-            base: format!("{origin}{path}"),
-            host,
-            path,
-            region: settings.region.clone(),
-            credentials: settings.credentials.clone(),
-            room: Arc::new(Room::default()),
+        let (bucket, ..) = parts_of(url)?;
+        // Where a provider of cryptography was installed before, it is kept.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let agent = concat!("linecard/", env!("CARGO_PKG_VERSION"));
+        let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+        let endpoint = keys.iter().find_map(|key| settings.builder.get_config_value(key));
+        let is_open = endpoint.is_some_and(|url| url.starts_with("http:"));
+        let client = |timeout| {
+            ClientOptions::new()
+                .with_user_agent(HeaderValue::from_static(agent))
+                .with_connect_timeout(CONNECT_TIMEOUT)
+                .with_timeout(timeout)
+                .with_allow_http(is_open)
         };
+        let builder = settings.builder.clone().with_bucket_name(bucket);
+        let build = |builder: AmazonS3Builder, timeout, retries| {
+            let backoff =
+                BackoffConfig { init_backoff: FIRST_WAIT, max_backoff: LONGEST_WAIT, base: 2.0 };
+            let retry = RetryConfig { backoff, max_retries: retries, retry_timeout: RETRY_TIMEOUT };
+            let built = builder.with_client_options(client(timeout)).with_retry(retry).build();
+            built.map_err(|error| S3Error::Other(error.to_string()))
+        };
+        let quick = build(builder.clone(), CHECK_TIMEOUT, CHECK_RETRIES)?;
+        let builder = builder.with_credentials(Arc::clone(quick.credentials()));
+        let store = build(builder, REQUEST_TIMEOUT, RETRIES)?;
+        let signer = settings.is_signed.then(|| quick.clone());
+        Self::on((Arc::new(store), Arc::new(quick)), signer, url)
+    }
+
+    fn on(
+        (store, quick): (Arc<dyn ObjectStore>, Arc<dyn ObjectStore>),
+        signer: Option<AmazonS3>,
+        url: &str,
+    ) -> Result<Self, S3Error> {
+        let (bucket, prefix, is_below) = parts_of(url)?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("objects")
+            .enable_all()
+            .build()
+            .map_err(|error| S3Error::System(error.to_string()))?;
         let slash = if prefix.is_empty() { "" } else { "/" };
         Ok(Self {
-            client: Arc::new(client),
+            shared: Arc::new(Shared { store, quick, signer, runtime, room: Arc::default() }),
             url: format!("s3://{bucket}{slash}{prefix}"),
             prefix: prefix.to_owned(),
-            is_below: key.ends_with('/') || key.is_empty(),
+            is_below,
         })
     }
 
-    fn key(&self, name: &str) -> String {
-        match (&*self.prefix, name) {
+    fn key(&self, name: &str) -> io::Result<Path> {
+        let key = match (&*self.prefix, name) {
             ("", name) => name.to_owned(),
             (prefix, "") => prefix.to_owned(),
             (prefix, name) => format!("{prefix}/{name}"),
-        }
+        };
+        Path::parse(key).map_err(|error| failed(error.into()))
     }
 
-    /// A page of objects below a prefix, and where the next one begins.
-    fn page(
-        &self,
-        (prefix, max, tries): (&str, &str, u32),
-        from: Option<&str>,
-    ) -> io::Result<(Vec<Stored>, Option<String>)> {
-        let mut query: Vec<_> = from.iter().map(|from| ("continuation-token", *from)).collect();
-        let more =
-            [("encoding-type", "url"), ("list-type", "2"), ("max-keys", max), ("prefix", prefix)];
-        query.extend(more);
-        let ask = Ask { query: &query, ..Ask::default() };
-        let answer = self.client.ask_times(&ask, tries)?;
-        if answer.body.len() as u64 >= MAX_ANSWER_BYTES {
-            return Err(io::Error::other("a list of the store is too long to be read"));
-        }
-        let xml = answer.text();
-        let is_encoded = xml::text(&xml, "EncodingType").is_some_and(|kind| kind == "url");
-        let object = |one: &str| {
-            let key = xml::text(one, "Key")?;
-            Some(Stored {
-                name: if is_encoded { xml::decoded(&key)? } else { key },
-                size: xml::text(one, "Size")?.parse().ok()?,
-                modified: xml::text(one, "LastModified").and_then(|text| time::of_list(&text)),
-                tag: xml::text(one, "ETag").unwrap_or_default(),
-            })
+    /// A listed object, as it is seen from here; none for that of the folder itself, as some programs mark it.
+    fn stored(&self, listed: &ObjectMeta) -> Option<Stored> {
+        let key = listed.location.as_ref();
+        let name = match &*self.prefix {
+            "" => key,
+            prefix => key.strip_prefix(prefix)?.strip_prefix('/')?,
         };
-        let objects: Option<Vec<_>> = xml::all(&xml, "Contents").map(object).collect();
-        let strange = || io::Error::new(ErrorKind::InvalidData, "the store's list cannot be read");
-        let has_more = xml::text(&xml, "IsTruncated").is_some_and(|text| text == "true");
-        let next = xml::text(&xml, "NextContinuationToken").filter(|_| has_more);
-        Ok((objects.ok_or_else(strange)?, next))
+        Some(stored(name, listed))
+    }
+
+    async fn all_below(&self, limit: usize) -> io::Result<Vec<Stored>> {
+        let Shared { store, .. } = &*self.shared;
+        let prefix = self.key("")?;
+        let listed = store.list(Some(&prefix)).map_err(failed);
+        let stored = listed.try_filter_map(async |one| Ok(self.stored(&one)));
+        let mut all: Vec<_> = stored.take(limit + 1).try_collect().await?;
+        // Keys that end with a slash are listed without it, and found with it only.
+        let empty = all.iter_mut().filter(|stored| stored.size == 0);
+        let asked = stream::iter(empty.map(async |stored| {
+            if head(store, &self.key(&stored.name)?).await?.is_none() {
+                stored.name.push('/');
+            }
+            Ok::<_, io::Error>(())
+        }));
+        asked.buffer_unordered(MAX_ASKS).try_collect::<()>().await?;
+        Ok(all)
     }
 }
 
-/// The HTTP client.
-fn agent(is_encrypted: bool) -> Result<Agent, S3Error> {
-    let mut config = Agent::config_builder()
-        .http_status_as_error(false)
-        // A signature is for one host.
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .user_agent(concat!("linecard/", env!("CARGO_PKG_VERSION")))
-        .timeout_connect(Some(CONNECT_TIMEOUT))
-        .timeout_recv_response(Some(READ_TIMEOUT))
-        .timeout_per_read(Some(READ_TIMEOUT))
-        .timeout_per_write(Some(READ_TIMEOUT))
-        .max_idle_connections(32)
-        .max_idle_connections_per_host(32);
-    if is_encrypted {
-        let authorities = load_native_certs().certs;
-        if authorities.is_empty() {
-            return Err(S3Error::NoAuthorities);
-        }
-        let certificate = |der: &_| Certificate::from_der(der).to_owned();
-        let roots: Vec<_> = authorities.iter().map(|der| certificate(&**der)).collect();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(provider)
-            .root_certs(RootCerts::from(roots));
-        config = config.tls_config(tls.build());
+/// The object of this key, if there is one, and the time of the file that it was.
+async fn head(
+    store: &dyn ObjectStore,
+    key: &Path,
+) -> io::Result<Option<(ObjectMeta, Option<Stamp>)>> {
+    let options = GetOptions { head: true, ..GetOptions::default() };
+    let found = match store.get_opts(key, options).await.map_err(failed) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    let name = Attribute::Metadata(Cow::Borrowed(mtime::NAME));
+    let modified = found.attributes.get(&name).and_then(|text| mtime::of_text(text));
+    Ok(Some((found.meta, modified)))
+}
+
+/// A listed object, whose time is that at which it was stored.
+fn stored(name: &str, listed: &ObjectMeta) -> Stored {
+    let time = listed.last_modified;
+    let modified = Stamp { secs: time.timestamp(), ns: time.timestamp_subsec_nanos() };
+    Stored {
+        name: name.to_owned(),
+        size: listed.size,
+        modified: Some(modified),
+        tag: listed.e_tag.clone().unwrap_or_default(),
     }
-    Ok(config.build().into())
+}
+
+/// The bucket and the prefix of a URL, and whether it ends with a slash.
+fn parts_of(url: &str) -> Result<(&str, &str, bool), S3Error> {
+    let rest = url.strip_prefix("s3://").ok_or(S3Error::Url)?;
+    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_of_bucket = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    if bucket.is_empty() || !bucket.chars().all(is_of_bucket) {
+        return Err(S3Error::Url);
+    }
+    let prefix = key.strip_suffix('/').unwrap_or(key);
+    match Path::parse(prefix) {
+        Ok(path) if path.as_ref() == prefix => {
+            Ok((bucket, prefix, key.ends_with('/') || key.is_empty()))
+        }
+        _ => Err(S3Error::Prefix),
+    }
 }
 
 impl Bucket for S3 {
@@ -167,65 +218,44 @@ impl Bucket for S3 {
     }
 
     fn check(&self) -> io::Result<()> {
-        self.page((&self.prefix, "1", CHECK_TRIES), None).map(drop)
+        let Shared { quick, signer, runtime, .. } = &*self.shared;
+        let prefix = self.key("")?;
+        runtime.block_on(async {
+            if let Some(signer) = signer {
+                signer.credentials().get_credential().await.map_err(error::no_credentials)?;
+            }
+            match quick.list(Some(&prefix)).try_next().await {
+                // That matters to those who read it.
+                Err(StoreError::InvalidPath { .. }) => Ok(()),
+                listed => listed.map(drop).map_err(failed),
+            }
+        })
     }
 
     fn list(&self, limit: usize) -> io::Result<Vec<Stored>> {
-        let tries = CHECK_TRIES;
-        if !self.is_below {
-            // Of all keys that begin so, it is the first.
-            let (mut first, _) = self.page((&self.prefix, "1", tries), None)?;
-            first.retain(|stored| stored.name == self.prefix);
-            if let Some(stored) = first.pop() {
-                return Ok(vec![Stored { name: String::new(), ..stored }]);
-            }
-        }
-        let below = self.key("");
-        let below = if below.is_empty() { below } else { format!("{below}/") };
-        let (mut all, mut from) = (Vec::new(), None);
-        loop {
-            let (page, next) = self.page((&below, PAGE, client::TRIES), from.as_deref())?;
-            let name = |stored: Stored| {
-                let name = stored.name.strip_prefix(&below)?.to_owned();
-                // The folder itself, as some programs mark it.
-                (!name.is_empty()).then_some(Stored { name, ..stored })
+        self.check()?;
+        let Shared { quick, runtime, .. } = &*self.shared;
+        runtime.block_on(async {
+            let single = match self.is_below {
+                true => None,
+                false => head(quick, &self.key("")?).await?,
             };
-            let count = page.len();
-            all.extend(page.into_iter().filter_map(name));
-            if next.is_none() || all.len() > limit {
-                all.truncate(limit + 1);
-                return Ok(all);
+            if let Some((single, _)) = single {
+                return Ok(vec![stored("", &single)]);
             }
-            if count == 0 || next == from {
-                let strange = "the store's list does not go on";
-                return Err(io::Error::new(ErrorKind::InvalidData, strange));
-            }
-            from = next;
-        }
+            self.all_below(limit).await
+        })
     }
 
     fn look(&self, name: &str) -> io::Result<Option<Stored>> {
-        let key = self.key(name);
-        let answer = match self.client.ask(&Ask { method: "HEAD", key: &key, ..Ask::default() }) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            answer => answer?,
-        };
-        let size = answer.header("content-length").and_then(|size| size.parse().ok());
-        Ok(Some(Stored {
-            name: name.to_owned(),
-            size: size.ok_or_else(|| io::Error::other("the store does not say how long it is"))?,
-            modified: answer.header(MODIFIED).and_then(time::of_metadata),
-            tag: answer.header("etag").unwrap_or_default().to_owned(),
-        }))
+        let key = self.key(name)?;
+        let found = self.shared.runtime.block_on(head(&self.shared.store, &key))?;
+        Ok(found.map(|(found, modified)| Stored { modified, ..stored(name, &found) }))
     }
 
     fn read(&self, stored: &Stored, from: u64) -> io::Result<Box<dyn Read + Send>> {
-        let object = read::Object {
-            client: Arc::clone(&self.client),
-            key: self.key(&stored.name),
-            tag: stored.tag.clone(),
-        };
-        Ok(Box::new(read::Reader::begin(object, stored.size, from)?))
+        let object = (self.key(&stored.name)?, &*stored.tag);
+        Ok(Box::new(read::Reader::begin(&self.shared, object, (stored.size, from))))
     }
 
     fn create(
@@ -238,7 +268,90 @@ impl Bucket for S3 {
             let text = "it is larger than the 5 TiB that an object may have";
             return Err(io::Error::new(ErrorKind::FileTooLarge, text));
         }
-        let about = (self.key(name), time::to_metadata(modified));
-        Ok(Box::new(upload::Upload::new(Arc::clone(&self.client), about, size)))
+        let mut attributes = Attributes::new();
+        let name_of_time = Attribute::Metadata(Cow::Borrowed(mtime::NAME));
+        attributes.insert(name_of_time, mtime::to_text(modified).into());
+        Ok(Box::new(upload::Upload::new(&self.shared, (self.key(name)?, attributes), size)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::PutPayload;
+    use object_store::memory::InMemory;
+
+    /// A place in a store that is only in memory.
+    pub(super) fn on(store: InMemory, url: &str) -> S3 {
+        let store: Arc<dyn ObjectStore> = Arc::new(store);
+        S3::on((Arc::clone(&store), store), None, url).unwrap()
+    }
+
+    fn with(keys: &[&str], url: &str) -> S3 {
+        let bucket = on(InMemory::new(), url);
+        for key in keys {
+            let payload = PutPayload::from(key.as_bytes().to_vec());
+            let path = Path::parse(key).unwrap();
+            let put = bucket.shared.store.put_opts(&path, payload, Default::default());
+            bucket.shared.runtime.block_on(put).unwrap();
+        }
+        bucket
+    }
+
+    fn names(bucket: &S3, limit: usize) -> Vec<String> {
+        bucket.list(limit).unwrap().into_iter().map(|stored| stored.name).collect()
+    }
+
+    #[test]
+    fn urls_have_a_bucket_and_a_prefix() {
+        let parts = |url| parts_of(url).map_err(|error| error.to_string());
+        assert_eq!(parts("s3://b"), Ok(("b", "", true)));
+        assert_eq!(parts("s3://b/"), Ok(("b", "", true)));
+        assert_eq!(parts("s3://b.c/d/ e"), Ok(("b.c", "d/ e", false)));
+        assert_eq!(parts("s3://b/d/"), Ok(("b", "d", true)));
+        for (wrong, why) in [
+            ("s3:/b", "s3://BUCKET"),
+            ("s3://", "s3://BUCKET"),
+            ("s3://b c/d", "s3://BUCKET"),
+            ("s3://b//d", "empty part"),
+            ("s3://b/d//", "empty part"),
+            ("s3://b/../d", "empty part"),
+            ("s3://b/d\n", "control character"),
+        ] {
+            assert!(parts(wrong).unwrap_err().contains(why), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lists_are_of_an_object_or_of_all_below() {
+        let keys = ["a", "a/b", "a/c/d", "ab"];
+        assert_eq!(names(&with(&keys, "s3://x"), 10), keys);
+        assert_eq!(names(&with(&keys, "s3://x/a"), 10), [""]);
+        assert_eq!(names(&with(&keys, "s3://x/a/"), 10), ["b", "c/d"]);
+        assert_eq!(names(&with(&keys[1..], "s3://x/a"), 10), ["b", "c/d"]);
+        assert_eq!(names(&with(&keys, "s3://x/none"), 10), [""; 0]);
+        // One more than the limit tells that there are more.
+        assert_eq!(names(&with(&keys, "s3://x"), 2), keys[..3]);
+    }
+
+    #[test]
+    fn names_that_are_no_keys_are_refused() {
+        let bucket = with(&[], "s3://x");
+        for name in ["a//b", "a/../b", "a\nb"] {
+            assert!(bucket.create(name, None, Stamp::default()).is_err(), "{name:?}");
+            assert!(bucket.look(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_the_file_is_kept() {
+        let bucket = with(&[], "s3://x/y");
+        let time = Stamp { secs: 5, ns: 7 };
+        let mut upload = bucket.create("z", Some(0), time).unwrap();
+        upload.finish();
+        upload.wait().unwrap();
+        let found = bucket.look("z").unwrap().unwrap();
+        assert_eq!((&*found.name, found.size, found.modified), ("z", 0, Some(time)));
+        assert_eq!(bucket.look("other").unwrap(), None);
     }
 }

@@ -1,11 +1,14 @@
 //! Reading an object: several parts are on their way, so that round trips do not bound the rate.
 
-use super::client::{Ask, Client};
+use super::Shared;
+use super::error::{ended, failed};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore};
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use tokio::task::JoinHandle;
 
 /// Bytes of a request.
 const PART_BYTES: u64 = 4 << 20;
@@ -14,7 +17,10 @@ const MAX_PARTS: usize = 8;
 
 /// An object from some byte on.
 pub(super) struct Reader {
-    object: Object,
+    shared: Arc<Shared>,
+    key: Path,
+    /// Of the listed object: another one is not read.
+    tag: Option<String>,
     size: u64,
     /// The next byte to be asked for.
     next: u64,
@@ -22,44 +28,43 @@ pub(super) struct Reader {
     part: io::Cursor<Vec<u8>>,
 }
 
-/// A state of an object.
-#[derive(Clone)]
-pub(super) struct Object {
-    pub(super) client: Arc<Client>,
-    pub(super) key: String,
-    pub(super) tag: String,
-}
-
 impl Reader {
-    pub(super) fn begin(object: Object, size: u64, from: u64) -> io::Result<Self> {
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        (key, tag): (Path, &str),
+        (size, from): (u64, u64),
+    ) -> Self {
+        let tag = Some(tag).filter(|tag| !tag.is_empty()).map(str::to_owned);
         let (coming, part) = (VecDeque::new(), io::Cursor::default());
-        let mut reader = Self { object, size, next: from, coming, part };
-        reader.ask()?;
-        Ok(reader)
+        let shared = Arc::clone(shared);
+        let mut reader = Self { shared, key, tag, size, next: from, coming, part };
+        reader.ask();
+        reader
     }
 
     /// Asks for as many parts as may be on their way.
-    fn ask(&mut self) -> io::Result<()> {
+    fn ask(&mut self) {
         while self.next < self.size && self.coming.len() < MAX_PARTS {
             let range = self.next..(self.next + PART_BYTES).min(self.size);
             self.next = range.end;
-            let object = self.object.clone();
-            self.coming.push_back(thread::Builder::new().spawn(move || object.part(&range))?);
+            self.coming.push_back(self.part(range));
         }
-        Ok(())
     }
-}
 
-impl Object {
-    fn part(&self, range: &Range<u64>) -> io::Result<Vec<u8>> {
-        let bytes = format!("bytes={}-{}", range.start, range.end - 1);
-        let mut headers = vec![("range", &*bytes)];
-        if !self.tag.is_empty() {
-            headers.push(("if-match", &self.tag));
-        }
-        let expected = Some((range.end - range.start) as usize);
-        let ask = Ask { key: &self.key, headers: &headers, expected, ..Ask::default() };
-        Ok(self.client.ask(&ask)?.body)
+    fn part(&self, range: Range<u64>) -> JoinHandle<io::Result<Vec<u8>>> {
+        let (store, key) = (self.shared.store.clone(), self.key.clone());
+        let expected = range.end - range.start;
+        let range = Some(GetRange::Bounded(range));
+        let options = GetOptions { if_match: self.tag.clone(), range, ..GetOptions::default() };
+        self.shared.runtime.spawn(async move {
+            let got = store.get_opts(&key, options).await.map_err(failed)?;
+            let bytes = got.bytes().await.map_err(failed)?;
+            if bytes.len() as u64 != expected {
+                let text = format!("the store sent {} bytes instead of {expected}", bytes.len());
+                return Err(io::Error::new(ErrorKind::ConnectionAborted, text));
+            }
+            Ok(bytes.into())
+        })
     }
 }
 
@@ -70,12 +75,17 @@ impl Read for Reader {
             && !into.is_empty()
             && let Some(part) = self.coming.pop_front()
         {
-            let part =
-                part.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
-            self.part = io::Cursor::new(part?);
-            self.ask()?;
+            self.part = io::Cursor::new(ended(self.shared.runtime.block_on(part))?);
+            self.ask();
             bytes = self.part.read(into)?;
         }
         Ok(bytes)
+    }
+}
+
+impl Drop for Reader {
+    /// Parts that nobody reads are not fetched.
+    fn drop(&mut self) {
+        self.coming.iter().for_each(JoinHandle::abort);
     }
 }

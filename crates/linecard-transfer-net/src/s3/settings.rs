@@ -1,6 +1,7 @@
 //! Where an object store is, and who asks it: as other programs take it from the environment.
 
-use super::sign::Credentials;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use std::collections::HashMap;
 use std::fmt;
 
 /// Why an object store cannot be used.
@@ -11,15 +12,13 @@ pub enum S3Error {
     Url,
     /// A prefix that no names can be below.
     #[error(
-        "the prefix has an empty part, or one that is . or ..: names below it could not be read back"
+        "the prefix has an empty part, or one that is . or .., or a control character: names below it could not be read \
+         back"
     )]
     Prefix,
-    /// No credentials.
-    #[error(
-        "no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN if there is one; for a \
-         public bucket AWS_SKIP_SIGNATURE=true"
-    )]
-    NoCredentials,
+    /// A key without its secret, or the secret without the key.
+    #[error("set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither")]
+    HalfCredentials,
     /// A value that no header can have.
     #[error("{0} has characters that it cannot have")]
     Value(&'static str),
@@ -36,95 +35,95 @@ pub enum S3Error {
         "AWS_ENDPOINT_URL={0}: everybody on the path could read the data; use https, or set AWS_ALLOW_HTTP=true"
     )]
     Http(String),
-    /// No certificates to check the store's by.
-    #[error(
-        "no certificate authorities on this host: install ca-certificates, or set SSL_CERT_FILE"
-    )]
-    NoAuthorities,
+    /// The library that asks the store refuses a variable.
+    #[error("a variable AWS_… has a value that is not understood: {0}")]
+    Other(String),
+    /// The system gives no threads, or no certificate authorities.
+    #[error("{0}")]
+    System(String),
 }
 
 /// An endpoint, a region and credentials.
 #[derive(Clone)]
 pub struct Settings {
-    pub(super) endpoint: Option<String>,
-    pub(super) region: String,
-    pub(super) credentials: Option<Credentials>,
+    pub(super) builder: AmazonS3Builder,
+    /// Requests are signed.
+    pub(super) is_signed: bool,
 }
 
 impl fmt::Debug for Settings {
     /// Without the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoint, region, .. } = self;
+        let get = |key| self.builder.get_config_value(&key);
         f.debug_struct("Settings")
-            .field("endpoint", endpoint)
-            .field("region", region)
+            .field("endpoint", &get(AmazonS3ConfigKey::Endpoint))
+            .field("region", &get(AmazonS3ConfigKey::Region))
             .finish_non_exhaustive()
     }
 }
 
 impl Settings {
-    /// As environment variables say, whose values `get` knows: `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`,
-    /// `AWS_ALLOW_HTTP`, `AWS_REGION` or `AWS_DEFAULT_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-    /// `AWS_SESSION_TOKEN`, `AWS_SKIP_SIGNATURE`.
+    /// As environment variables say that begin with `AWS_`: those of the crate `object_store`
+    /// ([`AmazonS3ConfigKey`]). Others and empty ones are left out.
     ///
     /// # Errors
     ///
     /// [`S3Error`].
-    pub fn of_env(get: impl Fn(&str) -> Option<String>) -> Result<Self, S3Error> {
-        let get = |name: &str| get(name).filter(|value| !value.is_empty());
+    pub fn of_env(variables: impl Iterator<Item = (String, String)>) -> Result<Self, S3Error> {
+        let is_ours =
+            |(name, value): &(String, String)| name.starts_with("AWS_") && !value.is_empty();
+        let all: HashMap<String, String> = variables.filter(is_ours).collect();
+        let get = |name: &str| all.get(name).map(String::as_str);
         let is_set = |name: &str| {
             get(name).is_some_and(|value| matches!(&*value.to_lowercase(), "true" | "1" | "yes"))
         };
         let endpoint = get("AWS_ENDPOINT_URL_S3").or_else(|| get("AWS_ENDPOINT_URL"));
-        let endpoint = endpoint.map(|url| url.trim_end_matches('/').to_owned());
-        if endpoint.as_ref().is_some_and(|url| url.contains('@')) {
-            return Err(S3Error::User);
-        }
-        if let Some(url) = &endpoint {
-            let (scheme, host) =
-                url.split_once("://").ok_or_else(|| S3Error::Endpoint(url.clone()))?;
-            let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-            match scheme {
-                "http" if !is_set("AWS_ALLOW_HTTP") => return Err(S3Error::Http(url.clone())),
-                "http" | "https" if !host.is_empty() && host.chars().all(is_host) => {}
-                _ => return Err(S3Error::Endpoint(url.clone())),
-            }
+        if let Some(url) = endpoint {
+            check_endpoint(url.trim_end_matches('/'), is_set("AWS_ALLOW_HTTP"))?;
         }
         let region = get("AWS_REGION").or_else(|| get("AWS_DEFAULT_REGION"));
-        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
-        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let is_region =
+            |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        if !region.is_none_or(is_region) {
             return Err(S3Error::Value("AWS_REGION"));
         }
-        let credentials = match (get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")) {
-            _ if is_set("AWS_SKIP_SIGNATURE") => None,
-            (Some(key), Some(secret)) => {
-                Some(Credentials { key, secret, token: get("AWS_SESSION_TOKEN") })
-            }
-            _ => return Err(S3Error::NoCredentials),
-        };
-        if let Some(Credentials { key, token, .. }) = &credentials
-            && !(is_plain(key) && token.as_deref().is_none_or(is_plain))
-        {
-            return Err(S3Error::Value("AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN"));
+        if get("AWS_ACCESS_KEY_ID").is_some() != get("AWS_SECRET_ACCESS_KEY").is_some() {
+            return Err(S3Error::HalfCredentials);
         }
-        Ok(Self { endpoint, region, credentials })
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"] {
+            if !get(name).is_none_or(is_plain) {
+                return Err(S3Error::Value(name));
+            }
+        }
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in &all {
+            if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        // Which of two is taken does not depend on their order.
+        if let Some(region) = region {
+            builder = builder.with_region(region);
+            if endpoint.is_none() && region.starts_with("cn-") {
+                builder = builder.with_endpoint(format!("https://s3.{region}.amazonaws.com.cn"));
+            }
+        }
+        Ok(Self { builder, is_signed: !is_set("AWS_SKIP_SIGNATURE") })
     }
+}
 
-    /// Origin of requests for a bucket, and the part of their path before the key.
-    pub(super) fn place(&self, bucket: &str) -> (String, String) {
-        match &self.endpoint {
-            Some(endpoint) => (endpoint.clone(), format!("/{bucket}")),
-            None => {
-                let end = if self.region.starts_with("cn-") { ".cn" } else { "" };
-                let host = format!("s3.{}.amazonaws.com{end}", self.region);
-                // A certificate with a * is for one part of a name.
-                match bucket.contains('.') {
-                    true => (format!("https://{host}"), format!("/{bucket}")),
-                    false => (format!("https://{bucket}.{host}"), String::new()),
-                }
-            }
-        }
+fn check_endpoint(url: &str, may_be_open: bool) -> Result<(), S3Error> {
+    if url.contains('@') {
+        return Err(S3Error::User);
+    }
+    let wrong = || S3Error::Endpoint(url.to_owned());
+    let (scheme, host) = url.split_once("://").ok_or_else(wrong)?;
+    let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    match scheme {
+        "http" if !may_be_open => Err(S3Error::Http(url.to_owned())),
+        "http" | "https" if !host.is_empty() && host.chars().all(is_host) => Ok(()),
+        _ => Err(wrong()),
     }
 }
 
@@ -133,10 +132,8 @@ mod tests {
     use super::*;
 
     fn settings(values: &[(&str, &str)]) -> Result<Settings, String> {
-        let get = |name: &str| {
-            values.iter().find(|(is, _)| *is == name).map(|(_, value)| (*value).to_owned())
-        };
-        Settings::of_env(get).map_err(|error| error.to_string())
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Settings::of_env(values.iter().map(owned)).map_err(|error| error.to_string())
     }
 
     const KEYS: [(&str, &str); 2] =
@@ -148,18 +145,18 @@ mod tests {
 
     #[test]
     fn the_environment_says_where_and_who() {
-        let place =
-            |more: &[(&'static str, &'static str)], bucket| with(more).unwrap().place(bucket);
-        assert_eq!(
-            place(&[], "b"),
-            ("https://b.s3.us-east-1.amazonaws.com".to_owned(), String::new())
-        );
-        assert_eq!(
-            place(&[("AWS_REGION", "cn-north-1")], "b.c"),
-            ("https://s3.cn-north-1.amazonaws.com.cn".to_owned(), "/b.c".to_owned())
-        );
+        let value = |more: &[(&'static str, &'static str)], key| {
+            with(more).unwrap().builder.get_config_value(&key)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let regions = [("AWS_DEFAULT_REGION", "eu-west-1"), ("AWS_REGION", "eu-west-2")];
+        assert_eq!(value(&regions, AmazonS3ConfigKey::Region), some("eu-west-2"));
+        assert_eq!(value(&regions[..1], AmazonS3ConfigKey::Region), some("eu-west-1"));
+        let china = [("AWS_REGION", "cn-north-1")];
+        let endpoint = AmazonS3ConfigKey::Endpoint;
+        assert_eq!(value(&china, endpoint), some("https://s3.cn-north-1.amazonaws.com.cn"));
         let own = [("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/"), ("AWS_ALLOW_HTTP", "true")];
-        assert_eq!(place(&own, "b"), ("http://127.0.0.1:9000".to_owned(), "/b".to_owned()));
+        assert_eq!(value(&own, endpoint), some("http://127.0.0.1:9000/"));
         assert!(with(&own[..1]).unwrap_err().contains("AWS_ALLOW_HTTP=true"));
         assert!(
             with(&[("AWS_ENDPOINT_URL", "minio:9000")]).unwrap_err().contains("https://HOST:PORT")
@@ -170,7 +167,9 @@ mod tests {
         assert!(with(&[("AWS_REGION", "a/b")]).unwrap_err().contains("AWS_REGION"));
         assert!(with(&[("AWS_SESSION_TOKEN", "a\nb")]).unwrap_err().contains("AWS_SESSION_TOKEN"));
         assert!(settings(&KEYS[..1]).unwrap_err().contains("AWS_SECRET_ACCESS_KEY"));
-        assert!(settings(&[("AWS_SKIP_SIGNATURE", "true")]).unwrap().credentials.is_none());
+        // Empty is as if it were not set, as for other programs.
+        assert!(settings(&[("AWS_ACCESS_KEY_ID", "")]).unwrap().is_signed);
+        assert!(!settings(&[("AWS_SKIP_SIGNATURE", "true")]).unwrap().is_signed);
         let shown = format!("{:?}", with(&[]).unwrap());
         assert!(!shown.contains("secret"), "{shown}");
     }

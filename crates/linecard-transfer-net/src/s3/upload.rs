@@ -1,72 +1,108 @@
 //! Writing an object: small ones by one request, others in parts, several of which are on their way.
 
-use super::client::{Answer, Ask, Client, Held, Taken};
-use super::xml;
+use super::Shared;
+use super::error::{ended, failed};
+use super::room::{Held, Taken};
 use crate::file;
-use std::collections::VecDeque;
-use std::fmt::Write as _;
+use object_store::path::Path;
+use object_store::{Attributes, MultipartUpload, ObjectStore, PutMultipartOptions, PutOptions};
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 
 /// Least bytes of a part that is not the last.
 const PART_BYTES: u64 = 8 << 20;
 /// Parts that an object may have.
 const MAX_PARTS: u64 = 10_000;
 /// An object of unknown length gets parts of twice the length after each thousand, and of 16 times at most: there is room
-/// for 900 GiB.
+/// for 860 GiB.
 const GROWING_PARTS: usize = 1_000;
 const MAX_DOUBLINGS: usize = 4;
 /// Parts on their way, beside the bound of all bytes.
 const MAX_SENDING: usize = 8;
-/// Tries to remove the parts of an upload that has failed.
-const ABORT_TRIES: u32 = 2;
+/// How long to try to remove the parts of an upload that has failed.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An object that is being written.
 pub(super) struct Upload {
+    shared: Arc<Shared>,
+    key: Path,
+    /// Its metadata.
+    attributes: Attributes,
     size: Option<u64>,
     part: Vec<u8>,
     /// Of its bytes.
     held: Held,
-    /// None after the end.
-    parts: Option<Parts>,
+    parts: Parts,
     ending: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Its parts. Dropped before they are one object, they are removed.
+/// The parts of an object that are on their way or there; none of an object that has only one.
+#[derive(Default)]
 struct Parts {
-    client: Arc<Client>,
-    key: String,
-    /// The time of the file, as metadata.
-    modified: String,
-    /// Of an upload in parts.
-    id: Option<String>,
-    /// Of those that are there.
-    tags: Vec<String>,
-    sending: VecDeque<JoinHandle<io::Result<String>>>,
+    upload: Option<Box<dyn MultipartUpload>>,
+    /// Begun so far.
+    count: usize,
+    sending: JoinSet<io::Result<()>>,
 }
 
 impl Upload {
     pub(super) fn new(
-        client: Arc<Client>,
-        (key, modified): (String, String),
+        shared: &Arc<Shared>,
+        (key, attributes): (Path, Attributes),
         size: Option<u64>,
     ) -> Self {
-        let (tags, sending) = (Vec::new(), VecDeque::new());
-        let held = client.room.held();
-        let parts = Some(Parts { client, key, modified, id: None, tags, sending });
-        Self { size, part: Vec::new(), held, parts, ending: None }
+        Self {
+            shared: Arc::clone(shared),
+            key,
+            attributes,
+            size,
+            part: Vec::new(),
+            held: shared.room.held(),
+            parts: Parts::default(),
+            ending: None,
+        }
+    }
+
+    /// Length of the next part.
+    fn next_bytes(&self) -> usize {
+        let bytes = match self.size {
+            Some(size) => size.div_ceil(MAX_PARTS).max(PART_BYTES),
+            None => PART_BYTES << (self.parts.count / GROWING_PARTS).min(MAX_DOUBLINGS),
+        };
+        // More than this cannot be had.
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Sends a part that is not the last, and waits if too many are on their way.
+    fn send(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let room = self.shared.room.take(bytes.len());
+        let runtime = &self.shared.runtime;
+        if self.parts.upload.is_none() {
+            let attributes = self.attributes.clone();
+            let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
+            let beginning = self.shared.store.put_multipart_opts(&self.key, options);
+            self.parts.upload = Some(runtime.block_on(beginning).map_err(failed)?);
+        }
+        if self.parts.sending.len() >= MAX_SENDING {
+            runtime.block_on(self.parts.one_is_there())?;
+        }
+        let _context = runtime.enter();
+        self.parts.send(bytes, room);
+        Ok(())
     }
 }
 
 impl Write for Upload {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(parts) = &mut self.parts else { return Ok(0) };
-        let whole = parts.next_bytes(self.size);
+        let whole = self.next_bytes();
         // The last part waits for the end: an object of one part is no upload in parts.
         if self.part.len() >= whole {
             self.held.clear();
-            parts.send(std::mem::take(&mut self.part))?;
+            let part = std::mem::take(&mut self.part);
+            self.send(part)?;
         }
         if self.part.capacity() == 0 {
             let all = self.size.and_then(|size| usize::try_from(size).ok());
@@ -86,145 +122,140 @@ impl Write for Upload {
 
 impl file::Upload for Upload {
     fn finish(&mut self) {
-        let (last, Some(parts)) = (std::mem::take(&mut self.part), self.parts.take()) else {
-            return;
-        };
+        let (last, mut parts) = (std::mem::take(&mut self.part), std::mem::take(&mut self.parts));
         self.held.clear();
-        let room = parts.client.room.take(last.len());
-        self.ending = thread::Builder::new().spawn(move || parts.end(last, room)).ok();
+        let room = self.shared.room.take(last.len());
+        if parts.upload.is_some() {
+            self.ending = Some(self.shared.runtime.spawn(async move {
+                parts.send(last, room);
+                let stored = parts.complete().await;
+                if stored.is_err() {
+                    parts.abort().await;
+                }
+                stored
+            }));
+            return;
+        }
+        let (store, key) = (self.shared.store.clone(), self.key.clone());
+        let attributes = self.attributes.clone();
+        let options = PutOptions { attributes, ..PutOptions::default() };
+        self.ending = Some(self.shared.runtime.spawn(async move {
+            let _room = room;
+            store.put_opts(&key, last.into(), options).await.map(drop).map_err(failed)
+        }));
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        match self.ending.take().map(JoinHandle::join) {
-            Some(ended) => ended.unwrap_or_else(|_| Err(panicked())),
-            None => Err(io::Error::other("this host starts no more threads; run again")),
+        match self.ending.take() {
+            Some(ending) => ended(self.shared.runtime.block_on(ending)),
+            None => Err(io::Error::other("a bug in linecard: an upload was not finished")),
         }
     }
 }
 
-fn panicked() -> io::Error {
-    io::Error::other("a bug in linecard: a thread has panicked")
+impl Drop for Upload {
+    /// Otherwise the parts would stay, unseen, and cost.
+    fn drop(&mut self) {
+        if let Some(ending) = self.ending.take() {
+            // All of it has come, and its hash is right.
+            let _stored = self.shared.runtime.block_on(ending);
+        }
+        if self.parts.upload.is_some() {
+            self.shared.runtime.block_on(self.parts.abort());
+        }
+    }
 }
 
 impl Parts {
-    /// Length of the next part.
-    fn next_bytes(&self, size: Option<u64>) -> usize {
-        let bytes = match size {
-            Some(size) => size.div_ceil(MAX_PARTS).max(PART_BYTES),
-            None => {
-                let sent = self.tags.len() + self.sending.len();
-                PART_BYTES << (sent / GROWING_PARTS).min(MAX_DOUBLINGS)
-            }
-        };
-        // More than this cannot be had.
-        usize::try_from(bytes).unwrap_or(usize::MAX)
-    }
-
-    /// Sends a part, and waits if too many are on their way.
-    fn send(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        let id = match &self.id {
-            Some(id) => id.clone(),
-            None => self.begin()?,
-        };
-        if self.sending.len() >= MAX_SENDING {
-            self.join()?;
-        }
-        let number = self.tags.len() + self.sending.len() + 1;
-        let room = self.client.room.take(bytes.len());
-        let (client, key) = (Arc::clone(&self.client), self.key.clone());
-        let sending = thread::Builder::new().spawn(move || {
+    /// Sends a part; within the runtime.
+    fn send(&mut self, bytes: Vec<u8>, room: Taken) {
+        let Some(upload) = &mut self.upload else { return };
+        let sending = upload.put_part(bytes.into());
+        self.count += 1;
+        self.sending.spawn(async move {
             let _room = room;
-            let number = number.to_string();
-            let query = [("partNumber", &*number), ("uploadId", &*id)];
-            let ask =
-                Ask { method: "PUT", key: &key, query: &query, body: &bytes, ..Ask::default() };
-            tag(&client.ask(&ask)?)
-        })?;
-        self.sending.push_back(sending);
-        Ok(())
+            sending.await.map_err(failed)
+        });
     }
 
-    /// Waits for the first part on its way.
-    fn join(&mut self) -> io::Result<()> {
-        if let Some(sending) = self.sending.pop_front() {
-            self.tags.push(sending.join().unwrap_or_else(|_| Err(panicked()))?);
-        }
-        Ok(())
+    /// Waits for one of the parts on their way.
+    async fn one_is_there(&mut self) -> io::Result<()> {
+        self.sending.join_next().await.map_or(Ok(()), ended)
     }
 
-    /// Begins an upload in parts.
-    fn begin(&mut self) -> io::Result<String> {
-        let (query, headers) = ([("uploads", "")], self.headers());
-        let ask = Ask {
-            method: "POST",
-            key: &self.key,
-            query: &query,
-            headers: &headers,
-            ..Ask::default()
-        };
-        let answer = self.client.ask(&ask)?.text();
-        let id = xml::text(&answer, "UploadId")
-            .ok_or_else(|| io::Error::other("the store begins an upload without a name for it"))?;
-        self.id = Some(id.clone());
-        Ok(id)
-    }
-
-    fn headers(&self) -> [(&'static str, &str); 1] {
-        [(MODIFIED, &self.modified)]
-    }
-
-    /// Stores the object, of which this is the last part.
-    fn end(mut self, last: Vec<u8>, room: Taken) -> io::Result<()> {
-        if self.id.is_none() {
-            let headers = self.headers();
-            let ask = Ask {
-                method: "PUT",
-                key: &self.key,
-                headers: &headers,
-                body: &last,
-                ..Ask::default()
-            };
-            return self.client.ask(&ask).map(drop);
-        }
-        // It counts once more where it is sent.
-        drop(room);
-        self.send(last)?;
+    async fn complete(&mut self) -> io::Result<()> {
         while !self.sending.is_empty() {
-            self.join()?;
+            self.one_is_there().await?;
         }
-        let mut list = "<CompleteMultipartUpload>".to_owned();
-        for (at, tag) in self.tags.iter().enumerate() {
-            let number = at + 1;
-            let _infallible =
-                write!(list, "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>");
+        if let Some(upload) = &mut self.upload {
+            upload.complete().await.map_err(failed)?;
         }
-        list.push_str("</CompleteMultipartUpload>");
-        let query = [("uploadId", self.id.as_deref().unwrap_or_default())];
-        let body = list.as_bytes();
-        let ask = Ask { method: "POST", key: &self.key, query: &query, body, ..Ask::default() };
-        self.client.ask(&ask)?;
-        self.id = None;
         Ok(())
+    }
+
+    /// Removes the parts that are there.
+    async fn abort(&mut self) {
+        // One that comes later would stay.
+        self.sending.shutdown().await;
+        if let Some(mut upload) = self.upload.take() {
+            let _removed = timeout(ABORT_TIMEOUT, upload.abort()).await;
+        }
     }
 }
 
-/// The metadata of an object with the time of its file.
-pub(super) const MODIFIED: &str = "x-amz-meta-mtime";
+#[cfg(test)]
+mod tests {
+    use super::super::tests::on;
+    use super::*;
+    use crate::file::{Bucket, Stamp};
+    use object_store::memory::InMemory;
 
-/// The tag of a part, as it goes into XML.
-fn tag(answer: &Answer) -> io::Result<String> {
-    let tag = answer.header("etag").filter(|tag| !tag.contains(['<', '&']));
-    tag.map(str::to_owned).ok_or_else(|| io::Error::other("the store gives a part no tag"))
-}
+    /// Parts as they come, of an object of a known length and of another.
+    #[test]
+    fn parts_become_one_object() {
+        let bytes: Vec<u8> = (0_u32..5 << 20).flat_map(u32::to_le_bytes).collect();
+        for size in [Some(bytes.len() as u64), None] {
+            let bucket = on(InMemory::new(), "s3://b/p");
+            let mut upload = bucket.create("a/ä +%41", size, Stamp::default()).unwrap();
+            for piece in bytes.chunks(1_000_003) {
+                upload.write_all(piece).unwrap();
+            }
+            upload.finish();
+            upload.wait().unwrap();
+            drop(upload);
+            let stored = bucket.list(10).unwrap();
+            assert_eq!(stored.len(), 1);
+            assert_eq!((&*stored[0].name, stored[0].size), ("a/ä +%41", bytes.len() as u64));
+            let (from, mut read) = (7_654_321, Vec::new());
+            bucket.read(&stored[0], from as u64).unwrap().read_to_end(&mut read).unwrap();
+            assert!(read == bytes[from..]);
+        }
+    }
 
-impl Drop for Parts {
-    /// Otherwise they would stay, unseen, and cost.
-    fn drop(&mut self) {
-        let Some(id) = self.id.take() else { return };
-        // One that comes later would stay.
-        self.sending.drain(..).for_each(|sending| drop(sending.join()));
-        let query = [("uploadId", &*id)];
-        let ask = Ask { method: "DELETE", key: &self.key, query: &query, ..Ask::default() };
-        let _removed = self.client.ask_times(&ask, ABORT_TRIES);
+    #[test]
+    fn an_object_that_is_given_up_is_not_stored() {
+        let bucket = on(InMemory::new(), "s3://b");
+        let mut upload = bucket.create("x", None, Stamp::default()).unwrap();
+        upload.write_all(&vec![0; 20 << 20]).unwrap();
+        drop(upload);
+        assert!(bucket.list(10).unwrap().is_empty());
+    }
+
+    #[test]
+    fn lengths_of_parts_leave_room_for_the_largest_object() {
+        let bucket = on(InMemory::new(), "s3://b");
+        let mut upload = Upload::new(&bucket.shared, (Path::ROOT, Attributes::new()), None);
+        let mut room = 0_u64;
+        for part in 0..MAX_PARTS {
+            upload.parts.count = part as usize;
+            room += upload.next_bytes() as u64;
+        }
+        assert!(room > 860 << 30, "{room}");
+        for size in [1, PART_BYTES * MAX_PARTS, super::super::MAX_OBJECT_BYTES] {
+            upload.size = Some(size);
+            assert!(upload.next_bytes() as u64 * MAX_PARTS >= size, "{size}");
+        }
+        let large = super::super::MAX_OBJECT_BYTES + 1;
+        assert!(bucket.create("x", Some(large), Stamp::default()).is_err());
     }
 }

@@ -147,7 +147,34 @@ fn a_tree_goes_to_a_store_and_comes_back() {
     let [sent, got] = store.move_(&ends, "tree", "s3://box/in");
     assert_eq!((sent.code, got.code), (Some(17), Some(17)), "{sent:?} {got:?}");
     assert!(got.stderr.contains("s3://box/in/tree/empty\" exists"), "{}", got.stderr);
+    folders_and_keys_that_are_no_names(&store, &ends);
     first_errors(&store, &ends);
+}
+
+/// Keys that other programs make.
+fn folders_and_keys_that_are_no_names(store: &Store, ends: &Ends) {
+    ends.folder.write("empty", b"");
+    let empty = ends.folder.path("empty").display().to_string();
+    for key in ["odd/", "odd/folder/", "odd/with/", "odd/with/file", "odd/file"] {
+        store.ask(&["put", "other", key, &empty]);
+    }
+    done(&store.move_(ends, "s3://other/odd", "odd"));
+    for (name, is_folder) in
+        [("folder", true), ("with", true), ("with/file", false), ("file", false)]
+    {
+        let path = ends.folder.path("odd/odd").join(name);
+        assert_eq!(path.metadata().unwrap().is_dir(), is_folder, "{name}");
+    }
+    store.ask(&["put", "other", "odd/a//b", &empty]);
+    let sending =
+        ends.command("sender", &["send", "s3://other/odd", "127.0.0.1:9", "--psk", "psk"]);
+    let sent: CommandOutput = store.known(sending).output().unwrap().into();
+    assert_eq!(sent.code, Some(1), "{sent:?}");
+    one_line(&sent.stderr, &["s3://other/odd", "odd/a//b", "name a prefix without it"]);
+    fs::create_dir(ends.folder.path("lines")).unwrap();
+    ends.folder.write("lines/a\nb", b"x");
+    let [_, got] = store.move_(ends, "lines", "s3://other");
+    assert!(got.stderr.contains("control character"), "{}", got.stderr);
 }
 
 /// What a user meets first: wrong names, wrong keys, no store.
@@ -170,6 +197,18 @@ fn first_errors(store: &Store, ends: &Ends) {
     refused(&recv("s3://box"), &key, 1, &["s3://box", "403", "AWS_ACCESS_KEY_ID"]);
     let nobody = [("AWS_ACCESS_KEY_ID", "")];
     refused(&recv("s3://box"), &nobody, 2, &["s3://box", "AWS_SECRET_ACCESS_KEY"]);
+    // A virtual machine would be asked for a role.
+    let none_at_all = [
+        ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_SECRET_ACCESS_KEY", ""),
+        ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1"),
+    ];
+    refused(
+        &recv("s3://box"),
+        &none_at_all,
+        1,
+        &["s3://box", "no credentials: set AWS_ACCESS_KEY_ID"],
+    );
     let plain = [("AWS_ALLOW_HTTP", "")];
     refused(&recv("s3://box"), &plain, 2, &["s3://box", "AWS_ALLOW_HTTP=true"]);
     // A port at which nothing listens.

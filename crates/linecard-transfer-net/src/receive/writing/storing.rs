@@ -78,7 +78,7 @@ impl Writing {
         let Some(Look { object, about, found }) = self.storing.looks.pop_front() else {
             return false;
         };
-        if self.is_over {
+        if self.is_over() {
             return true;
         }
         let found = found.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
