@@ -56,7 +56,7 @@ pub struct S3 {
     is_below: bool,
 }
 
-/// What requests that are on their way share.
+/// Shared by requests that are on their way.
 struct Shared {
     store: Arc<dyn ObjectStore>,
     /// The same, with less patience.
