@@ -370,7 +370,7 @@ fn over_loopback(
     let peer = listener.local_addr().map_err(failed)?;
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let stop = Arc::default();
-    let on = |core| Cores { lanes: Some(core), files: Some(core) };
+    let on = |core| Cores { lanes: Some(core), files: Some(core), more: Vec::new() };
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
         by_contents: false,

@@ -40,7 +40,7 @@ impl<O> From<Error> for Failed<O> {
     }
 }
 
-/// The cores of the two threads of an end.
-fn cores(given: Option<linecard_config::Parsed<Cores>>) -> Cores {
-    given.map(|cores| cores.0).unwrap_or_default()
+/// The cores of the threads of an end.
+fn cores(given: Option<&linecard_config::Parsed<Cores>>) -> Cores {
+    given.map(|cores| cores.0.clone()).unwrap_or_default()
 }

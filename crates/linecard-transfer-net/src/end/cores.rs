@@ -5,28 +5,31 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-/// The cores of an end's two threads; where none is given, the system chooses.
+/// The cores of an end's threads; where none is given, the system chooses, and their number follows from that of lanes and
+/// of cores.
 ///
 /// ```
 /// use linecard_transfer_net::end::Cores;
-/// assert_eq!("2,3".parse(), Ok(Cores { lanes: Some(2), files: Some(3) }));
-/// assert_eq!("2".parse(), Ok(Cores { lanes: Some(2), files: None }));
-/// assert!("2,3,4".parse::<Cores>().is_err());
+/// assert_eq!("2,3".parse(), Ok(Cores { lanes: Some(2), files: Some(3), more: vec![] }));
+/// assert_eq!("2".parse(), Ok(Cores { lanes: Some(2), files: None, more: vec![] }));
+/// assert_eq!("2,3,4,5".parse(), Ok(Cores { lanes: Some(2), files: Some(3), more: vec![4, 5] }));
+/// assert!("2,x".parse::<Cores>().is_err());
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cores {
     /// Of the thread that decides, seals and sends, or receives, opens and places.
     pub lanes: Option<usize>,
     /// Of the thread that reads or writes files, and hashes.
     pub files: Option<usize>,
+    /// Of threads that seal and send, or receive and open, packets of other lanes beside the first.
+    pub more: Vec<usize>,
 }
 
 /// As it is read.
 impl fmt::Display for Cores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |core: Option<usize>| core.map(|core| core.to_string());
-        let cores: Vec<String> =
-            [text(self.lanes), text(self.files)].into_iter().flatten().collect();
+        let all = [self.lanes, self.files].into_iter().flatten().chain(self.more.iter().copied());
+        let cores: Vec<String> = all.map(|core| core.to_string()).collect();
         f.write_str(&cores.join(","))
     }
 }
@@ -38,15 +41,13 @@ impl FromStr for Cores {
         let core = |part: &str| {
             let number = part.trim().parse::<usize>().ok().filter(|core| *core < CpuSet::MAX_CPU);
             number.ok_or_else(|| {
-                format!("\"{part}\" is not a core: write the number of one, or of two, as 2,3")
+                format!("\"{part}\" is not a core: write the number of one, or of several, as 2,3")
             })
         };
-        match text.split_once(',') {
-            Some((lanes, files)) => {
-                Ok(Self { lanes: Some(core(lanes)?), files: Some(core(files)?) })
-            }
-            None => Ok(Self { lanes: Some(core(text)?), files: None }),
-        }
+        let mut cores = text.split(',').map(core);
+        let lanes = cores.next().transpose()?;
+        let files = cores.next().transpose()?;
+        Ok(Self { lanes, files, more: cores.collect::<Result<_, _>>()? })
     }
 }
 
@@ -68,6 +69,14 @@ impl Pinned {
             io::Error::new(io::Error::from(error).kind(), why)
         })?;
         Ok(Self(Some(before)))
+    }
+}
+
+impl Cores {
+    /// Whether all of them can be used.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let all = [self.lanes, self.files].into_iter().flatten().chain(self.more.iter().copied());
+        all.into_iter().try_for_each(|core| Pinned::to(Some(core)).map(drop))
     }
 }
 

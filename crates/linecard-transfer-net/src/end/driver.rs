@@ -4,7 +4,10 @@
 //! due packets, and waits for sockets or time. Differences between sending and receiving are in a [`Role`].
 
 use super::endpoint::Endpoint;
-use super::{Clock, Interest, MAX_TOKENS, Ready, SealedSocket, WOKEN, Waiter, Waker, give_up};
+use super::{
+    Clock, Crew, Done, FlushError, Inbox, Interest, MAX_TOKENS, Ready, Relay, SealedSocket, Task,
+    WOKEN, Waiter, Waker, give_up,
+};
 use crate::control::ControlError;
 use crate::lane::LaneError;
 use crate::seal::SealError;
@@ -23,6 +26,8 @@ const SHOW_NS: u64 = 100_000_000;
 /// The token of the control connection among those waited for; tokens of lanes are their numbers.
 const CONTROL: usize = MAX_LANES;
 const _: () = assert!(CONTROL < MAX_TOKENS);
+/// Most consecutive calls to receive from a lane, before other lanes have their turn.
+const MAX_ROUNDS: usize = 4;
 
 /// One of the two ends.
 pub(crate) trait Role {
@@ -88,13 +93,8 @@ pub(crate) trait Role {
         now: Instant,
     ) -> Option<Header>;
 
-    /// Seals the due packets of a lane.
-    fn fill(
-        &mut self,
-        lane: usize,
-        socket: &mut SealedSocket,
-        now: Instant,
-    ) -> Result<(), FillError>;
+    /// Adds the due packets of a lane.
+    fn fill(&mut self, lane: usize, socket: &mut SealedSocket, now: Instant);
 
     /// After sending: events, and whether the other end has been silent for too long.
     fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), Self::Error>;
@@ -130,21 +130,6 @@ pub(crate) struct Packet<'a> {
     pub(crate) from: Option<SocketAddr>,
 }
 
-/// Why a lane was not filled.
-#[derive(Debug)]
-pub(crate) enum FillError {
-    /// A packet could not be sealed: a fault of linecard.
-    Seal(SealError),
-    /// The lane's socket has failed.
-    Lane(LaneError),
-}
-
-impl From<SealError> for FillError {
-    fn from(error: SealError) -> Self {
-        Self::Seal(error)
-    }
-}
-
 /// State of the driver's thread.
 #[derive(Debug)]
 pub(crate) struct Driver<'a> {
@@ -152,6 +137,8 @@ pub(crate) struct Driver<'a> {
     /// Wakes it when the files' thread has a result.
     pub(crate) waker: Waker,
     pub(crate) stop: &'a Progress,
+    /// Seals, sends, receives and opens the packets of several lanes at the same time.
+    pub(crate) crew: Crew<SealedSocket>,
 }
 
 impl Driver<'_> {
@@ -173,7 +160,8 @@ impl Driver<'_> {
     }
 
     fn take_turns<R: Role>(self, role: &mut R, endpoint: &mut Endpoint) -> Result<(), R::Error> {
-        let Self { clock, waker, stop } = self;
+        let Self { clock, waker, stop, crew } = self;
+        endpoint.inboxes.resize_with(crew.threads(), Inbox::new);
         let waiter = Waiter::new(waker);
         let mut shown = clock.now();
         while !role.is_over(endpoint, clock.now()) {
@@ -181,7 +169,7 @@ impl Driver<'_> {
             if stop.is_stopped() {
                 return role.stopped();
             }
-            let has_more = turn(role, endpoint, now)?;
+            let has_more = turn(role, endpoint, (&crew, now))?;
             if now.ns_since(shown) >= SHOW_NS {
                 shown = now;
                 role.show(endpoint, now);
@@ -201,7 +189,11 @@ impl Driver<'_> {
 }
 
 /// One turn of the loop; whether more can be read at once.
-fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<bool, R::Error> {
+fn turn<R: Role>(
+    role: &mut R,
+    endpoint: &mut Endpoint,
+    (crew, now): (&Crew<SealedSocket>, Instant),
+) -> Result<bool, R::Error> {
     endpoint.relay.set_now(now);
     // Before results of other threads: where one of them ends the transfer, as that of a full disk does, the files whose
     // ends have come by then are whole.
@@ -210,7 +202,7 @@ fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<
         take_messages(role, endpoint, now)?;
     }
     role.take_results(endpoint, now)?;
-    let more = take_packets(role, endpoint, now)? | endpoint.relay.has_ready();
+    let more = take_packets(role, endpoint, (crew, now))? | endpoint.relay.has_ready();
     role.process(endpoint, now)?;
     relay_messages(role, endpoint, now)?;
     // Before the packets, as a file is whole when the news of its end have come, too.
@@ -218,7 +210,7 @@ fn turn<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) -> Result<
         role.disconnected(error)?;
         endpoint.relay.disconnected();
     }
-    send_packets(role, endpoint, now)?;
+    send_packets(role, endpoint, (crew, now))?;
     role.check(endpoint, now)?;
     Ok(more)
 }
@@ -245,27 +237,69 @@ fn take_messages<R: Role>(
 fn take_packets<R: Role>(
     role: &mut R,
     endpoint: &mut Endpoint,
-    now: Instant,
+    (crew, now): (&Crew<SealedSocket>, Instant),
 ) -> Result<bool, R::Error> {
     let mut more = false;
     let ready = endpoint.ready;
-    for lane in (0..endpoint.sockets.len()).filter(|lane| ready.has(*lane)) {
-        if role.is_up(lane) {
-            let Endpoint { sockets, relay, received, .. } = &mut *endpoint;
-            let came = sockets[lane].receive(received, |header, body, from| {
-                relay.hear();
-                if role.packet(&Packet { lane, header, body, from }, now) {
-                    relay.take(body);
-                }
-            });
-            match came {
-                Ok(rest) => more |= rest,
-                Err(error) => role.lane_failed(lane, &error, now)?,
+    let lanes: Vec<usize> = (0..endpoint.sockets.len()).filter(|lane| ready.has(*lane)).collect();
+    // As many at the same time as there are threads, and inboxes.
+    for group in lanes.chunks(endpoint.inboxes.len()) {
+        let mut left: Vec<usize> = group.iter().copied().filter(|lane| role.is_up(*lane)).collect();
+        for _ in 0..MAX_ROUNDS {
+            left = receive(role, endpoint, (crew, &left), now)?;
+            if left.is_empty() {
+                break;
             }
         }
-        role.after_packets(endpoint, lane, now);
+        more |= !left.is_empty();
+        for lane in group {
+            role.after_packets(endpoint, *lane, now);
+        }
     }
     Ok(more)
+}
+
+/// Receives once from each of these lanes; those which may have more.
+fn receive<R: Role>(
+    role: &mut R,
+    endpoint: &mut Endpoint,
+    (crew, lanes): (&Crew<SealedSocket>, &[usize]),
+    now: Instant,
+) -> Result<Vec<usize>, R::Error> {
+    for lane in lanes {
+        let Some(inbox) = endpoint.inboxes.pop() else { unreachable!("there is one for each") };
+        endpoint.sockets[*lane].assign(Task::Receive(inbox));
+    }
+    crew.each(&mut endpoint.sockets, SealedSocket::task_bytes, SealedSocket::work);
+    let mut left = Vec::with_capacity(lanes.len());
+    for lane in lanes.iter().copied() {
+        let Some(Done::Received(mut inbox, came)) = endpoint.sockets[lane].done() else { continue };
+        match came {
+            Ok(0) => {}
+            Ok(_) => {
+                deliver(role, &mut endpoint.relay, (lane, &mut inbox), now);
+                left.push(lane);
+            }
+            Err(error) => role.lane_failed(lane, &error, now)?,
+        }
+        endpoint.inboxes.push(inbox);
+    }
+    Ok(left)
+}
+
+/// Gives the packets of a lane to those who want them.
+pub(crate) fn deliver<R: Role>(
+    role: &mut R,
+    relay: &mut Relay,
+    (lane, inbox): (usize, &mut Inbox),
+    now: Instant,
+) {
+    for (header, body, from) in inbox.packets() {
+        relay.hear();
+        if role.packet(&Packet { lane, header: &header, body, from }, now) {
+            relay.take(body);
+        }
+    }
 }
 
 /// Sends control messages, and what has come of them, over lanes. All lanes that work carry the same: which of them
@@ -290,7 +324,7 @@ pub(crate) fn relay_messages<R: Role>(
         }
         for packet in &packets {
             let Some(header) = role.control_header(lane, socket, now) else { break };
-            socket.push(&header, |out| out.extend_from_slice(packet))?;
+            socket.push(&header, |out| out.extend_from_slice(packet));
             is_sent = true;
         }
     }
@@ -304,20 +338,22 @@ pub(crate) fn relay_messages<R: Role>(
 fn send_packets<R: Role>(
     role: &mut R,
     endpoint: &mut Endpoint,
-    now: Instant,
+    (crew, now): (&Crew<SealedSocket>, Instant),
 ) -> Result<(), R::Error> {
     for (lane, socket) in endpoint.sockets.iter_mut().enumerate() {
-        if !role.is_up(lane) {
-            continue;
+        if role.is_up(lane) {
+            role.fill(lane, socket, now);
+            socket.assign(Task::Send);
         }
-        let filled = match role.fill(lane, socket, now) {
-            Ok(()) => Ok(()),
-            Err(FillError::Lane(error)) => Err(error),
-            Err(FillError::Seal(error)) => return Err(error.into()),
-        };
-        let flushed = socket.flush();
-        if let Err(error) = filled.and(flushed) {
-            role.lane_failed(lane, &error, now)?;
+    }
+    crew.each(&mut endpoint.sockets, SealedSocket::task_bytes, SealedSocket::work);
+    for (lane, socket) in endpoint.sockets.iter_mut().enumerate() {
+        match socket.done() {
+            Some(Done::Sent(Err(FlushError::Seal(error)))) => return Err(error.into()),
+            Some(Done::Sent(Err(FlushError::Lane(error)))) => {
+                role.lane_failed(lane, &error, now)?;
+            }
+            _ => {}
         }
     }
     Ok(())

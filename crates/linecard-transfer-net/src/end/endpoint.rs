@@ -1,9 +1,8 @@
 //! Common parts of both endpoints of a transfer: the control connection, and a sealed socket for
 //! each lane.
 
-use super::{Ready, Relay, SealedSocket};
+use super::{Inbox, Ready, Relay, SealedSocket};
 use crate::control::{Control, ControlError};
-use crate::lane::ReceiveBuffer;
 use linecard_transfer::control::{Failed, Message, Text};
 use std::fmt::Display;
 
@@ -18,7 +17,8 @@ pub(crate) struct Endpoint {
     pub(crate) relay: Relay,
     /// One for each lane.
     pub(crate) sockets: Vec<SealedSocket>,
-    pub(crate) received: ReceiveBuffer,
+    /// One for each thread that receives.
+    pub(crate) inboxes: Vec<Inbox>,
     /// Sources that may be readable.
     pub(crate) ready: Ready,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     pub(crate) fn new(control: Control, sockets: Vec<SealedSocket>, payload_bytes: u32) -> Self {
         let relay = Relay::new(payload_bytes);
-        Self { control, relay, sockets, received: ReceiveBuffer::new(), ready: Ready::ALL }
+        Self { control, relay, sockets, inboxes: vec![Inbox::new()], ready: Ready::ALL }
     }
 
     /// Sends a control message.

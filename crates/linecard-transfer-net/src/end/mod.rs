@@ -3,6 +3,7 @@
 
 pub(crate) mod agree;
 mod cores;
+mod crew;
 mod driver;
 mod endpoint;
 mod goodbye;
@@ -14,11 +15,12 @@ mod wait;
 
 pub use cores::Cores;
 pub(crate) use cores::Pinned;
-pub(crate) use driver::{Driver, FillError, Packet, Role, relay_messages};
+pub use crew::Crew;
+pub(crate) use driver::{Driver, Packet, Role, deliver, relay_messages};
 pub(crate) use endpoint::Endpoint;
 pub(crate) use goodbye::{give_up, last_words};
 pub use processor::{processor_time, thread_time};
 pub(crate) use random::random;
 pub(crate) use relay::Relay;
-pub use socket::{SealedSocket, SocketCounters, Verdict};
+pub use socket::{Done, FlushError, Inbox, SealedSocket, SocketCounters, Task, Verdict};
 pub use wait::{Clock, Interest, MAX_TOKENS, Ready, WOKEN, Waiter, Waker};

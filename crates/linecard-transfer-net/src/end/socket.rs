@@ -1,13 +1,12 @@
-//! A lane with its keys: packets are sealed into one area, many by one call, and opened where they lie.
+//! A lane with its keys: packets are gathered in one area, sealed and handed over many by one call, and opened where they
+//! lie. Sealing, opening and system calls are most of the work of an end, and need nothing but the socket: those of
+//! several lanes can be done by several threads.
 
 use crate::lane::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, ReceiveBuffer};
 use crate::seal::{Counters, Opener, SealError, Sealer};
 use linecard_transfer::wire::{HEADER_BYTES, Header, TAG_BYTES};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-
-/// Most consecutive calls to receive from a lane, before other lanes have their turn.
-const MAX_ROUNDS: usize = 4;
 
 /// Packets of one length that wait to be sent.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +42,60 @@ pub enum Verdict {
     Refused,
 }
 
+/// Why packets of a lane were not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum FlushError {
+    /// One could not be sealed: a fault of linecard.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// The lane's socket has failed.
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+}
+
+/// Packets of a lane that have come, opened.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    received: ReceiveBuffer,
+    /// Headers and sources of those that opened; none of the others.
+    opened: Vec<Option<(Header, Option<SocketAddr>)>>,
+}
+
+impl Inbox {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Header, body and source of each packet that opened, in the order in which they came.
+    pub fn packets(&mut self) -> impl Iterator<Item = (Header, &[u8], Option<SocketAddr>)> {
+        self.received.datagrams().zip(&self.opened).filter_map(|(datagram, opened)| {
+            let (header, from) = (*opened)?;
+            let bytes: &[u8] = datagram.bytes;
+            Some((header, &bytes[HEADER_BYTES..bytes.len() - TAG_BYTES], from))
+        })
+    }
+}
+
+/// Work on a lane that needs nothing but its socket.
+#[derive(Debug)]
+pub enum Task {
+    /// [`SealedSocket::flush`].
+    Send,
+    /// [`SealedSocket::receive`].
+    Receive(Inbox),
+}
+
+/// Results of a [`Task`].
+#[derive(Debug)]
+pub enum Done {
+    /// Of [`SealedSocket::flush`].
+    Sent(Result<(), FlushError>),
+    /// Of [`SealedSocket::receive`].
+    Received(Inbox, Result<usize, LaneError>),
+}
+
 /// A lane with its keys.
 #[derive(Debug)]
 pub struct SealedSocket {
@@ -51,8 +104,13 @@ pub struct SealedSocket {
     opener: Opener,
     area: Vec<u8>,
     runs: VecDeque<Run>,
+    /// Packets that are not sealed yet: where they start, and their headers.
+    unsealed: VecDeque<(usize, Header)>,
     /// Bytes that are handed over by one call, at most.
     burst_bytes: usize,
+    came_bytes: usize,
+    task: Option<Task>,
+    done: Option<Done>,
     counters: SocketCounters,
 }
 
@@ -65,8 +123,12 @@ impl SealedSocket {
             sealer,
             opener,
             burst_bytes: MAX_DATAGRAM_BYTES,
+            came_bytes: 0,
+            task: None,
+            done: None,
             area: Vec::new(),
             runs: VecDeque::new(),
+            unsealed: VecDeque::new(),
             counters: SocketCounters::default(),
         }
     }
@@ -86,8 +148,14 @@ impl SealedSocket {
     /// Replaces the lane: a connection that was made again. Waiting data is lost.
     pub fn replace(&mut self, lane: Box<dyn Lane>) {
         self.lane = lane;
+        self.clear();
+    }
+
+    /// Forgets what waits.
+    fn clear(&mut self) {
         self.area.clear();
         self.runs.clear();
+        self.unsealed.clear();
     }
 
     /// Where it sends to from now on.
@@ -117,21 +185,13 @@ impl SealedSocket {
         }
     }
 
-    /// Seals a packet whose body `fill` appends, to be sent by [`SealedSocket::flush`].
-    ///
-    /// # Errors
-    ///
-    /// A packet number that must not be used: a fault of the caller.
-    pub fn push(
-        &mut self,
-        header: &Header,
-        fill: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), SealError> {
+    /// Adds a packet whose body `fill` appends, to be sealed and sent by [`SealedSocket::flush`].
+    pub fn push(&mut self, header: &Header, fill: impl FnOnce(&mut Vec<u8>)) {
         let start = self.area.len();
         self.area.extend_from_slice(&[0; HEADER_BYTES]);
         fill(&mut self.area);
         self.area.extend_from_slice(&[0; TAG_BYTES]);
-        self.sealer.seal(header, &mut self.area[start..])?;
+        self.unsealed.push_back((start, *header));
         let end = self.area.len();
         let bytes = end - start;
         match self.runs.back_mut() {
@@ -141,61 +201,102 @@ impl SealedSocket {
             }
             _ => self.runs.push_back(Run { start, end, stride: bytes }),
         }
-        Ok(())
     }
 
-    /// Hands over what waits, as far as the lane takes it.
+    /// Seals all that was pushed.
     ///
     /// # Errors
     ///
-    /// [`LaneError`]: what waited is gone.
-    pub fn flush(&mut self) -> Result<(), LaneError> {
+    /// A packet number that must not be used: a fault of the caller.
+    pub fn seal(&mut self) -> Result<(), SealError> {
+        self.seal_below(usize::MAX)
+    }
+
+    /// Seals the packets that start below there.
+    fn seal_below(&mut self, end: usize) -> Result<(), SealError> {
+        while let Some(&(start, header)) = self.unsealed.front().filter(|(start, _)| *start < end) {
+            let behind = self.unsealed.get(1).map_or(self.area.len(), |(next, _)| *next);
+            self.sealer.seal(&header, &mut self.area[start..behind])?;
+            self.unsealed.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Seals and hands over what waits, as far as the lane takes it.
+    ///
+    /// # Errors
+    ///
+    /// [`FlushError`]: what waited is gone.
+    pub fn flush(&mut self) -> Result<(), FlushError> {
         let result = self.hand_over();
         if result.is_err() || self.runs.is_empty() {
-            self.area.clear();
-            self.runs.clear();
+            self.clear();
         }
         result
     }
 
-    fn hand_over(&mut self) -> Result<(), LaneError> {
+    fn hand_over(&mut self) -> Result<(), FlushError> {
         self.lane.flush()?;
-        while let Some(run) = self.runs.front_mut() {
-            let bytes = &self.area[run.start..run.end];
-            let all = Datagrams { bytes, stride: run.stride };
-            let taken = self.lane.send(&all.first((self.burst_bytes / run.stride).max(1)))?;
+        while let Some(&Run { start, end, stride }) = self.runs.front() {
+            let count = (self.burst_bytes / stride).max(1);
+            // Sealed packets are sent while they are still in the cache.
+            self.seal_below(end.min(start + count * stride))?;
+            let all = Datagrams { bytes: &self.area[start..end], stride };
+            let taken = self.lane.send(&all.first(count))?;
             if taken == 0 {
                 return Ok(());
             }
-            let end = run.end.min(run.start + taken * run.stride);
+            let sent = end.min(start + taken * stride);
             self.counters.sent += taken as u64;
-            self.counters.sent_bytes += (end - run.start) as u64;
-            run.start = end;
-            if run.start == run.end {
-                self.runs.pop_front();
+            self.counters.sent_bytes += (sent - start) as u64;
+            match self.runs.front_mut() {
+                Some(run) if sent < end => run.start = sent,
+                _ => drop(self.runs.pop_front()),
             }
         }
-        self.lane.flush()
+        Ok(self.lane.flush()?)
     }
 
-    /// Opens what has come and gives each packet to `take`: its header, its body, and whom the network
-    /// says it is from. Others are counted. True if there is more.
+    /// There is something to do, for whichever thread has the socket next.
+    pub fn assign(&mut self, task: Task) {
+        self.task = Some(task);
+    }
+
+    /// Bytes that the task is about: as many may come as came last.
+    #[must_use]
+    pub fn task_bytes(&self) -> usize {
+        match self.task {
+            None => 0,
+            Some(Task::Send) => self.waiting_bytes(),
+            Some(Task::Receive(_)) => self.came_bytes,
+        }
+    }
+
+    /// Does the task, if there is one.
+    pub fn work(&mut self) {
+        self.done = self.task.take().map(|task| match task {
+            Task::Send => Done::Sent(self.flush()),
+            Task::Receive(mut inbox) => {
+                let came = self.receive(&mut inbox);
+                Done::Received(inbox, came)
+            }
+        });
+    }
+
+    /// Its result, once.
+    pub const fn done(&mut self) -> Option<Done> {
+        self.done.take()
+    }
+
+    /// Receives datagrams by one call to the lane, and opens them. Of how many; with 0, nothing has come.
     ///
     /// # Errors
     ///
     /// [`LaneError`].
-    pub fn receive(
-        &mut self,
-        received: &mut ReceiveBuffer,
-        mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
-    ) -> Result<bool, LaneError> {
-        for _ in 0..MAX_ROUNDS {
-            if self.take(received)? == 0 {
-                return Ok(false);
-            }
-            self.open(received, &mut take);
-        }
-        Ok(true)
+    pub fn receive(&mut self, inbox: &mut Inbox) -> Result<usize, LaneError> {
+        let count = self.take(inbox)?;
+        self.open(inbox);
+        Ok(count)
     }
 
     /// Receives datagrams by one call to the lane, unopened; returns their number.
@@ -203,26 +304,25 @@ impl SealedSocket {
     /// # Errors
     ///
     /// [`LaneError`].
-    pub fn take(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
-        let count = self.lane.receive(received)?;
+    pub fn take(&mut self, inbox: &mut Inbox) -> Result<usize, LaneError> {
+        inbox.opened.clear();
+        let count = self.lane.receive(&mut inbox.received)?;
         self.counters.received += count as u64;
+        if count > 0 {
+            self.came_bytes = inbox.received.bytes();
+        }
         Ok(count)
     }
 
-    /// Opens what was taken, as [`SealedSocket::receive`] does; how many packets opened.
-    pub fn open(
-        &mut self,
-        received: &mut ReceiveBuffer,
-        mut take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
-    ) -> usize {
-        let mut opened = 0;
-        for datagram in received.datagrams() {
-            if let Ok((header, body)) = self.opener.open(datagram.bytes) {
-                opened += 1;
-                take(&header, &datagram.bytes[body], datagram.source);
-            }
-        }
-        opened
+    /// Opens what was taken; how many packets opened. Others are counted.
+    pub fn open(&mut self, inbox: &mut Inbox) -> usize {
+        let Inbox { received, opened } = inbox;
+        opened.clear();
+        opened.extend(received.datagrams().map(|datagram| {
+            let (header, _body) = self.opener.open(datagram.bytes).ok()?;
+            Some((header, datagram.source))
+        }));
+        opened.iter().flatten().count()
     }
 
     /// Reads once from `candidate`, a connection that may replace the lane, and opens what came with the keys of this
@@ -234,15 +334,14 @@ impl SealedSocket {
     pub fn try_candidate(
         &mut self,
         candidate: &mut dyn Lane,
-        received: &mut ReceiveBuffer,
-        take: impl FnMut(&Header, &[u8], Option<SocketAddr>),
+        inbox: &mut Inbox,
     ) -> Result<Verdict, LaneError> {
-        let count = candidate.receive(received)?;
+        inbox.opened.clear();
+        let count = candidate.receive(&mut inbox.received)?;
         if count == 0 {
             return Ok(Verdict::Undecided);
         }
-        let opened = self.open(received, take);
-        if opened == 0 {
+        if self.open(inbox) == 0 {
             return Ok(Verdict::Refused);
         }
         self.counters.received += count as u64;

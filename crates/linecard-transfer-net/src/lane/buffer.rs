@@ -59,6 +59,11 @@ impl ReceiveBuffer {
         })
     }
 
+    /// Bytes of the packets of the last call.
+    pub(crate) fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.bytes).sum()
+    }
+
     /// Forgets everything; the area to be filled.
     pub(super) fn begin(&mut self) -> &mut [u8] {
         self.runs.clear();

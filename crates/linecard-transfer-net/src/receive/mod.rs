@@ -15,7 +15,7 @@ pub use error::ReceiveError;
 pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
-use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
+use crate::end::{Clock, Cores, Crew, Driver, Pinned, SocketCounters, Waker, processor_time};
 use crate::file::{Bucket, ChunkBytes, Failures};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
@@ -136,7 +136,7 @@ impl Acceptor {
     ) -> Result<Received, ReceiveError> {
         let options = &self.options;
         // Resources that are not available are reported before the first connection.
-        drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
+        options.cores.check()?;
         loop {
             if options.stop.is_stopped() {
                 return Err(ReceiveError::Stopped);
@@ -193,13 +193,14 @@ impl Acceptor {
             out,
             waker: waker.clone(),
         };
+        let crew = Crew::new(&options.cores, opened.endpoint.sockets.len())?;
         let received = std::thread::scope(|scope| {
             let writing = Pinned::to(options.cores.files)?;
             scope.spawn(move || work.run());
             drop(writing);
             let _pinned = Pinned::to(options.cores.lanes)?;
             let files = role::Files { jobs, results };
-            let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
+            let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
             let received = role::run(options, &mut opened, (files, driver), observer);
             // Pending writes are completed, but nothing more is read for verification.
             over.store(true, Ordering::Relaxed);

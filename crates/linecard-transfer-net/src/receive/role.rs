@@ -8,7 +8,7 @@ use super::removal::Removal;
 use super::writing::{Job, Written};
 use super::{ReceiveError, ReceiveOptions, ReceiveProgress, Received};
 use crate::control::ControlError;
-use crate::end::{Driver, Endpoint, FillError, Packet, Role, SealedSocket};
+use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, deliver};
 use crate::lane::LaneError;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
@@ -231,14 +231,11 @@ impl Role for Receiving<'_> {
         self.lanes.all[lane].accept(now);
         let waiting = std::mem::take(&mut self.lanes.all[lane].candidates);
         for mut candidate in waiting {
-            let Endpoint { sockets, relay, received, .. } = &mut *endpoint;
-            let take = |header: &Header, body: &[u8], from| {
-                relay.hear();
-                if self.packet(&Packet { lane, header, body, from }, now) {
-                    relay.take(body);
-                }
-            };
-            let verdict = sockets[lane].try_candidate(&mut *candidate.lane, received, take);
+            let Endpoint { sockets, relay, inboxes, .. } = &mut *endpoint;
+            let verdict = sockets[lane].try_candidate(&mut *candidate.lane, &mut inboxes[0]);
+            if verdict.is_ok() {
+                deliver(self, relay, (lane, &mut inboxes[0]), now);
+            }
             self.lanes.all[lane].decided(candidate, verdict.ok(), &mut sockets[lane]);
         }
         self.lanes.all[lane].validate(&mut endpoint.sockets[lane]);
@@ -291,12 +288,7 @@ impl Role for Receiving<'_> {
     }
 
     /// Acknowledgments and answers to probes.
-    fn fill(
-        &mut self,
-        lane: usize,
-        socket: &mut SealedSocket,
-        now: Instant,
-    ) -> Result<(), FillError> {
+    fn fill(&mut self, lane: usize, socket: &mut SealedSocket, now: Instant) {
         let Incoming { from, validated, .. } = self.lanes.all[lane];
         let has_moved = self.lanes.all[lane].has_moved();
         while let Some(reply) = self.receiver.poll(lane, has_moved, now) {
@@ -309,11 +301,10 @@ impl Role for Receiving<'_> {
             }
             let header = self.lanes.header(reply.kind(), lane, self.receiver.connection());
             to.into_iter().for_each(|to| socket.answer_to(to));
-            socket.push(&header, |out| reply.write(out))?;
+            socket.push(&header, |out| reply.write(out));
             // The next may go elsewhere.
             let _later = socket.flush();
         }
-        Ok(())
     }
 
     fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), ReceiveError> {

@@ -18,7 +18,7 @@ pub use path::LaneProblem;
 pub use plan::{Action, Planned};
 
 use crate::control::Access;
-use crate::end::{Clock, Cores, Driver, Pinned, SocketCounters, Waker, processor_time};
+use crate::end::{Clock, Cores, Crew, Driver, Pinned, SocketCounters, Waker, processor_time};
 use crate::file::{ChunkBytes, Failures, Input, Kind, Patterns, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
@@ -166,7 +166,7 @@ pub fn send(
 ) -> Result<Sent, SendError> {
     let began = processor_time();
     // Resources that are not available are reported before the receiver is contacted.
-    drop((Pinned::to(options.cores.files)?, Pinned::to(options.cores.lanes)?));
+    options.cores.check()?;
     let source = Source::of(&options.input, options.patterns.clone())?;
     let source = Arc::new(if options.by_contents { source.by_contents() } else { source });
     let (skipped, left_out) = (source.skipped().to_vec(), source.left_out());
@@ -196,9 +196,10 @@ pub fn send(
     // Not waited for: it may be reading a pipe in which nothing comes any more.
     std::thread::spawn(move || work.run());
     drop(reading);
+    let crew = Crew::new(&options.cores, opened.endpoint.sockets.len())?;
     let _pinned = Pinned::to(options.cores.lanes)?;
     let objects = objects::Objects::new(options, (all, unreadable), (queue, deletion));
-    let driver = Driver { clock: Clock::start(), waker, stop: &options.stop };
+    let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
     let mut sent = role::run(options, (opened, objects), driver, observer)?;
     (sent.skipped, sent.left_out) = (skipped, left_out);
     sent.processor = processor_time().saturating_sub(began);

@@ -6,10 +6,8 @@ use super::objects::Objects;
 use super::open::Opened;
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{
-    Driver, Endpoint, FillError, Packet, Role, SealedSocket, relay_messages, thread_time,
-};
-use crate::lane::{LaneError, MAX_DATAGRAM_BYTES};
+use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, relay_messages, thread_time};
+use crate::lane::LaneError;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
 use linecard_transfer::lane::LaneState;
@@ -212,29 +210,16 @@ impl Role for Sending<'_> {
         self.sender.control_header(lane, now)
     }
 
-    fn fill(
-        &mut self,
-        lane: usize,
-        socket: &mut SealedSocket,
-        now: Instant,
-    ) -> Result<(), FillError> {
+    fn fill(&mut self, lane: usize, socket: &mut SealedSocket, now: Instant) {
         if !socket.is_idle() {
-            return Ok(());
+            return;
         }
-        let (mut flushed, mut is_taken) = (Ok(()), true);
         self.sender.poll(lane, now, BATCH, &mut self.transmits);
         for transmit in self.transmits.drain(..) {
             socket.push(&transmit.header, |out| {
                 let _filled = self.source.fill(&transmit, out);
-            })?;
-            // Sealed packets are sent while they are still in the cache.
-            let waiting = socket.waiting_bytes();
-            if is_taken && waiting + transmit.on_wire() > MAX_DATAGRAM_BYTES {
-                flushed = flushed.and(socket.flush());
-                is_taken = socket.waiting_bytes() < waiting;
-            }
+            });
         }
-        flushed.map_err(FillError::Lane)
     }
 
     fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), SendError> {

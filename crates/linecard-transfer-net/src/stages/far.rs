@@ -2,24 +2,22 @@
 //! at a time.
 
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
-use crate::end::SealedSocket;
+use crate::end::{Inbox, SealedSocket};
 use crate::file::{ChunkBytes, Folder, Name, Object, Sink};
-use crate::lane::ReceiveBuffer;
 use linecard::time::Instant;
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
-use linecard_transfer::wire::{HEADER_BYTES, Header, Kind, TAG_BYTES};
+use linecard_transfer::wire::{Header, Kind};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 pub(super) struct Far {
     socket: SealedSocket,
-    received: ReceiveBuffer,
+    inbox: Inbox,
     /// Taken from the socket, and not opened.
     taken: usize,
-    /// Of what was opened.
-    headers: Vec<(Header, Option<SocketAddr>)>,
+    /// Opened, and not placed.
+    opened: usize,
     receiver: Receiver,
     announced: u32,
     store: Store,
@@ -60,9 +58,9 @@ impl Far {
         };
         Ok(Self {
             socket,
-            received: ReceiveBuffer::new(),
+            inbox: Inbox::new(),
             taken: 0,
-            headers: Vec::new(),
+            opened: 0,
             receiver: Receiver::new(receiving, &[], 2)?,
             announced: 0,
             store: Store::new(bytes, payload_bytes, fec),
@@ -88,9 +86,9 @@ impl Far {
 
     pub(super) fn is_ready(&self, stage: Stage, now: Instant) -> bool {
         match stage {
-            Stage::Rx => self.taken == 0 && self.headers.is_empty(),
+            Stage::Rx => self.taken == 0 && self.opened == 0,
             Stage::Open => self.taken > 0,
-            Stage::Place => !self.headers.is_empty(),
+            Stage::Place => self.opened > 0,
             Stage::Write => !self.whole.is_empty() && self.sink.is_some(),
             _ => self.receiver.next_wakeup(0).is_some_and(|at| at <= now),
         }
@@ -99,7 +97,7 @@ impl Far {
     pub(super) fn call(&mut self, stage: Stage, now: Instant) -> Result<u32, LineError> {
         match stage {
             Stage::Rx => {
-                self.taken = self.socket.take(&mut self.received)?;
+                self.taken = self.socket.take(&mut self.inbox)?;
                 self.came += self.taken as u64;
                 Ok(self.taken as u32)
             }
@@ -111,11 +109,9 @@ impl Far {
     }
 
     fn open(&mut self) -> Result<u32, LineError> {
-        let headers = &mut self.headers;
-        self.socket.open(&mut self.received, |header, _, from| headers.push((*header, from)));
+        self.opened = self.socket.open(&mut self.inbox);
         let taken = std::mem::take(&mut self.taken);
-        // Each has its header, or the next stage would take one for another.
-        if self.headers.len() != taken {
+        if self.opened != taken {
             return Err(LineError::Stuck);
         }
         Ok(taken as u32)
@@ -128,18 +124,15 @@ impl Far {
             announced.map_err(|_| LineError::Stuck)?;
             self.announced += 1;
         }
-        let count = self.headers.len() as u32;
-        for (datagram, (header, from)) in self.received.datagrams().zip(&self.headers) {
-            let body = HEADER_BYTES..datagram.bytes.len() - TAG_BYTES;
-            let body = &datagram.bytes[body];
-            let arrival = self.receiver.receive(header, body, now);
+        let count = std::mem::take(&mut self.opened) as u32;
+        for (header, body, from) in self.inbox.packets() {
+            let arrival = self.receiver.receive(&header, body, now);
             self.store.put(arrival, body);
             if header.kind == Kind::Probe {
-                from.iter().for_each(|from| self.socket.answer_to(*from));
+                from.into_iter().for_each(|from| self.socket.answer_to(from));
             }
             self.placed += u64::from(matches!(arrival, Arrival::Data { .. }));
         }
-        self.headers.clear();
         self.unacknowledged += count;
         while let Some(event) = self.receiver.next_event() {
             match event {
@@ -188,7 +181,7 @@ impl Far {
             let header =
                 Header::without_chunk(reply.kind(), 0, self.receiver.connection(), self.number);
             self.number += 1;
-            self.socket.push(&header, |out| reply.write(out))?;
+            self.socket.push(&header, |out| reply.write(out));
             self.socket.flush()?;
         }
         Ok(std::mem::take(&mut self.unacknowledged))

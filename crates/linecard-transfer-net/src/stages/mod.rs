@@ -11,6 +11,7 @@ mod near;
 
 pub use folder::Folder;
 
+use crate::end::FlushError;
 use crate::file::{ChunkBytes, FileError};
 use crate::lane::{LaneError, OpenError};
 use crate::seal::SealError;
@@ -139,6 +140,15 @@ pub enum LineError {
     Buffers(String),
     #[error("somebody else sends to the line, or it stands still")]
     Stuck,
+}
+
+impl From<FlushError> for LineError {
+    fn from(error: FlushError) -> Self {
+        match error {
+            FlushError::Seal(error) => error.into(),
+            FlushError::Lane(error) => error.into(),
+        }
+    }
 }
 
 /// A transfer whose stages are called one by one.

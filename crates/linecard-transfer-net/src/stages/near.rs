@@ -3,9 +3,9 @@
 
 use super::far::Far;
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
-use crate::end::SealedSocket;
+use crate::end::{Inbox, SealedSocket};
 use crate::file::{ChunkBytes, ChunkHash, Folder, Patterns, Reader, Source as Files, Tree};
-use crate::lane::{At, Lane, LocalEnd, ReceiveBuffer, Udp};
+use crate::lane::{At, Lane, LocalEnd, Udp};
 use crate::seal::{LaneSecret, Opener, Sealer};
 use linecard::rng::Rng;
 use linecard::time::Instant;
@@ -35,7 +35,7 @@ pub(super) struct Near {
     sender: Sender,
     source: Source,
     socket: SealedSocket,
-    received: ReceiveBuffer,
+    inbox: Inbox,
     transmits: Vec<Transmit>,
     /// Groups among them whose repair is to be made.
     groups: usize,
@@ -88,7 +88,7 @@ impl Near {
             sender: Sender::new(sending, &[lane], 1),
             source: Source::new(payload_bytes, fec),
             socket: socket(Box::new(near_lane), [1, 2])?,
-            received: ReceiveBuffer::new(),
+            inbox: Inbox::new(),
             transmits: Vec::new(),
             groups: 0,
             room: Vec::new(),
@@ -184,8 +184,9 @@ impl Near {
             let source = &mut self.source;
             self.socket.push(&transmit.header, |out| {
                 source.fill(&transmit, out);
-            })?;
+            });
         }
+        self.socket.seal()?;
         self.sealed += count as u32;
         Ok(count as u32)
     }
@@ -194,11 +195,12 @@ impl Near {
     fn hear(&mut self, now: Instant) -> Result<u32, LineError> {
         let in_flight = |sender: &Sender| sender.lane(0).map_or(0, |lane| lane.in_flight());
         let before = in_flight(&self.sender);
-        let (sender, heard) = (&mut self.sender, &mut self.heard);
-        self.socket.receive(&mut self.received, |header, body, _from| {
-            *heard += 1;
-            sender.receive(header, body, now);
-        })?;
+        while self.socket.receive(&mut self.inbox)? > 0 {
+            for (header, body, _from) in self.inbox.packets() {
+                self.heard += 1;
+                self.sender.receive(&header, body, now);
+            }
+        }
         while let Some(event) = self.sender.next_event() {
             if let SendEvent::Done { chunk, .. } = event {
                 self.buffers.extend(self.source.remove(chunk));

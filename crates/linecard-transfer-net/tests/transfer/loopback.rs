@@ -3,6 +3,7 @@
 use crate::ends;
 use linecard::rng::Rng;
 use linecard_transfer::control::Mode;
+use linecard_transfer_net::end::Cores;
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::send::SendOptions;
 use std::fs;
@@ -63,6 +64,30 @@ fn four_lanes_in_each_mode() {
 #[test]
 fn tcp_lanes() {
     there_and_back((9 << 20) + 1, |options| lanes(options, "tcp", 3));
+}
+
+/// Ends with two and three threads for four lanes, all of them on one core, where they interrupt each other.
+#[test]
+fn several_threads_share_the_lanes() {
+    let may = rustix::thread::sched_getaffinity(None).expect("it is known");
+    let core = (0..).find(|core| may.is_set(*core)).expect("this thread runs");
+    let cores =
+        |more: usize| Cores { lanes: Some(core), files: Some(core), more: vec![core; more] };
+    for kind in ["udp", "tcp"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to) = (folder.path().join("from.bin"), folder.path().join("to"));
+        file(&from, (40 << 20) + 1, 3);
+        let (mut send, mut receive, listener) = ends::options(&from, &to);
+        lanes(&mut send, kind, 4);
+        (send.cores, receive.cores) = (cores(1), cores(2));
+        let (sent, got) = ends::run(&send, &receive, &listener);
+        let (sent, got) = (sent.expect("sent"), got.expect("received"));
+        assert_eq!((sent.bytes, got.bytes), ((40 << 20) + 1, (40 << 20) + 1));
+        assert!(sent.lanes.iter().all(|lane| lane.socket.sent > 0), "{:?}", sent.lanes);
+        let same = fs::read(&from).expect("it is there")
+            == fs::read(to.join("from.bin")).expect("it came");
+        assert!(same, "{kind}");
+    }
 }
 
 #[test]

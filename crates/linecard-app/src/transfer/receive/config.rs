@@ -71,11 +71,11 @@ pub struct Config {
     #[garde(range(min = Bytes::new(64 << 10), max = Bytes::new(1 << 40)))]
     #[schemars(extend("x-flag" = "memory"))]
     pub memory: Bytes,
-    /// cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for the first
-    /// alone
+    /// cores for this end's threads, as 2,3: the first for lanes and encryption, the second for files and hashes, others for
+    /// threads that share the work of several lanes with the first
     #[schemars(extend(
         "x-flag" = "cores",
-        "x-value" = "CORE[,CORE]",
+        "x-value" = "CORE[,CORE…]",
         "x-default" = "not pinned"
     ))]
     pub cores: Option<Parsed<Cores>>,

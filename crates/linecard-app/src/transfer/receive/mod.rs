@@ -173,7 +173,7 @@ impl Config {
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             at_once: self.at_once().into(),
             memory_bytes: self.memory.get() / u64::from(self.at_once()),
-            cores: cores(self.cores),
+            cores: cores(self.cores.as_ref()),
             patience: self.patience.into(),
             stop: Arc::clone(context.progress),
         })

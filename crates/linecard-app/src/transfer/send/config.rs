@@ -128,11 +128,11 @@ pub struct Config {
     /// refuse an unknown key without asking; this is the default without a terminal
     #[schemars(extend("x-flag" = "strict", "x-conflicts" = ["accept-new", "psk", "insecure-none"]))]
     pub strict: bool,
-    /// cores for this end's two threads, as 2,3: for lanes and encryption, and for files and hashes; or for the first
-    /// alone
+    /// cores for this end's threads, as 2,3: the first for lanes and encryption, the second for files and hashes, others for
+    /// threads that share the work of several lanes with the first
     #[schemars(extend(
         "x-flag" = "cores",
-        "x-value" = "CORE[,CORE]",
+        "x-value" = "CORE[,CORE…]",
         "x-default" = "not pinned"
     ))]
     pub cores: Option<Parsed<Cores>>,

@@ -286,7 +286,7 @@ impl Config {
             chunk_bytes: ChunkBytes::new(self.chunk.get())
                 .map_err(|error| ConfigError::of_parameter("chunk", error))?,
             payload_bytes: self.payload.map(|bytes| bytes.get() as u32),
-            cores: cores(self.cores),
+            cores: cores(self.cores.as_ref()),
             patience: self.patience.into(),
             stop: Arc::clone(context.progress),
         })
