@@ -64,13 +64,18 @@ pub trait Bucket: fmt::Debug + Send + Sync {
     /// The store's; also while it is read.
     fn read(&self, stored: &Stored, from: u64) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Begins an upload of that many bytes, if it is known, of a file of that time.
+    /// Begins an upload of that many bytes, if it is known, of a file of that time. As soon as all is `over`, it waits for
+    /// nothing but what ends soon.
     ///
     /// # Errors
     ///
     /// The store's.
-    fn create(&self, name: &str, size: Option<u64>, modified: Stamp)
-    -> io::Result<Box<dyn Upload>>;
+    fn create(
+        &self,
+        name: &str,
+        about: (Option<u64>, Stamp),
+        over: &Arc<AtomicBool>,
+    ) -> io::Result<Box<dyn Upload>>;
 }
 
 /// An object that is being written. It is visible when it is finished; dropped before that, it never is.
@@ -162,6 +167,9 @@ pub(crate) fn failure(source: io::Error, doing: &'static str, path: PathBuf) -> 
     match source.kind() {
         ErrorKind::StaleNetworkFileHandle => {
             FileError::Changed { path, what: "another object has its key".into() }
+        }
+        ErrorKind::ConnectionAborted | ErrorKind::TimedOut => {
+            FileError::Store { doing, path, source }
         }
         _ => FileError::System { doing, path, source },
     }

@@ -74,6 +74,16 @@ pub enum FileError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// An object store does not answer, so that none of its objects is read or written.
+    #[error("cannot {doing} {path:?}: {source}")]
+    Store {
+        /// The attempted operation.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
     /// A folder to receive into that is something else.
     #[error("{path:?} is a file: name a folder")]
     NotAFolder {
@@ -211,6 +221,11 @@ pub enum FileError {
 }
 
 impl FileError {
+    /// Whether it is of all objects of an object store.
+    pub(crate) const fn is_of_store(&self) -> bool {
+        matches!(self, Self::Store { .. })
+    }
+
     /// The error of an operation on `path`; `bytes` is what was to be written, if anything.
     pub(super) fn of(
         source: impl Into<io::Error>,

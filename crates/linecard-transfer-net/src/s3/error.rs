@@ -2,10 +2,13 @@
 
 use object_store::Error as StoreError;
 use object_store::client::{HttpError, HttpErrorKind};
+use object_store::path::Error as PathError;
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use tokio::task::JoinError;
 
+/// Text of an answer beyond its bound.
+pub(super) const TOO_LONG: &str = "an answer of more than 16 MiB";
 /// Most characters of a store's own message.
 const MAX_MESSAGE: usize = 200;
 /// Most bytes of a region's name.
@@ -24,9 +27,14 @@ pub(super) fn failed(error: StoreError) -> io::Error {
         return no_answer(unreachable, &error.to_string());
     }
     if let StoreError::InvalidPath { source } = &error {
-        let text: String = source.to_string().chars().take(MAX_MESSAGE).collect();
+        let key = match source {
+            PathError::EmptySegment { path } | PathError::BadSegment { path, .. } => path,
+            _ => &source.to_string(),
+        };
+        let key: String = key.chars().take(MAX_MESSAGE).collect();
         let text = format!(
-            "a key that cannot be the name of a file is among them: {text:?}; name a prefix without it"
+            "a key cannot be the name of a file, as it has an empty part, one that is . or .., or a control character: \
+             {key:?}; name a prefix without it"
         );
         return io::Error::new(ErrorKind::InvalidData, text);
     }
@@ -109,7 +117,10 @@ fn refusal(error: &StoreError) -> io::Error {
             "the bucket is in another region: set AWS_REGION".to_owned()
         }
         ("", None) => {
-            printable(causes(error).last().map_or(text.clone(), |error| error.to_string()))
+            let root = causes(error).last().map_or(text.clone(), |error| error.to_string());
+            let root = printable(root);
+            let text = format!("the answer is not that of a store: {root}; check AWS_ENDPOINT_URL");
+            return io::Error::new(kind, text);
         }
         _ => printable(element(&text, "Message").unwrap_or_default()),
     };

@@ -4,6 +4,9 @@
 //! which the calls of [`Bucket`] wait. Bounds: 32 MiB read ahead of an object, and those of [`room`].
 
 mod error;
+#[cfg(test)]
+mod hostile;
+mod http;
 mod mtime;
 mod read;
 mod room;
@@ -15,32 +18,37 @@ pub use settings::{S3Error, Settings};
 use crate::file::{Bucket, Stamp, Stored, Upload};
 use error::failed;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use http::Patience;
 use object_store::Error as StoreError;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
-use object_store::{Attribute, Attributes, BackoffConfig, ClientOptions, GetOptions};
-use object_store::{HeaderValue, ObjectMeta, ObjectStore, RetryConfig};
+use object_store::{Attribute, Attributes, BackoffConfig, GetOptions};
+use object_store::{ObjectMeta, ObjectStore, RetryConfig};
 use room::Room;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
-/// How long to wait for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a request may take: a part of 8 MiB at 0.25 Mbit/s, or, with seven others, at 2 Mbit/s.
-const REQUEST_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long to wait for the next bytes of an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a request may take that stores something: a part of 8 MiB at 0.6 Mbit/s, or, with seven others, at 4.5 Mbit/s.
+const WRITE_TIMEOUT: Duration = Duration::from_mins(2);
 /// A request that fails for a moment is repeated that often, and not after that time.
 const RETRIES: usize = 4;
-const RETRY_TIMEOUT: Duration = Duration::from_mins(2);
+const RETRY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Times between them: they double, and differ at random.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The first answer tells an error soon.
 const CHECK_RETRIES: usize = 1;
-const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a list may give no further key.
+const LIST_TIMEOUT: Duration = Duration::from_mins(2);
 /// Most bytes of an object.
 const MAX_OBJECT_BYTES: u64 = 5 << 40;
 /// Empty objects that are asked for at the same time, whether they are folders.
@@ -58,13 +66,17 @@ pub struct S3 {
 
 /// Shared by requests that are on their way.
 struct Shared {
-    store: Arc<dyn ObjectStore>,
-    /// The same, with less patience.
+    /// The store, with little patience, to find out whether it is there.
     quick: Arc<dyn ObjectStore>,
+    /// The same, for data.
+    reading: Arc<dyn ObjectStore>,
+    writing: Arc<dyn ObjectStore>,
     /// None where requests are not signed.
     signer: Option<AmazonS3>,
     runtime: Runtime,
     room: Arc<Room>,
+    /// It has not answered when parts were to be removed.
+    is_lost: AtomicBool,
 }
 
 impl fmt::Debug for S3 {
@@ -83,34 +95,24 @@ impl S3 {
         let (bucket, ..) = parts_of(url)?;
         // Where a provider of cryptography was installed before, it is kept.
         let _installed = rustls::crypto::ring::default_provider().install_default();
-        let agent = concat!("linecard/", env!("CARGO_PKG_VERSION"));
-        let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
-        let endpoint = keys.iter().find_map(|key| settings.builder.get_config_value(key));
-        let is_open = endpoint.is_some_and(|url| url.starts_with("http:"));
-        let client = |timeout| {
-            ClientOptions::new()
-                .with_user_agent(HeaderValue::from_static(agent))
-                .with_connect_timeout(CONNECT_TIMEOUT)
-                .with_timeout(timeout)
-                .with_allow_http(is_open)
-        };
         let builder = settings.builder.clone().with_bucket_name(bucket);
-        let build = |builder: AmazonS3Builder, timeout, retries| {
+        let build = |builder: AmazonS3Builder, patience: Patience, retries| {
             let backoff =
                 BackoffConfig { init_backoff: FIRST_WAIT, max_backoff: LONGEST_WAIT, base: 2.0 };
             let retry = RetryConfig { backoff, max_retries: retries, retry_timeout: RETRY_TIMEOUT };
-            let built = builder.with_client_options(client(timeout)).with_retry(retry).build();
+            let built = builder.with_http_connector(patience).with_retry(retry).build();
             built.map_err(|error| S3Error::Other(error.to_string()))
         };
-        let quick = build(builder.clone(), CHECK_TIMEOUT, CHECK_RETRIES)?;
+        let quick = build(builder.clone(), Patience::Silence(CHECK_TIMEOUT), CHECK_RETRIES)?;
         let builder = builder.with_credentials(Arc::clone(quick.credentials()));
-        let store = build(builder, REQUEST_TIMEOUT, RETRIES)?;
+        let reading = build(builder.clone(), Patience::Silence(READ_TIMEOUT), RETRIES)?;
+        let writing = build(builder, Patience::Whole(WRITE_TIMEOUT), RETRIES)?;
         let signer = settings.is_signed.then(|| quick.clone());
-        Self::on((Arc::new(store), Arc::new(quick)), signer, url)
+        Self::on([Arc::new(quick), Arc::new(reading), Arc::new(writing)], signer, url)
     }
 
     fn on(
-        (store, quick): (Arc<dyn ObjectStore>, Arc<dyn ObjectStore>),
+        [quick, reading, writing]: [Arc<dyn ObjectStore>; 3],
         signer: Option<AmazonS3>,
         url: &str,
     ) -> Result<Self, S3Error> {
@@ -123,7 +125,15 @@ impl S3 {
             .map_err(|error| S3Error::System(error.to_string()))?;
         let slash = if prefix.is_empty() { "" } else { "/" };
         Ok(Self {
-            shared: Arc::new(Shared { store, quick, signer, runtime, room: Arc::default() }),
+            shared: Arc::new(Shared {
+                quick,
+                reading,
+                writing,
+                signer,
+                runtime,
+                room: Arc::default(),
+                is_lost: AtomicBool::new(false),
+            }),
             url: format!("s3://{bucket}{slash}{prefix}"),
             prefix: prefix.to_owned(),
             is_below,
@@ -150,15 +160,28 @@ impl S3 {
     }
 
     async fn all_below(&self, limit: usize) -> io::Result<Vec<Stored>> {
-        let Shared { store, .. } = &*self.shared;
+        let Shared { reading, .. } = &*self.shared;
         let prefix = self.key("")?;
-        let listed = store.list(Some(&prefix)).map_err(failed);
-        let stored = listed.try_filter_map(async |one| Ok(self.stored(&one)));
-        let mut all: Vec<_> = stored.take(limit + 1).try_collect().await?;
+        let mut listed = reading.list(Some(&prefix));
+        let (mut all, mut count, mut mark) = (Vec::new(), 0_u64, None);
+        while let Some(one) = goes_on(listed.try_next()).await? {
+            // A list that begins again, wherever, has one of the keys again at which the count is a power of two.
+            if mark.as_ref() == Some(&one.location) {
+                return Err(goes_round());
+            }
+            count += 1;
+            if count.is_power_of_two() {
+                mark = Some(one.location.clone());
+            }
+            all.extend(self.stored(&one));
+            if all.len() > limit {
+                break;
+            }
+        }
         // Keys that end with a slash are listed without it, and found with it only.
         let empty = all.iter_mut().filter(|stored| stored.size == 0);
         let asked = stream::iter(empty.map(async |stored| {
-            if head(store, &self.key(&stored.name)?).await?.is_none() {
+            if head(reading, &self.key(&stored.name)?).await?.is_none() {
                 stored.name.push('/');
             }
             Ok::<_, io::Error>(())
@@ -166,6 +189,21 @@ impl S3 {
         asked.buffer_unordered(MAX_ASKS).try_collect::<()>().await?;
         Ok(all)
     }
+}
+
+/// The next key of a list.
+async fn goes_on(
+    next: impl Future<Output = object_store::Result<Option<ObjectMeta>>>,
+) -> io::Result<Option<ObjectMeta>> {
+    match timeout(LIST_TIMEOUT, next).await {
+        Ok(next) => next.map_err(failed),
+        Err(_) => Err(goes_round()),
+    }
+}
+
+fn goes_round() -> io::Error {
+    let text = "the store's list does not end: check AWS_ENDPOINT_URL";
+    io::Error::new(ErrorKind::InvalidData, text)
 }
 
 /// The object of this key, if there is one, and the time of the file that it was.
@@ -249,7 +287,7 @@ impl Bucket for S3 {
 
     fn look(&self, name: &str) -> io::Result<Option<Stored>> {
         let key = self.key(name)?;
-        let found = self.shared.runtime.block_on(head(&self.shared.store, &key))?;
+        let found = self.shared.runtime.block_on(head(&self.shared.reading, &key))?;
         Ok(found.map(|(found, modified)| Stored { modified, ..stored(name, &found) }))
     }
 
@@ -261,8 +299,8 @@ impl Bucket for S3 {
     fn create(
         &self,
         name: &str,
-        size: Option<u64>,
-        modified: Stamp,
+        (size, modified): (Option<u64>, Stamp),
+        over: &Arc<AtomicBool>,
     ) -> io::Result<Box<dyn Upload>> {
         if size.is_some_and(|size| size > MAX_OBJECT_BYTES) {
             let text = "it is larger than the 5 TiB that an object may have";
@@ -271,7 +309,8 @@ impl Bucket for S3 {
         let mut attributes = Attributes::new();
         let name_of_time = Attribute::Metadata(Cow::Borrowed(mtime::NAME));
         attributes.insert(name_of_time, mtime::to_text(modified).into());
-        Ok(Box::new(upload::Upload::new(&self.shared, (self.key(name)?, attributes), size)))
+        let about = (self.key(name)?, attributes);
+        Ok(Box::new(upload::Upload::new(&self.shared, about, size, Arc::clone(over))))
     }
 }
 
@@ -284,7 +323,7 @@ mod tests {
     /// A place in a store that is only in memory.
     pub(super) fn on(store: InMemory, url: &str) -> S3 {
         let store: Arc<dyn ObjectStore> = Arc::new(store);
-        S3::on((Arc::clone(&store), store), None, url).unwrap()
+        S3::on([Arc::clone(&store), Arc::clone(&store), store], None, url).unwrap()
     }
 
     fn with(keys: &[&str], url: &str) -> S3 {
@@ -292,7 +331,7 @@ mod tests {
         for key in keys {
             let payload = PutPayload::from(key.as_bytes().to_vec());
             let path = Path::parse(key).unwrap();
-            let put = bucket.shared.store.put_opts(&path, payload, Default::default());
+            let put = bucket.shared.writing.put_opts(&path, payload, Default::default());
             bucket.shared.runtime.block_on(put).unwrap();
         }
         bucket
@@ -338,7 +377,10 @@ mod tests {
     fn names_that_are_no_keys_are_refused() {
         let bucket = with(&[], "s3://x");
         for name in ["a//b", "a/../b", "a\nb"] {
-            assert!(bucket.create(name, None, Stamp::default()).is_err(), "{name:?}");
+            assert!(
+                bucket.create(name, (None, Stamp::default()), &Arc::default()).is_err(),
+                "{name:?}"
+            );
             assert!(bucket.look(name).is_err(), "{name:?}");
         }
     }
@@ -347,7 +389,7 @@ mod tests {
     fn the_time_of_the_file_is_kept() {
         let bucket = with(&[], "s3://x/y");
         let time = Stamp { secs: 5, ns: 7 };
-        let mut upload = bucket.create("z", Some(0), time).unwrap();
+        let mut upload = bucket.create("z", (Some(0), time), &Arc::default()).unwrap();
         upload.finish();
         upload.wait().unwrap();
         let found = bucket.look("z").unwrap().unwrap();

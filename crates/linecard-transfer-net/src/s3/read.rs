@@ -52,7 +52,7 @@ impl Reader {
     }
 
     fn part(&self, range: Range<u64>) -> JoinHandle<io::Result<Vec<u8>>> {
-        let (store, key) = (self.shared.store.clone(), self.key.clone());
+        let (store, key) = (self.shared.reading.clone(), self.key.clone());
         let expected = range.end - range.start;
         let range = Some(GetRange::Bounded(range));
         let options = GetOptions { if_match: self.tag.clone(), range, ..GetOptions::default() };

@@ -2,13 +2,22 @@
 //! that of the transfer.
 
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Most bytes on their way, or one part, if it is longer.
 const MAX_SENDING_BYTES: usize = 64 << 20;
 /// Most bytes that wait for the rest of their objects.
 const MAX_HELD_BYTES: usize = 1 << 30;
+
+/// How often is looked whether all is over.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+
+/// Not [`ErrorKind::Interrupted`], after which `write_all` would go on.
+pub(super) fn over_error() -> io::Error {
+    io::Error::other("the transfer has ended")
+}
 
 /// The memory of all uploads to a place.
 #[derive(Debug, Default)]
@@ -55,13 +64,18 @@ impl Room {
         Held(Arc::clone(self), 0)
     }
 
-    /// Waits until there is room.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Taken {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |used: &mut usize| *used > 0 && *used + bytes > MAX_SENDING_BYTES;
-        let mut used = self.freed.wait_while(used, is_full).unwrap_or_else(PoisonError::into_inner);
+    /// Waits until there is room, or all is over.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize, over: &AtomicBool) -> io::Result<Taken> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        while *used > 0 && *used + bytes > MAX_SENDING_BYTES {
+            if over.load(Ordering::Relaxed) {
+                return Err(over_error());
+            }
+            let waited = self.freed.wait_timeout(used, LOOK);
+            (used, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
         *used += bytes;
-        Taken(Arc::clone(self), bytes)
+        Ok(Taken(Arc::clone(self), bytes))
     }
 }
 
@@ -81,12 +95,13 @@ mod tests {
     #[test]
     fn a_part_waits_for_room_and_a_long_one_goes_alone() {
         let room = Arc::new(Room::default());
-        let long = room.take(MAX_SENDING_BYTES + 1);
+        let long = room.take(MAX_SENDING_BYTES + 1, &AtomicBool::new(false)).unwrap();
+        assert!(room.take(1, &AtomicBool::new(true)).is_err());
         let (sender, receiver) = mpsc::channel();
         let waiting = thread::spawn({
             let room = Arc::clone(&room);
             move || {
-                let taken = room.take(1);
+                let taken = room.take(1, &AtomicBool::new(false)).unwrap();
                 sender.send(()).unwrap();
                 taken
             }

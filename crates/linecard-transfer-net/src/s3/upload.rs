@@ -2,12 +2,14 @@
 
 use super::Shared;
 use super::error::{ended, failed};
-use super::room::{Held, Taken};
+use super::room::{Held, LOOK, Taken, over_error};
 use crate::file;
 use object_store::path::Path;
 use object_store::{Attributes, MultipartUpload, ObjectStore, PutMultipartOptions, PutOptions};
 use std::io::{self, ErrorKind, Write};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
@@ -23,7 +25,7 @@ const MAX_DOUBLINGS: usize = 4;
 /// Parts on their way, beside the bound of all bytes.
 const MAX_SENDING: usize = 8;
 /// How long to try to remove the parts of an upload that has failed.
-const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
+const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An object that is being written.
 pub(super) struct Upload {
@@ -37,6 +39,10 @@ pub(super) struct Upload {
     held: Held,
     parts: Parts,
     ending: Option<JoinHandle<io::Result<()>>>,
+    /// A part is missing: it is never stored.
+    has_failed: bool,
+    /// The transfer has ended: nothing is waited for.
+    over: Arc<AtomicBool>,
 }
 
 /// The parts of an object that are on their way or there; none of an object that has only one.
@@ -53,6 +59,7 @@ impl Upload {
         shared: &Arc<Shared>,
         (key, attributes): (Path, Attributes),
         size: Option<u64>,
+        over: Arc<AtomicBool>,
     ) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -63,6 +70,8 @@ impl Upload {
             held: shared.room.held(),
             parts: Parts::default(),
             ending: None,
+            has_failed: false,
+            over,
         }
     }
 
@@ -78,16 +87,17 @@ impl Upload {
 
     /// Sends a part that is not the last, and waits if too many are on their way.
     fn send(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        let room = self.shared.room.take(bytes.len());
+        let room = self.shared.room.take(bytes.len(), &self.over)?;
         let runtime = &self.shared.runtime;
         if self.parts.upload.is_none() {
             let attributes = self.attributes.clone();
             let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
-            let beginning = self.shared.store.put_multipart_opts(&self.key, options);
-            self.parts.upload = Some(runtime.block_on(beginning).map_err(failed)?);
+            let beginning = self.shared.writing.put_multipart_opts(&self.key, options);
+            let beginning = async { beginning.await.map_err(failed) };
+            self.parts.upload = Some(runtime.block_on(unless(&self.over, beginning))?);
         }
         if self.parts.sending.len() >= MAX_SENDING {
-            runtime.block_on(self.parts.one_is_there())?;
+            runtime.block_on(unless(&self.over, self.parts.one_is_there()))?;
         }
         let _context = runtime.enter();
         self.parts.send(bytes, room);
@@ -102,7 +112,9 @@ impl Write for Upload {
         if self.part.len() >= whole {
             self.held.clear();
             let part = std::mem::take(&mut self.part);
+            self.has_failed = true;
             self.send(part)?;
+            self.has_failed = false;
         }
         if self.part.capacity() == 0 {
             let all = self.size.and_then(|size| usize::try_from(size).ok());
@@ -122,9 +134,15 @@ impl Write for Upload {
 
 impl file::Upload for Upload {
     fn finish(&mut self) {
+        if self.has_failed {
+            return;
+        }
         let (last, mut parts) = (std::mem::take(&mut self.part), std::mem::take(&mut self.parts));
         self.held.clear();
-        let room = self.shared.room.take(last.len());
+        let Ok(room) = self.shared.room.take(last.len(), &self.over) else {
+            self.parts = parts;
+            return;
+        };
         if parts.upload.is_some() {
             self.ending = Some(self.shared.runtime.spawn(async move {
                 parts.send(last, room);
@@ -136,7 +154,7 @@ impl file::Upload for Upload {
             }));
             return;
         }
-        let (store, key) = (self.shared.store.clone(), self.key.clone());
+        let (store, key) = (self.shared.writing.clone(), self.key.clone());
         let attributes = self.attributes.clone();
         let options = PutOptions { attributes, ..PutOptions::default() };
         self.ending = Some(self.shared.runtime.spawn(async move {
@@ -146,22 +164,32 @@ impl file::Upload for Upload {
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        match self.ending.take() {
-            Some(ending) => ended(self.shared.runtime.block_on(ending)),
-            None => Err(io::Error::other("a bug in linecard: an upload was not finished")),
-        }
+        let Some(ending) = &mut self.ending else { return Err(over_error()) };
+        let stored = unless(&self.over, async { ended(ending.await) });
+        let stored = self.shared.runtime.block_on(stored);
+        // One that has ended is not awaited again.
+        self.ending.take_if(|ending| ending.is_finished());
+        stored
     }
 }
 
 impl Drop for Upload {
     /// Otherwise the parts would stay, unseen, and cost.
     fn drop(&mut self) {
-        if let Some(ending) = self.ending.take() {
-            // All of it has come, and its hash is right.
-            let _stored = self.shared.runtime.block_on(ending);
+        let Shared { runtime, is_lost, .. } = &*self.shared;
+        // All of it has come, and its hash is right.
+        if let Some(mut ending) = self.ending.take()
+            && !is_lost.load(Ordering::Relaxed)
+            && runtime.block_on(async { timeout(ABORT_TIMEOUT, &mut ending).await }).is_err()
+        {
+            ending.abort();
+            is_lost.store(true, Ordering::Relaxed);
         }
-        if self.parts.upload.is_some() {
-            self.shared.runtime.block_on(self.parts.abort());
+        if self.parts.upload.is_some()
+            && !is_lost.load(Ordering::Relaxed)
+            && !runtime.block_on(self.parts.abort())
+        {
+            is_lost.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -193,12 +221,25 @@ impl Parts {
         Ok(())
     }
 
-    /// Removes the parts that are there.
-    async fn abort(&mut self) {
+    /// Removes the parts that are there. False if the store does not answer.
+    async fn abort(&mut self) -> bool {
         // One that comes later would stay.
         self.sending.shutdown().await;
-        if let Some(mut upload) = self.upload.take() {
-            let _removed = timeout(ABORT_TIMEOUT, upload.abort()).await;
+        match self.upload.take() {
+            Some(mut upload) => timeout(ABORT_TIMEOUT, upload.abort()).await.is_ok(),
+            None => true,
+        }
+    }
+}
+
+/// Waits, unless all is over.
+async fn unless<T>(over: &AtomicBool, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let mut work = pin!(work);
+    loop {
+        match timeout(LOOK, &mut work).await {
+            Ok(done) => return done,
+            Err(_) if over.load(Ordering::Relaxed) => return Err(over_error()),
+            Err(_) => {}
         }
     }
 }
@@ -216,7 +257,8 @@ mod tests {
         let bytes: Vec<u8> = (0_u32..5 << 20).flat_map(u32::to_le_bytes).collect();
         for size in [Some(bytes.len() as u64), None] {
             let bucket = on(InMemory::new(), "s3://b/p");
-            let mut upload = bucket.create("a/ä +%41", size, Stamp::default()).unwrap();
+            let mut upload =
+                bucket.create("a/ä +%41", (size, Stamp::default()), &Arc::default()).unwrap();
             for piece in bytes.chunks(1_000_003) {
                 upload.write_all(piece).unwrap();
             }
@@ -235,7 +277,7 @@ mod tests {
     #[test]
     fn an_object_that_is_given_up_is_not_stored() {
         let bucket = on(InMemory::new(), "s3://b");
-        let mut upload = bucket.create("x", None, Stamp::default()).unwrap();
+        let mut upload = bucket.create("x", (None, Stamp::default()), &Arc::default()).unwrap();
         upload.write_all(&vec![0; 20 << 20]).unwrap();
         drop(upload);
         assert!(bucket.list(10).unwrap().is_empty());
@@ -244,7 +286,8 @@ mod tests {
     #[test]
     fn lengths_of_parts_leave_room_for_the_largest_object() {
         let bucket = on(InMemory::new(), "s3://b");
-        let mut upload = Upload::new(&bucket.shared, (Path::ROOT, Attributes::new()), None);
+        let mut upload =
+            Upload::new(&bucket.shared, (Path::ROOT, Attributes::new()), None, Arc::default());
         let mut room = 0_u64;
         for part in 0..MAX_PARTS {
             upload.parts.count = part as usize;
@@ -256,6 +299,6 @@ mod tests {
             assert!(upload.next_bytes() as u64 * MAX_PARTS >= size, "{size}");
         }
         let large = super::super::MAX_OBJECT_BYTES + 1;
-        assert!(bucket.create("x", Some(large), Stamp::default()).is_err());
+        assert!(bucket.create("x", (Some(large), Stamp::default()), &Arc::default()).is_err());
     }
 }

@@ -118,7 +118,7 @@ impl Work {
                 Ok(true) => {}
                 Ok(false) => return,
                 // One of many: the others continue.
-                Err(error) if self.source.objects().len() > 1 => {
+                Err(error) if self.source.objects().len() > 1 && !error.is_of_store() => {
                     let object = order.object;
                     if !self.give(Read::Unreadable { object, sent_below, error }) {
                         return;

@@ -3,6 +3,7 @@
 use linecard_transfer_net::file::{Bucket, Stamp, Stored, Upload};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// Bytes that a reader takes at a time.
@@ -119,7 +120,12 @@ impl Bucket for Memory {
         Ok(Box::new(Reader { state, stored, at: from as usize }))
     }
 
-    fn create(&self, name: &str, _: Option<u64>, file: Stamp) -> io::Result<Box<dyn Upload>> {
+    fn create(
+        &self,
+        name: &str,
+        (_, file): (Option<u64>, Stamp),
+        _: &Arc<AtomicBool>,
+    ) -> io::Result<Box<dyn Upload>> {
         self.state.lock().expect("no panic").uploads += 1;
         let (state, bytes) = (Arc::clone(&self.state), Some(Vec::new()));
         Ok(Box::new(Writer { state, name: name.to_owned(), file, bytes }))

@@ -46,10 +46,13 @@ impl Writing {
         match about.kind {
             // An object store has names with slashes, and no folders.
             Kind::Folder | Kind::Test => {
-                if !self.work.is_dry {
+                let is_dry = self.work.is_dry;
+                if !is_dry {
                     self.targets.push((object, Target::Nowhere));
                 }
-                return Ok(Some(Written::Opened { object, found: Findings::default() }));
+                // A dry run says that there is nothing to do for a folder.
+                let found = Findings { is_same: is_dry, ..Findings::default() };
+                return Ok(Some(Written::Opened { object, found }));
             }
             Kind::Link => {
                 let name = about.name.to_string().chars().take(80).collect();
@@ -177,7 +180,7 @@ impl Work {
         let key = key_of(&**bucket, &about.name)?;
         let path = place(&**bucket, key);
         let upload = bucket
-            .create(key, about.size, about.modified)
+            .create(key, (about.size, about.modified), &self.over)
             .map_err(|error| failure(error, "store", path.clone()))?;
         Ok(Ordered::new(upload, &path, self.chunk_bytes, self.window))
     }
