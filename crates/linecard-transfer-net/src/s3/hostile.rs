@@ -1,4 +1,4 @@
-//! What answers at the endpoint is no store, or a hostile one.
+//! Endpoints that are no store, or a hostile one.
 
 use super::{S3, Settings};
 use crate::file::{Bucket, Stamp, Stored};
