@@ -6,7 +6,7 @@
 use super::endpoint::Endpoint;
 use super::{
     Clock, Crew, Done, FlushError, Inbox, Interest, MAX_TOKENS, Ready, Relay, SealedSocket, Task,
-    WOKEN, Waiter, Waker, give_up,
+    WOKEN, Waiter, Waker, give_up, say_goodbye,
 };
 use crate::control::ControlError;
 use crate::lane::LaneError;
@@ -151,25 +151,28 @@ impl Driver<'_> {
         let clock = self.clock;
         let result = self.take_turns(role, endpoint);
         role.ended(endpoint, result.is_ok(), clock.now());
-        if let Err(error) = &result
-            && !R::is_known_there(error)
-        {
-            give_up(&mut endpoint.control, error, clock);
+        match &result {
+            Err(error) if !R::is_known_there(error) => {
+                give_up(role, endpoint, error, (&self.crew, clock));
+            }
+            // The other end waits until its last message is confirmed.
+            Err(_) => say_goodbye(role, endpoint, clock.now()),
+            Ok(()) => {}
         }
         result
     }
 
-    fn take_turns<R: Role>(self, role: &mut R, endpoint: &mut Endpoint) -> Result<(), R::Error> {
+    fn take_turns<R: Role>(&self, role: &mut R, endpoint: &mut Endpoint) -> Result<(), R::Error> {
         let Self { clock, waker, stop, crew } = self;
         endpoint.inboxes.resize_with(crew.threads(), Inbox::new);
-        let waiter = Waiter::new(waker);
+        let waiter = Waiter::new(waker.clone());
         let mut shown = clock.now();
         while !role.is_over(endpoint, clock.now()) {
             let now = clock.now();
             if stop.is_stopped() {
                 return role.stopped();
             }
-            let has_more = turn(role, endpoint, (&crew, now))?;
+            let has_more = turn(role, endpoint, (crew, now))?;
             if now.ns_since(shown) >= SHOW_NS {
                 shown = now;
                 role.show(endpoint, now);
@@ -234,7 +237,7 @@ fn take_messages<R: Role>(
 }
 
 /// Takes the packets that have come on the lanes. True if there are more.
-fn take_packets<R: Role>(
+pub(super) fn take_packets<R: Role>(
     role: &mut R,
     endpoint: &mut Endpoint,
     (crew, now): (&Crew<SealedSocket>, Instant),

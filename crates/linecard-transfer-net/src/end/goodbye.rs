@@ -1,7 +1,9 @@
 //! The last message of an end that cannot continue.
 
-use super::Clock;
-use crate::control::Control;
+use super::driver::take_packets;
+use super::{Clock, Crew, Endpoint, Ready, Role, SealedSocket, relay_messages};
+use crate::control::{Control, ControlError};
+use linecard::time::Instant;
 use linecard_transfer::control::{Failed, Message, Text};
 use std::fmt::Display;
 use std::time::Duration;
@@ -11,14 +13,78 @@ const ENDED: u16 = 1;
 /// How long the last words may take, and how long the other end to have heard them, in ns.
 const GOODBYE_NS: u64 = 2_000_000_000;
 const HEARD_NS: u64 = 500_000_000;
+/// How often the other end's last message is confirmed over lanes, as packets may be lost.
+const GOODBYES: usize = 3;
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Tells the other end why this one ends, as far as that can be done.
-pub(crate) fn give_up(control: &mut Control, why: &dyn Display, clock: Clock) {
+fn ended(why: &dyn Display) -> Message {
     let text = Text::of(why.to_string().as_bytes());
-    let failed = Failed { object: None, sent_below: None, code: ENDED, text };
-    last_words(control, &Message::Failed(failed), clock);
+    Message::Failed(Failed { object: None, sent_below: None, code: ENDED, text })
+}
+
+/// Tells the other end why this one ends, over the control connection and over lanes, until the other end has it or a short
+/// time is over.
+pub(super) fn give_up<R: Role>(
+    role: &mut R,
+    endpoint: &mut Endpoint,
+    why: &dyn Display,
+    (crew, clock): (&Crew<SealedSocket>, Clock),
+) {
+    let deadline = clock.now().plus_ns(GOODBYE_NS);
+    endpoint.relay.set_now(clock.now());
+    if endpoint.send(&ended(why)).is_err() {
+        return;
+    }
+    // Lanes are soon silent for the other end, as nothing is acknowledged any more.
+    endpoint.relay.hurry();
+    while !endpoint.relay.is_confirmed() && clock.now() < deadline {
+        let now = clock.now();
+        endpoint.relay.set_now(now);
+        endpoint.ready = Ready::ALL;
+        let is_over = endpoint.relay.flush(&mut endpoint.control).is_err()
+            || (!endpoint.relay.is_down() && has_heard(endpoint))
+            || take_packets(role, endpoint, (crew, now)).is_err()
+            || relay_messages(role, endpoint, now).is_err();
+        if is_over {
+            return;
+        }
+        flush(endpoint);
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Whether the other end has ended: it says so, or has closed the control connection. Otherwise what it sent there is read:
+/// closing a connection with unread data resets it, and the last message is lost.
+fn has_heard(endpoint: &mut Endpoint) -> bool {
+    loop {
+        match endpoint.control.receive() {
+            Err(ControlError::PathLost) => {
+                endpoint.relay.disconnected();
+                return false;
+            }
+            Err(_) | Ok(Some(Message::Failed(_))) => return true,
+            Ok(Some(_)) => {}
+            Ok(None) => return false,
+        }
+    }
+}
+
+/// Confirms the other end's last message over lanes: it waits for that, for a short time.
+pub(crate) fn say_goodbye<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) {
+    for _ in 0..GOODBYES {
+        endpoint.relay.owe_answer();
+        // Nobody is there to be told of an error.
+        let _pushed = relay_messages(role, endpoint, now);
+    }
+    flush(endpoint);
+}
+
+/// Sends what waits, where a lane takes it.
+fn flush(endpoint: &mut Endpoint) {
+    for socket in &mut endpoint.sockets {
+        let _sent = socket.flush();
+    }
 }
 
 /// Sends a message behind which the connection ends, and gives the other end time to read it.

@@ -6,7 +6,7 @@ use super::objects::Objects;
 use super::open::Opened;
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, relay_messages, thread_time};
+use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, say_goodbye, thread_time};
 use crate::lane::LaneError;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
@@ -20,8 +20,6 @@ use std::time::Duration;
 
 /// Packets requested from a lane in one call.
 const BATCH: usize = 64;
-/// How often the receiver's last message is confirmed, as packets may be lost.
-const GOODBYES: usize = 3;
 
 /// Callback for progress.
 pub(super) type Observer<'a> = &'a mut dyn FnMut(&SendProgress);
@@ -78,7 +76,7 @@ pub(super) fn run(
     role.lanes.start(&mut role.sender, start);
     driver.run(&mut role, &mut endpoint)?;
     let now = clock.now();
-    role.say_goodbye(&mut endpoint, now)?;
+    say_goodbye(&mut role, &mut endpoint, now);
     let stored = role.objects.stored;
     Ok(Sent {
         objects: stored.objects,
@@ -263,19 +261,6 @@ impl Role for Sending<'_> {
 }
 
 impl Sending<'_> {
-    /// Confirms the receiver's last message over lanes, if messages go there: it waits for that.
-    fn say_goodbye(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), SendError> {
-        for _ in 0..GOODBYES {
-            endpoint.relay.owe_answer();
-            relay_messages(self, endpoint, now)?;
-        }
-        for socket in &mut endpoint.sockets {
-            // The receiver waits only a short time for messages that do not arrive.
-            let _sent = socket.flush();
-        }
-        Ok(())
-    }
-
     /// The receiver has all of a chunk.
     fn done(&mut self, chunk: u32, latency_ns: u64) {
         self.latencies_ns.push(latency_ns);

@@ -2,6 +2,7 @@
 
 use super::hosts::{Hosts, Protocol};
 use super::{LASTING, SLOW, STEADY, Storm, Underway};
+use crate::folder::one_line;
 
 /// Ends both ends with 14 and the same line.
 const CUT: &str = "was cut";
@@ -185,6 +186,28 @@ fn links_go_down() {
         },
     ];
     run("links that go down", &rows, |_, _| true);
+}
+
+/// An end that is stopped when the link of the control connection is down tells the other one over a lane.
+#[test]
+fn the_reason_of_an_end_comes_over_lanes() {
+    for (is_receiver, codes) in [(false, (130, 16)), (true, (16, 130))] {
+        let Some(hosts) = Hosts::new("the reason of an end comes over lanes") else { return };
+        let storm = Storm::between(hosts, Protocol::Udp);
+        let underway = storm.start(&LASTING);
+        storm.hosts.as_ref().unwrap().set(&["link1"], "down");
+        underway.assert_goes_on();
+        underway.signal(is_receiver, "INT");
+        let attempt = underway.end();
+        storm.hosts.as_ref().unwrap().mend();
+        let (sent, got) = (&attempt.sent, &attempt.got);
+        assert_eq!((sent.code, got.code), (Some(codes.0), Some(codes.1)), "{attempt:?}");
+        for end in [sent, got] {
+            one_line(&end.stderr, &["stopped"]);
+        }
+        storm.assert_whole_or_nothing(&attempt);
+        storm.assert_resumes();
+    }
 }
 
 /// The kernel gives the control connection up after some 14 seconds without a route; the other lane is enough.
