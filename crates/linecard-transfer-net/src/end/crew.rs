@@ -75,14 +75,17 @@ impl<T: Send + 'static> Crew<T> {
         let weights: Vec<usize> = items.iter().map(weight).collect();
         let all: usize = weights.iter().sum();
         let is_worth = all - weights.iter().max().unwrap_or(&0) >= WORTH_BYTES;
-        let fair = all / self.threads();
+        let (mut left, mut threads) = (all, self.threads());
         let mut busy = Vec::with_capacity(self.hands.len());
         for hand in self.hands.iter().filter(|_| is_worth) {
+            let fair = left / threads;
             let (mut first, mut given) = (items.len(), 0);
-            while first > 1 && given < fair {
+            // Another one where that comes closer to a fair share.
+            while first > 1 && given + weights[first - 1] / 2 <= fair {
                 first -= 1;
                 given += weights[first];
             }
+            (left, threads) = (left - given, threads - 1);
             if first < items.len() {
                 hand.give((items.split_off(first), work));
                 busy.push(hand);
@@ -169,6 +172,22 @@ mod tests {
                     assert_eq!(all, expected, "{threads} threads, {items} of {weight} bytes");
                 }
             }
+        }
+    }
+
+    /// Three lanes of nearly the same weight go to three threads, whichever is the lightest.
+    #[test]
+    fn shares_are_fair() {
+        for lightest in 0..3 {
+            let mut items: Vec<_> = (0..3).map(|at| (at, None)).collect();
+            let weight = |(at, _): &(usize, Option<ThreadId>)| match *at == lightest {
+                true => WORTH_BYTES - 2,
+                false => WORTH_BYTES,
+            };
+            // The two others are awake or not: which thread does what is decided before.
+            crew(3, 3).each(&mut items, weight, |(_, id)| *id = Some(thread::current().id()));
+            assert!(items[0].1 != items[1].1 && items[1].1 != items[2].1, "{lightest}: {items:?}");
+            assert_ne!(items[0].1, items[2].1);
         }
     }
 

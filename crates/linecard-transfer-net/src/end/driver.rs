@@ -94,7 +94,12 @@ pub(crate) trait Role {
     ) -> Option<Header>;
 
     /// Adds the due packets of a lane.
-    fn fill(&mut self, lane: usize, socket: &mut SealedSocket, now: Instant);
+    fn fill(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Result<(), SealError>;
 
     /// After sending: events, and whether the other end has been silent for too long.
     fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), Self::Error>;
@@ -345,7 +350,7 @@ fn send_packets<R: Role>(
 ) -> Result<(), R::Error> {
     for (lane, socket) in endpoint.sockets.iter_mut().enumerate() {
         if role.is_up(lane) {
-            role.fill(lane, socket, now);
+            role.fill(lane, socket, now)?;
             socket.assign(Task::Send);
         }
     }

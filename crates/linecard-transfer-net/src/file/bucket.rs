@@ -57,12 +57,17 @@ pub trait Bucket: fmt::Debug + Send + Sync {
     /// The store's.
     fn look(&self, name: &str) -> io::Result<Option<Stored>>;
 
-    /// Reads an object in order from a byte on, ahead of the caller.
+    /// Reads an object in order from a byte on, ahead of the caller. As soon as all is `over`, it waits for nothing any more.
     ///
     /// # Errors
     ///
     /// The store's; also while it is read.
-    fn read(&self, stored: &Stored, from: u64) -> io::Result<Box<dyn Read + Send>>;
+    fn read(
+        &self,
+        stored: &Stored,
+        from: u64,
+        over: &Arc<AtomicBool>,
+    ) -> io::Result<Box<dyn Read + Send>>;
 
     /// Begins an upload of that many bytes, if it is known, of a file of that time. As soon as all is `over`, it waits for
     /// nothing but what ends soon.
@@ -133,7 +138,7 @@ pub(crate) fn existing(
     bucket: &dyn Bucket,
     object: &Object,
     stored: Option<&Stored>,
-    over: &AtomicBool,
+    over: &Arc<AtomicBool>,
 ) -> Result<Existing, FileError> {
     let Some(stored) = stored else { return Ok(Existing::Nothing) };
     if object.kind != Kind::File || object.size != Some(stored.size) {
@@ -143,7 +148,7 @@ pub(crate) fn existing(
         return Ok(Existing::Same);
     }
     let failed = |error| failure(error, "read", place(bucket, &stored.name));
-    let mut reader = bucket.read(stored, 0).map_err(failed)?;
+    let mut reader = bucket.read(stored, 0, over).map_err(failed)?;
     let (mut hasher, mut buffer) = (blake3::Hasher::new(), vec![0; READ_BYTES]);
     loop {
         if over.load(Ordering::Relaxed) {
@@ -281,7 +286,7 @@ impl StoredReader {
     pub(super) fn begin(&mut self) {
         if self.from.is_none() {
             // An error shows again when it is read.
-            self.from = self.bucket.read(&self.stored, self.at).ok();
+            self.from = self.bucket.read(&self.stored, self.at, &Arc::default()).ok();
         }
     }
 
@@ -303,7 +308,7 @@ impl StoredReader {
     fn try_read(&mut self, into: &mut [u8], at: u64) -> io::Result<()> {
         let from = match &mut self.from {
             Some(from) if self.at == at => from,
-            from => from.insert(self.bucket.read(&self.stored, at)?),
+            from => from.insert(self.bucket.read(&self.stored, at, &Arc::default())?),
         };
         self.at = at + into.len() as u64;
         from.read_exact(into)

@@ -202,7 +202,7 @@ impl Acceptor {
             let files = role::Files { jobs, results };
             let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
             let received = role::run(options, &mut opened, (files, driver), observer);
-            // Pending writes are completed, but nothing more is read for verification.
+            // Files that are whole get their names; nothing else is done any more.
             over.store(true, Ordering::Relaxed);
             let mut received = received?;
             received.processor = processor_time().saturating_sub(began);

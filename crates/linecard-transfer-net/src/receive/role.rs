@@ -8,8 +8,9 @@ use super::removal::Removal;
 use super::writing::{Job, Written};
 use super::{ReceiveError, ReceiveOptions, ReceiveProgress, Received};
 use crate::control::ControlError;
-use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, deliver};
+use crate::end::{Driver, Endpoint, FlushError, Packet, Role, SealedSocket, deliver};
 use crate::lane::LaneError;
+use crate::seal::SealError;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, Receiver, Reply};
@@ -288,7 +289,12 @@ impl Role for Receiving<'_> {
     }
 
     /// Acknowledgments and answers to probes.
-    fn fill(&mut self, lane: usize, socket: &mut SealedSocket, now: Instant) {
+    fn fill(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Result<(), SealError> {
         let Incoming { from, validated, .. } = self.lanes.all[lane];
         let has_moved = self.lanes.all[lane].has_moved();
         while let Some(reply) = self.receiver.poll(lane, has_moved, now) {
@@ -303,8 +309,11 @@ impl Role for Receiving<'_> {
             to.into_iter().for_each(|to| socket.answer_to(to));
             socket.push(&header, |out| reply.write(out));
             // The next may go elsewhere.
-            let _later = socket.flush();
+            if let Err(FlushError::Seal(error)) = socket.flush() {
+                return Err(error);
+            }
         }
+        Ok(())
     }
 
     fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), ReceiveError> {

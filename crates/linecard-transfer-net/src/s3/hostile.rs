@@ -104,7 +104,8 @@ fn lists_that_begin_again_are_given_up() {
 fn others_than_stores_are_found_out() {
     let bucket = at(|_, connection| whole(connection, "200 OK", "<html>Log in first</html>"));
     let stored = Stored { name: "a".into(), size: 5, modified: None, tag: String::new() };
-    let error = bucket.read(&stored, 0).unwrap().read_to_end(&mut Vec::new()).unwrap_err();
+    let error =
+        bucket.read(&stored, 0, &Arc::default()).unwrap().read_to_end(&mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("not that of a store"), "{error}");
     // Another host is not asked, whatever this one says.
     let bucket = at(|_, connection| {

@@ -3,11 +3,11 @@
 
 use super::error::TOO_LONG;
 use http_body_util::{BodyExt, Limited};
-use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService,
 };
+use object_store::{ClientConfigKey, ClientOptions};
 use reqwest::redirect::Policy;
 use std::time::Duration;
 
@@ -26,10 +26,12 @@ pub(super) enum Patience {
 }
 
 impl HttpConnector for Patience {
-    fn connect(&self, _options: &ClientOptions) -> object_store::Result<HttpClient> {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let may_be_open = options.get_config_value(&ClientConfigKey::AllowHttp);
         let client = reqwest::Client::builder()
             .user_agent(concat!("linecard/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
+            .https_only(may_be_open.as_deref() != Some("true"))
             // A signature is for one host.
             .redirect(Policy::none());
         let client = match *self {

@@ -16,7 +16,7 @@ mod upload;
 pub use settings::{S3Error, Settings};
 
 use crate::file::{Bucket, Stamp, Stored, Upload};
-use error::failed;
+use error::{causes, failed};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use http::Patience;
 use object_store::Error as StoreError;
@@ -24,12 +24,15 @@ use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{Attribute, Attributes, BackoffConfig, GetOptions};
 use object_store::{ObjectMeta, ObjectStore, RetryConfig};
-use room::Room;
+use room::{LOOK, Room, over_error};
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind, Read};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -47,6 +50,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The first answer tells an error soon.
 const CHECK_RETRIES: usize = 1;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+/// It may take several requests, where the first pages of a list have no key.
+const WHOLE_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a list may give no further key.
 const LIST_TIMEOUT: Duration = Duration::from_mins(2);
 /// Most bytes of an object.
@@ -101,7 +106,16 @@ impl S3 {
                 BackoffConfig { init_backoff: FIRST_WAIT, max_backoff: LONGEST_WAIT, base: 2.0 };
             let retry = RetryConfig { backoff, max_retries: retries, retry_timeout: RETRY_TIMEOUT };
             let built = builder.with_http_connector(patience).with_retry(retry).build();
-            built.map_err(|error| S3Error::Other(error.to_string()))
+            built.map_err(|error| {
+                let is_client = |cause: &(dyn Error + 'static)| cause.is::<reqwest::Error>();
+                let root = causes(&error).last().map(ToString::to_string).unwrap_or_default();
+                match causes(&error).any(is_client) {
+                    true => S3Error::System(format!(
+                        "{root}: install ca-certificates, or set SSL_CERT_FILE"
+                    )),
+                    false => S3Error::Other(root),
+                }
+            })
         };
         let quick = build(builder.clone(), Patience::Silence(CHECK_TIMEOUT), CHECK_RETRIES)?;
         let builder = builder.with_credentials(Arc::clone(quick.credentials()));
@@ -177,14 +191,25 @@ impl S3 {
             if all.len() > limit {
                 break;
             }
+            if count > limit as u64 + 1 {
+                return Err(goes_round());
+            }
         }
         // Keys that end with a slash are listed without it, and found with it only.
         let empty = all.iter_mut().filter(|stored| stored.size == 0);
-        let asked = stream::iter(empty.map(async |stored| {
-            if head(reading, &self.key(&stored.name)?).await?.is_none() {
-                stored.name.push('/');
+        let mut names = HashSet::new();
+        let asked = stream::iter(empty.map(|stored| {
+            let is_second = !names.insert(stored.name.clone());
+            async move {
+                let found = head(reading, &self.key(&stored.name)?).await?;
+                let is_it = |(found, _): &(ObjectMeta, _)| {
+                    found.size == 0 && found.e_tag.as_ref().is_none_or(|tag| *tag == stored.tag)
+                };
+                if is_second || !found.as_ref().is_some_and(is_it) {
+                    stored.name.push('/');
+                }
+                Ok::<_, io::Error>(())
             }
-            Ok::<_, io::Error>(())
         }));
         asked.buffer_unordered(MAX_ASKS).try_collect::<()>().await?;
         Ok(all)
@@ -198,6 +223,18 @@ async fn goes_on(
     match timeout(LIST_TIMEOUT, next).await {
         Ok(next) => next.map_err(failed),
         Err(_) => Err(goes_round()),
+    }
+}
+
+/// Waits, unless all is over.
+async fn unless<T>(over: &AtomicBool, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let mut work = pin!(work);
+    loop {
+        match timeout(LOOK, &mut work).await {
+            Ok(done) => return done,
+            Err(_) if over.load(Ordering::Relaxed) => return Err(over_error()),
+            Err(_) => {}
+        }
     }
 }
 
@@ -262,7 +299,9 @@ impl Bucket for S3 {
             if let Some(signer) = signer {
                 signer.credentials().get_credential().await.map_err(error::no_credentials)?;
             }
-            match quick.list(Some(&prefix)).try_next().await {
+            let mut listed = quick.list(Some(&prefix));
+            let first = timeout(WHOLE_CHECK_TIMEOUT, listed.try_next());
+            match first.await.map_err(|_| goes_round())? {
                 // That matters to those who read it.
                 Err(StoreError::InvalidPath { .. }) => Ok(()),
                 listed => listed.map(drop).map_err(failed),
@@ -291,9 +330,15 @@ impl Bucket for S3 {
         Ok(found.map(|(found, modified)| Stored { modified, ..stored(name, &found) }))
     }
 
-    fn read(&self, stored: &Stored, from: u64) -> io::Result<Box<dyn Read + Send>> {
+    fn read(
+        &self,
+        stored: &Stored,
+        from: u64,
+        over: &Arc<AtomicBool>,
+    ) -> io::Result<Box<dyn Read + Send>> {
         let object = (self.key(&stored.name)?, &*stored.tag);
-        Ok(Box::new(read::Reader::begin(&self.shared, object, (stored.size, from))))
+        let over = Arc::clone(over);
+        Ok(Box::new(read::Reader::begin(&self.shared, object, (stored.size, from), over)))
     }
 
     fn create(

@@ -1,13 +1,14 @@
 //! Reading an object: several parts are on their way, so that round trips do not bound the rate.
 
-use super::Shared;
 use super::error::{ended, failed};
+use super::{Shared, unless};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::task::JoinHandle;
 
 /// Bytes of a request.
@@ -26,6 +27,8 @@ pub(super) struct Reader {
     next: u64,
     coming: VecDeque<JoinHandle<io::Result<Vec<u8>>>>,
     part: io::Cursor<Vec<u8>>,
+    /// The transfer has ended: nothing is waited for.
+    over: Arc<AtomicBool>,
 }
 
 impl Reader {
@@ -33,11 +36,12 @@ impl Reader {
         shared: &Arc<Shared>,
         (key, tag): (Path, &str),
         (size, from): (u64, u64),
+        over: Arc<AtomicBool>,
     ) -> Self {
         let tag = Some(tag).filter(|tag| !tag.is_empty()).map(str::to_owned);
         let (coming, part) = (VecDeque::new(), io::Cursor::default());
         let shared = Arc::clone(shared);
-        let mut reader = Self { shared, key, tag, size, next: from, coming, part };
+        let mut reader = Self { shared, key, tag, size, next: from, coming, part, over };
         reader.ask();
         reader
     }
@@ -75,7 +79,8 @@ impl Read for Reader {
             && !into.is_empty()
             && let Some(part) = self.coming.pop_front()
         {
-            self.part = io::Cursor::new(ended(self.shared.runtime.block_on(part))?);
+            let part = unless(&self.over, async { ended(part.await) });
+            self.part = io::Cursor::new(self.shared.runtime.block_on(part)?);
             self.ask();
             bytes = self.part.read(into)?;
         }

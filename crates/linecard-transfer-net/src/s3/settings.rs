@@ -1,8 +1,32 @@
 //! Where an object store is, and who asks it: as other programs take it from the environment.
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use reqwest::Url;
 use std::collections::HashMap;
 use std::fmt;
+
+/// Variables that are passed on as they are. Others of the crate `object_store` have aliases, or loosen what is checked here.
+const PASSED: [&str; 19] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_METADATA_ENDPOINT",
+    "AWS_REQUEST_PAYER",
+    "AWS_S3_EXPRESS",
+    "AWS_SERVER_SIDE_ENCRYPTION",
+    "AWS_SSE_BUCKET_KEY_ENABLED",
+    "AWS_SSE_CUSTOMER_KEY_BASE64",
+    "AWS_SSE_KMS_KEY_ID",
+];
 
 /// Why an object store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +87,8 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// As environment variables say that begin with `AWS_`: those of the crate `object_store`
-    /// ([`AmazonS3ConfigKey`]). Others and empty ones are left out.
+    /// As environment variables say: `AWS_REGION` or `AWS_DEFAULT_REGION`, `AWS_ALLOW_HTTP`, `AWS_SKIP_SIGNATURE`, and some
+    /// of the crate `object_store`, as [`AmazonS3ConfigKey`] has them. Others and empty ones are left out.
     ///
     /// # Errors
     ///
@@ -96,8 +120,13 @@ impl Settings {
                 return Err(S3Error::Value(name));
             }
         }
+        for name in ["AWS_METADATA_ENDPOINT", "AWS_CONTAINER_CREDENTIALS_FULL_URI"] {
+            if get(name).is_some_and(|url| Url::parse(url).is_err()) {
+                return Err(S3Error::Value(name));
+            }
+        }
         let mut builder = AmazonS3Builder::new();
-        for (name, value) in &all {
+        for (name, value) in PASSED.iter().filter_map(|name| Some((*name, get(name)?))) {
             if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
                 builder = builder.with_config(key, value);
             }
@@ -109,7 +138,10 @@ impl Settings {
                 builder = builder.with_endpoint(format!("https://s3.{region}.amazonaws.com.cn"));
             }
         }
-        Ok(Self { builder, is_signed: !is_set("AWS_SKIP_SIGNATURE") })
+        let is_signed = !is_set("AWS_SKIP_SIGNATURE");
+        let is_open = endpoint.is_some_and(|url| url.starts_with("http:"));
+        builder = builder.with_skip_signature(!is_signed).with_allow_http(is_open);
+        Ok(Self { builder, is_signed })
     }
 }
 
@@ -122,7 +154,8 @@ fn check_endpoint(url: &str, may_be_open: bool) -> Result<(), S3Error> {
     let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
     match scheme {
         "http" if !may_be_open => Err(S3Error::Http(url.to_owned())),
-        "http" | "https" if !host.is_empty() && host.chars().all(is_host) => Ok(()),
+        // The library that carries requests has the last word on what is a host and a port.
+        "http" | "https" if host.chars().all(is_host) && Url::parse(url).is_ok() => Ok(()),
         _ => Err(wrong()),
     }
 }
@@ -167,6 +200,12 @@ mod tests {
         assert!(with(&[("AWS_REGION", "a/b")]).unwrap_err().contains("AWS_REGION"));
         assert!(with(&[("AWS_SESSION_TOKEN", "a\nb")]).unwrap_err().contains("AWS_SESSION_TOKEN"));
         assert!(settings(&KEYS[..1]).unwrap_err().contains("AWS_SECRET_ACCESS_KEY"));
+        for wrong in ["https://", "https://10.0.0.256:9000", "https://host:99999", "ftp://host"] {
+            assert!(with(&[("AWS_ENDPOINT_URL", wrong)]).is_err(), "{wrong}");
+        }
+        // An alias of the library is no way around the checks.
+        assert_eq!(value(&[("AWS_ENDPOINT", "http://a")], AmazonS3ConfigKey::Endpoint), None);
+        assert!(with(&[("AWS_METADATA_ENDPOINT", "no url")]).is_err());
         // Empty is as if it were not set, as for other programs.
         assert!(settings(&[("AWS_ACCESS_KEY_ID", "")]).unwrap().is_signed);
         assert!(!settings(&[("AWS_SKIP_SIGNATURE", "true")]).unwrap().is_signed);

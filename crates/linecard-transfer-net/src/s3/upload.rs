@@ -1,13 +1,12 @@
 //! Writing an object: small ones by one request, others in parts, several of which are on their way.
 
-use super::Shared;
 use super::error::{ended, failed};
-use super::room::{Held, LOOK, Taken, over_error};
+use super::room::{Held, Taken, over_error};
+use super::{Shared, unless};
 use crate::file;
 use object_store::path::Path;
 use object_store::{Attributes, MultipartUpload, ObjectStore, PutMultipartOptions, PutOptions};
 use std::io::{self, ErrorKind, Write};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -169,6 +168,9 @@ impl file::Upload for Upload {
         let stored = self.shared.runtime.block_on(stored);
         // One that has ended is not awaited again.
         self.ending.take_if(|ending| ending.is_finished());
+        if stored.is_ok() {
+            self.shared.is_lost.store(false, Ordering::Relaxed);
+        }
         stored
     }
 }
@@ -226,20 +228,14 @@ impl Parts {
         // One that comes later would stay.
         self.sending.shutdown().await;
         match self.upload.take() {
-            Some(mut upload) => timeout(ABORT_TIMEOUT, upload.abort()).await.is_ok(),
+            Some(mut upload) => match timeout(ABORT_TIMEOUT, upload.abort()).await {
+                Ok(answer) => {
+                    let kind = answer.map_err(|error| failed(error).kind());
+                    kind != Err(ErrorKind::ConnectionAborted) && kind != Err(ErrorKind::TimedOut)
+                }
+                Err(_) => false,
+            },
             None => true,
-        }
-    }
-}
-
-/// Waits, unless all is over.
-async fn unless<T>(over: &AtomicBool, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let mut work = pin!(work);
-    loop {
-        match timeout(LOOK, &mut work).await {
-            Ok(done) => return done,
-            Err(_) if over.load(Ordering::Relaxed) => return Err(over_error()),
-            Err(_) => {}
         }
     }
 }
@@ -269,7 +265,11 @@ mod tests {
             assert_eq!(stored.len(), 1);
             assert_eq!((&*stored[0].name, stored[0].size), ("a/ä +%41", bytes.len() as u64));
             let (from, mut read) = (7_654_321, Vec::new());
-            bucket.read(&stored[0], from as u64).unwrap().read_to_end(&mut read).unwrap();
+            bucket
+                .read(&stored[0], from as u64, &Arc::default())
+                .unwrap()
+                .read_to_end(&mut read)
+                .unwrap();
             assert!(read == bytes[from..]);
         }
     }

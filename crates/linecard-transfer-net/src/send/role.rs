@@ -8,6 +8,7 @@ use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
 use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, say_goodbye, thread_time};
 use crate::lane::LaneError;
+use crate::seal::SealError;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
 use linecard_transfer::lane::LaneState;
@@ -208,9 +209,14 @@ impl Role for Sending<'_> {
         self.sender.control_header(lane, now)
     }
 
-    fn fill(&mut self, lane: usize, socket: &mut SealedSocket, now: Instant) {
+    fn fill(
+        &mut self,
+        lane: usize,
+        socket: &mut SealedSocket,
+        now: Instant,
+    ) -> Result<(), SealError> {
         if !socket.is_idle() {
-            return;
+            return Ok(());
         }
         self.sender.poll(lane, now, BATCH, &mut self.transmits);
         for transmit in self.transmits.drain(..) {
@@ -218,6 +224,7 @@ impl Role for Sending<'_> {
                 let _filled = self.source.fill(&transmit, out);
             });
         }
+        Ok(())
     }
 
     fn check(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), SendError> {

@@ -115,7 +115,12 @@ impl Bucket for Memory {
         Ok(self.state.lock().expect("no panic").stored(name))
     }
 
-    fn read(&self, stored: &Stored, from: u64) -> io::Result<Box<dyn Read + Send>> {
+    fn read(
+        &self,
+        stored: &Stored,
+        from: u64,
+        _: &Arc<AtomicBool>,
+    ) -> io::Result<Box<dyn Read + Send>> {
         let (state, stored) = (Arc::clone(&self.state), stored.clone());
         Ok(Box::new(Reader { state, stored, at: from as usize }))
     }

@@ -9,10 +9,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Objects that are looked for at the same time: each takes a round trip to the store.
 const MAX_LOOKS: usize = 16;
+
+/// How often is looked whether an answer has come.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Requests to an object store that are not answered yet.
 #[derive(Default)]
@@ -62,7 +66,7 @@ impl Writing {
         }
         let (bucket, key) = (Arc::clone(bucket), key_of(&**bucket, &about.name)?.to_owned());
         let path = place(&*bucket, &key);
-        let looking = std::thread::Builder::new().spawn(move || bucket.look(&key));
+        let looking = thread::Builder::new().spawn(move || bucket.look(&key));
         let found = looking.map_err(|error| failure(error, "look for", path))?;
         self.storing.looks.push_back(Look { object, about, found });
         if self.storing.looks.len() >= MAX_LOOKS {
@@ -81,6 +85,9 @@ impl Writing {
         let Some(Look { object, about, found }) = self.storing.looks.pop_front() else {
             return false;
         };
+        while !found.is_finished() && !self.is_over() {
+            thread::sleep(LOOK);
+        }
         if self.is_over() {
             return true;
         }
