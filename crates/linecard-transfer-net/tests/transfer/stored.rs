@@ -117,7 +117,10 @@ fn an_object_that_differs_is_kept_or_replaced() {
     let planned = asked(&send, &receive).expect("a plan").plan.expect("a plan");
     let planned: Vec<_> =
         planned.iter().map(|one| format!("{:?} {:?}", one.kind, one.action)).collect();
-    assert_eq!(planned, ["Folder Equal", "Link Refuse", "File Refuse", "File Refuse", "File Equal"]);
+    assert_eq!(
+        planned,
+        ["Folder Equal", "Link Refuse", "File Refuse", "File Refuse", "File Equal"]
+    );
     send.dry_run = false;
     let (sent, got) = run(&send, &receive);
     let (sent, got) = (sent.expect("sent"), got.expect("received"));
