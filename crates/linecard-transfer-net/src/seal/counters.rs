@@ -89,3 +89,44 @@ impl Counters {
             + self.worn_out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_a_counter_and_all_are_in_the_sum() {
+        let refusals = [
+            Refusal::Malformed(HeaderError::Short(1)),
+            Refusal::Lane(1),
+            Refusal::Connection(1),
+            Refusal::KeyPhase,
+            Refusal::Epoch(1),
+            Refusal::Replayed(1),
+            Refusal::TooOld(1),
+            Refusal::Forged,
+            Refusal::WornOut,
+        ];
+        let mut all = Counters::default();
+        for (refused, refusal) in (1..).zip(refusals) {
+            let mut alone = Counters::default();
+            alone.count(refusal);
+            assert_eq!(alone.refused(), 1, "{refusal}");
+            all.count(refusal);
+            assert_eq!(all.refused(), refused, "{refusal}");
+        }
+        let one_each = Counters {
+            opened: 0,
+            malformed: 1,
+            other_lane: 1,
+            other_connection: 1,
+            key_phase: 1,
+            epoch: 1,
+            replayed: 1,
+            too_old: 1,
+            forged: 1,
+            worn_out: 1,
+        };
+        assert_eq!(all, one_each);
+    }
+}

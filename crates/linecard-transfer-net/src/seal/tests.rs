@@ -250,6 +250,28 @@ fn a_number_is_never_used_twice() {
 }
 
 #[test]
+fn what_is_printed_of_a_lane_is_its_state_and_no_secret() {
+    for suite in SEALED {
+        let (mut sealer, mut opener) = (sealer(suite), opener(suite));
+        assert_eq!(open(&mut opener, &sealed(&mut sealer, 5, 8)), Ok(5));
+        let printed = format!("{sealer:?}");
+        assert!(
+            printed.contains(&format!("{suite:?}")) && printed.contains("free: 6"),
+            "{printed}"
+        );
+        let printed_opener = format!("{opener:?}");
+        for part in ["lane: 3", "connection: 3237998080", "epoch: 0", "opened: 1"] {
+            assert!(printed_opener.contains(part), "{printed_opener}");
+        }
+        // The secret is nines: as numbers, in hexadecimal, or by its name it would show.
+        for text in [printed, printed_opener] {
+            assert!(!text.contains("9, 9") && !text.contains("0909"), "{text}");
+            assert!(!text.contains("ecret") && !text.contains("key:"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn noise_is_refused() {
     let mut rng = Rng::new(43);
     for suite in SEALED {
