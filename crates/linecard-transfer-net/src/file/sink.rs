@@ -168,11 +168,12 @@ impl Sink {
         let Some(size) = size else { return Err(self.not_whole(0)) };
         let count = self.chunk_bytes.count(size)?;
         let missing: u32 = self.state().have.missing(count).map(|gap| gap.end - gap.start).sum();
+        // None while chunks are missing.
         let root = self.state().tree.root(size)?;
         match root {
-            Some(root) if missing == 0 && root == *expected => Ok(()),
-            Some(_) if missing == 0 => Err(self.set_aside()),
-            _ => Err(self.not_whole(missing)),
+            Some(root) if root == *expected => Ok(()),
+            Some(_) => Err(self.set_aside()),
+            None => Err(self.not_whole(missing)),
         }
     }
 
