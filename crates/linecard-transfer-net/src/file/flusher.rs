@@ -68,3 +68,53 @@ impl Flush {
         failed.map_or(Ok(()), |error| Err(FileError::of(error, "write to the disk", path, 0)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+
+    /// A file that never reaches the disk: of a pipe the system refuses it.
+    fn pipe() -> Arc<File> {
+        let (pipe, _) = io::pipe().unwrap();
+        Arc::new(File::from(OwnedFd::from(pipe)))
+    }
+
+    fn file() -> Arc<File> {
+        Arc::new(tempfile::tempfile().unwrap())
+    }
+
+    fn errors(flush: &Flush) -> Vec<String> {
+        let checks = (0..2).map(|_| flush.check(Path::new("/in/a")));
+        checks.filter_map(Result::err).map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn data_or_records_that_did_not_reach_the_disk_are_told_once() {
+        for (part, journal) in [(pipe(), file()), (file(), pipe())] {
+            let flush = Flush::new(part, journal);
+            assert!(errors(&flush).is_empty());
+            flush.clone().run();
+            let errors = errors(&flush);
+            assert!(errors.len() == 1 && errors[0].contains("write to the disk \"/in/a\""));
+        }
+        let flush = Flush::new(file(), file());
+        flush.run();
+        assert!(errors(&flush).is_empty());
+    }
+
+    #[test]
+    fn requests_are_worked_on_whether_or_not_there_is_a_thread() {
+        let (bad, good) = (Flush::new(pipe(), file()), Flush::new(file(), file()));
+        let flusher = Flusher::start().unwrap();
+        // Two wait, one of them for the place of the other: so the first has been worked on.
+        for flush in [&bad, &good, &good] {
+            flusher.request(flush.clone());
+        }
+        assert_eq!(errors(&bad).len(), 1);
+        let (requests, ended) = sync_channel(MAX_WAITING);
+        drop(ended);
+        Flusher { requests }.request(bad.clone());
+        assert_eq!(errors(&bad).len(), 1);
+    }
+}

@@ -403,3 +403,161 @@ pub(super) fn refuse_existing(
         Ok(_) => Err(FileError::Exists { path: path.into() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::flusher::Flush;
+    use super::super::{Folder, Name, Stamp};
+    use super::*;
+    use rustix::fs::{Mode, OFlags};
+    use std::fs;
+
+    /// A quarter of the bytes between flushes.
+    const CHUNK_BYTES: u64 = FLUSH_BYTES / 4;
+
+    /// Holes, so that they take no room.
+    fn object(name: &str, chunks: u64) -> Object {
+        Object {
+            name: Name::new(name.as_bytes()).unwrap(),
+            kind: Kind::File,
+            size: Some(chunks * CHUNK_BYTES),
+            has_holes: true,
+            by_time: false,
+            mode: 0o640,
+            modified: Stamp { secs: 1_000_000_000, ns: 7 },
+        }
+    }
+
+    fn chunk_bytes() -> ChunkBytes {
+        ChunkBytes::new(CHUNK_BYTES).unwrap()
+    }
+
+    fn open(folder: &Path, object: &Object) -> Result<Sink, FileError> {
+        Folder::open(folder).unwrap().sink(object, chunk_bytes(), false)
+    }
+
+    fn listing(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// The next flushes of this sink fail: the system refuses to synchronise a pipe.
+    fn fail_flushes(sink: &Sink) {
+        let (pipe, _) = io::pipe().unwrap();
+        let pipe = Arc::new(File::from(OwnedFd::from(pipe)));
+        sink.state().journal.as_mut().unwrap().flush = Flush::new(Arc::clone(&pipe), pipe);
+    }
+
+    #[test]
+    fn every_fourth_chunk_is_flushed_and_an_error_refuses_the_next_one() {
+        let at = tempfile::tempdir().unwrap();
+        let sink = open(at.path(), &object("a", 9)).unwrap();
+        fail_flushes(&sink);
+        let zeros = vec![0; CHUNK_BYTES as usize];
+        let refused: Vec<u32> = [0, 1, 2, 3, 4, 4, 5, 6, 7, 8]
+            .into_iter()
+            .filter(|&chunk| sink.write(chunk, &zeros).is_err())
+            .collect();
+        assert_eq!(refused, [4, 8]);
+        assert_eq!(sink.have(), Have::all(8), "chunk 4 came twice, and 8 is missing");
+    }
+
+    #[test]
+    fn a_file_whose_last_flush_failed_does_not_appear() {
+        let at = tempfile::tempdir().unwrap();
+        let sink = open(at.path(), &object("a", 4)).unwrap();
+        fail_flushes(&sink);
+        let zeros = vec![0; CHUNK_BYTES as usize];
+        for chunk in 0..4 {
+            sink.write(chunk, &zeros).unwrap();
+        }
+        let hash = blake3::hash(&vec![0; 4 * CHUNK_BYTES as usize]);
+        let error = sink.finish(&hash).unwrap_err().to_string();
+        assert!(error.contains("write to the disk"), "{error}");
+        assert!(!at.path().join("a").exists());
+        // The chunks are there: the next run needs nothing but the end.
+        let again = open(at.path(), &object("a", 4)).unwrap();
+        assert_eq!(again.have(), Have::all(4));
+        again.finish(&hash).unwrap();
+        assert_eq!(listing(at.path()), ["a"]);
+    }
+
+    /// A folder that only names are looked up in: the system refuses to synchronise it.
+    #[test]
+    fn a_name_that_did_not_reach_the_disk_is_an_error() {
+        let at = tempfile::tempdir().unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(rustix::fs::CWD, at.path(), flags, Mode::empty()).unwrap();
+        let folder = Arc::new(folder);
+        let stop = AtomicBool::new(false);
+        let setup =
+            Setup { chunk_bytes: chunk_bytes(), overwrite: false, flusher: None, stop: &stop };
+        let empty = |name: &str| {
+            let path = at.path().join(name);
+            Sink::open(Arc::clone(&folder), path, &object(name, 0), setup).unwrap()
+        };
+        let sinks = [empty("a"), empty("b"), empty("c")];
+        fs::write(at.path().join("a"), "mine").unwrap();
+        let results = Sink::appear_all(&sinks);
+        assert!(matches!(results[0], Err(FileError::Exists { .. })), "{results:?}");
+        // One call for the folder of both.
+        let error = results[1].as_ref().unwrap_err().to_string();
+        assert!(error.contains("the folder of") && error.contains("/b"), "{error}");
+        assert!(results[2].is_ok(), "{results:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_appear_can_still_be_resumed() {
+        let at = tempfile::tempdir().unwrap();
+        let object = object("a", 2);
+        let sink = open(at.path(), &object).unwrap();
+        let zeros = vec![0; CHUNK_BYTES as usize];
+        for chunk in 0..2 {
+            sink.write(chunk, &zeros).unwrap();
+        }
+        fs::write(at.path().join("a"), "mine").unwrap();
+        let refused = sink.finish(&blake3::hash(&vec![0; 2 * CHUNK_BYTES as usize]));
+        assert!(matches!(refused, Err(FileError::Exists { .. })), "{refused:?}");
+        fs::remove_file(at.path().join("a")).unwrap();
+        assert_eq!(open(at.path(), &object).unwrap().have(), Have::all(2));
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_is_discarded() {
+        let at = tempfile::tempdir().unwrap();
+        let object = object("a", 2);
+        let sink = open(at.path(), &object).unwrap();
+        assert_eq!((sink.path(), sink.object()), (&*at.path().join("a"), &object));
+        sink.write(1, &vec![0; CHUNK_BYTES as usize]).unwrap();
+        sink.discard().unwrap();
+        assert!(listing(at.path()).is_empty());
+    }
+
+    /// As for a moment in a program that is being started.
+    #[test]
+    fn a_sink_that_is_gone_locks_nothing_though_its_file_is_still_open() {
+        let at = tempfile::tempdir().unwrap();
+        let sink = open(at.path(), &object("a", 1)).unwrap();
+        let copy = sink.file.try_clone().unwrap();
+        let locked = open(at.path(), &object("a", 1));
+        assert!(matches!(locked, Err(FileError::Locked { .. })), "{locked:?}");
+        drop(sink);
+        open(at.path(), &object("a", 1)).unwrap();
+        drop(copy);
+    }
+
+    #[test]
+    fn only_a_single_chunk_that_is_large_has_its_room_at_once() {
+        let at = tempfile::tempdir().unwrap();
+        let larger = SMALL_BYTES + 1;
+        for (size, room) in [(1, 0), (SMALL_BYTES, 0), (larger, larger)] {
+            let name = format!("file{size}");
+            let small = Object { size: Some(size), ..object(&name, 1) };
+            let sink = open(at.path(), &small).unwrap();
+            assert_eq!(sink.file.metadata().unwrap().len(), room, "{size}");
+            // There is nothing to resume.
+            assert_eq!(listing(at.path()), [format!(".{name}.linecard-part")]);
+            sink.discard().unwrap();
+        }
+    }
+}
