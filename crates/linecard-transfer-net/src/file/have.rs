@@ -87,6 +87,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn all_chunks_are_those_that_one_by_one_are_added() {
+        for count in [0, 1, 7] {
+            let (all, added) = (Have::all(count), (0..count).collect());
+            assert_eq!(all, added, "{count}");
+        }
+    }
+
+    #[test]
     fn ranges_say_what_a_plain_set_says() {
         let mut rng = Rng::new(1);
         for _ in 0..200 {

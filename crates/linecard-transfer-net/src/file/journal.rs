@@ -211,6 +211,33 @@ mod tests {
         }
     }
 
+    /// Its checksum is right: it is of a chunk that the object does not have.
+    #[test]
+    fn a_record_of_a_chunk_behind_the_end_does_not_count() {
+        let count = chunks().count(SIZE).unwrap();
+        let hash = ChunkHash::of(count, chunks(), &[1; 1_024]);
+        let records = [count - 1, count, count + 1].map(|chunk| header().record(chunk, &hash));
+        let journal = [header().as_bytes(), records.as_flattened()].concat();
+        let found = header().read(&journal, SIZE).unwrap();
+        assert_eq!((found.chunks, found.is_clean), (vec![(count - 1, hash)], false));
+    }
+
+    /// Another run may have had the shortest chunks, and each of them may have been written twice.
+    #[test]
+    fn the_longest_journal_that_is_read_has_each_of_the_shortest_chunks_twice() {
+        let shortest = ChunkBytes::new(ChunkBytes::MIN).unwrap();
+        for size in [0, 1, 1_024, 1_025, SIZE] {
+            let header = Header::new(&object(), size, shortest);
+            let mut journal = header.as_bytes().to_vec();
+            for chunk in 0..shortest.count(size).unwrap() {
+                let record = header.record(chunk, &ChunkHash::of(chunk, shortest, &[1; 1_024]));
+                journal.extend([record, record].concat());
+            }
+            assert_eq!(longest(size), journal.len() as u64, "{size}");
+        }
+        assert_eq!(longest(u64::MAX), longest(u64::from(MAX_CHUNKS) * ChunkBytes::MIN));
+    }
+
     #[test]
     fn records_count_only_for_the_object_they_were_written_for() {
         let (bytes, chunks) = journal();

@@ -44,3 +44,41 @@ impl Stamp {
         Self { secs: metadata.mtime(), ns: u32::try_from(metadata.mtime_nsec()).unwrap_or(0) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_go_into_messages_and_back() {
+        let second = 1_000_000_000;
+        for (ns, stamp) in [
+            (0, Stamp { secs: 0, ns: 0 }),
+            (second + 7, Stamp { secs: 1, ns: 7 }),
+            // Before 1970, nanoseconds count from the second before.
+            (-1, Stamp { secs: -1, ns: 999_999_999 }),
+            (-second, Stamp { secs: -1, ns: 0 }),
+        ] {
+            assert_eq!((stamp.to_ns(), Stamp::of_ns(ns)), (ns, stamp));
+        }
+        assert_eq!(Stamp { secs: i64::MAX, ns: 0 }.to_ns(), i64::MAX);
+        assert_eq!(Stamp { secs: i64::MIN, ns: 0 }.to_ns(), i64::MIN);
+    }
+
+    #[test]
+    fn the_time_of_a_file_is_the_same_by_both_calls() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::new(1_000_000_000, 7)).unwrap();
+        let stamp = Stamp { secs: 1_000_000_000, ns: 7 };
+        assert_eq!(Stamp::of(&file.metadata().unwrap()), stamp);
+        assert_eq!(Stamp::of_stat(&rustix::fs::fstat(&file).unwrap()), stamp);
+    }
+
+    #[test]
+    fn this_moment_lies_between_those_beside_it() {
+        let moment = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+        let (before, now, after) = (moment(), Stamp::now().to_ns(), moment());
+        assert!((before..=after).contains(&now.cast_unsigned().into()), "{now}");
+    }
+}

@@ -61,8 +61,12 @@ fn a_pipe_in_the_partial_files_place_is_not_waited_for() {
     let made =
         std::process::Command::new("mkfifo").arg(at.path().join(".a.linecard-part")).status();
     assert!(made.unwrap().success());
-    let refused = Folder::open(at.path()).unwrap().sink(&object("a", 1), chunks(), false);
-    assert!(refused.unwrap_err().to_string().contains("is not a file"));
+    let folder = Folder::open(at.path()).unwrap();
+    let refused = folder.sink(&object("a", 1), chunks(), false).unwrap_err();
+    assert!(refused.to_string().contains("is not a file"));
+    // A dry run only reads: that would wait for a writer.
+    let refused = folder.would_take(&object("a", 1_025), chunks(), false).unwrap_err();
+    assert!(refused.to_string().contains("is not a file"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::{CHUNK, chunks, listing, object, random, sink, write};
 use linecard::rng::Rng;
 use linecard_transfer_net::file::{ChunkBytes, Existing, Folder, Have, Object};
 use std::fs::{self, OpenOptions};
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -179,6 +180,52 @@ fn a_chunk_that_was_written_again_counts_the_next_time() {
     write(&again, &bytes, [0]);
     drop(again);
     assert_eq!(keep_going(folder.path(), &object, &bytes).count(), 2);
+}
+
+/// So that a loss of power at any time leaves one of the two.
+#[test]
+fn a_journal_is_replaced_as_a_whole() {
+    let bytes = random(4 * CHUNK);
+    let object = object("a", bytes.len());
+    let (mut part, journal) = left_behind(&object, &bytes, &[0, 1, 3]);
+    part[..CHUNK].fill(9);
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), &part, &journal);
+    // An earlier run was killed while it wrote a longer one.
+    fs::write(folder.path().join(".a.linecard-journal-new"), [7; 4_096]).unwrap();
+    let mut old = fs::File::open(folder.path().join(JOURNAL)).unwrap();
+    assert_eq!(sink(folder.path(), &object).have(), Have::from_iter([1, 3]));
+    let mut kept = Vec::new();
+    old.read_to_end(&mut kept).unwrap();
+    assert_eq!(kept, journal, "the old one has not changed");
+    let new = fs::metadata(folder.path().join(JOURNAL)).unwrap().len();
+    assert_eq!(new, journal.len() as u64 - 76);
+    // One that is whole stays.
+    assert_eq!(sink(folder.path(), &object).have().count(), 2);
+    assert_eq!(keep_going(folder.path(), &object, &bytes).count(), 2);
+}
+
+/// A dry run says so, and changes nothing.
+#[test]
+fn chunks_of_an_earlier_run_are_told_without_a_change() {
+    let bytes = random(4 * CHUNK + 10);
+    let object = object("a", bytes.len());
+    let (mut part, journal) = left_behind(&object, &bytes, &[3, 0, 4]);
+    part[3 * CHUNK] ^= 1;
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    let told = || folder.would_take(&object, chunks(), false);
+    assert_eq!(told().unwrap(), Have::default());
+    fs::write(at.path().join(".a.linecard-part"), &part).unwrap();
+    assert_eq!(told().unwrap(), Have::default());
+    put(at.path(), &part, &journal);
+    assert_eq!(told().unwrap(), Have::from_iter([0, 4]));
+    assert_eq!(fs::read(at.path().join(JOURNAL)).unwrap(), journal);
+    assert_eq!(fs::read(at.path().join(".a.linecard-part")).unwrap(), part);
+    // Something else has its name.
+    fs::remove_file(at.path().join(JOURNAL)).unwrap();
+    std::os::unix::fs::symlink("nothing", at.path().join(JOURNAL)).unwrap();
+    assert!(told().is_err());
 }
 
 #[test]

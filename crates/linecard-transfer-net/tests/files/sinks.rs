@@ -1,7 +1,9 @@
 //! One file from its first chunk to its name.
 
 use super::{CHUNK, chunks, listing, object, random, sink, write};
-use linecard_transfer_net::file::{ChunkBytes, Existing, FileError, Folder, Kind, Name, Object};
+use linecard_transfer_net::file::{
+    ChunkBytes, Existing, FileError, Folder, Kind, MAX_CHUNKS, Name, Object, Sink,
+};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -122,6 +124,37 @@ fn a_stream_has_no_length_until_it_ends() {
     sink.write(3, &[1; 5]).unwrap();
     assert!(matches!(sink.write(4, &[1; CHUNK]), Err(FileError::Chunk { .. })));
     assert!(matches!(sink.write(1, &[1; 5]), Err(FileError::Chunk { .. })));
+}
+
+#[test]
+fn chunks_that_no_stream_has_are_refused() {
+    let at = tempfile::tempdir().unwrap();
+    let stream = Object { kind: Kind::Stream, size: None, ..object("a", 0) };
+    let sink = sink(at.path(), &stream);
+    for (chunk, bytes) in [(0, 0), (0, CHUNK + 1), (MAX_CHUNKS, 1), (u32::MAX, CHUNK)] {
+        let refused = sink.write(chunk, &vec![1; bytes]);
+        assert!(matches!(refused, Err(FileError::Chunk { .. })), "{chunk} of {bytes}");
+    }
+    assert_eq!(sink.have().count(), 0);
+    assert_eq!(fs::metadata(at.path().join(".a.linecard-part")).unwrap().len(), 0);
+}
+
+/// Whole chunks say nothing about the end, and so each end behind them is possible.
+#[test]
+fn a_stream_does_not_end_before_its_last_chunk() {
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    let stream = |name| Object { kind: Kind::Stream, size: None, ..object(name, 0) };
+    let last_known = |sink: &Sink, size: usize| match sink.end_at(size as u64) {
+        Err(FileError::Chunk { chunk, bytes: 0, .. }) => Some(chunk),
+        _ => None,
+    };
+    let sink = folder.sink(&stream("a"), chunks(), false).unwrap();
+    write(&sink, &random(3 * CHUNK), [0, 2]);
+    assert_eq!(last_known(&sink, 2 * CHUNK), Some(2));
+    let sink = folder.sink(&stream("b"), chunks(), false).unwrap();
+    sink.end_at(0).unwrap();
+    assert_eq!(last_known(&sink, CHUNK), Some(0));
 }
 
 const SMALL: &str = "LINECARD_TEST_SMALL_DISK";
