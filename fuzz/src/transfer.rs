@@ -7,6 +7,7 @@ use linecard_transfer::lane::{AckSettings, LaneSettings};
 use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver};
 use linecard_transfer::send::{SendEvent, SendSettings, Sender};
 use linecard_transfer::wire::Header;
+use std::net::SocketAddr;
 
 const LANES: usize = 3;
 const WINDOW: u32 = 4;
@@ -54,7 +55,9 @@ fn to_receiver(data: &[u8], fec: Scheme) {
         if header.index & 7 == 7 {
             let _wrong = receiver.announce(header.chunk, header.index >> 3);
         }
-        match receiver.receive(&header, body, now) {
+        // From one of two addresses.
+        let from = SocketAddr::from(([192, 0, 2, 1], 4_000 + u16::from(header.key_phase)));
+        match receiver.receive_from(&header, (body, Some(from)), now) {
             Arrival::Data { chunk, offset } => {
                 assert!(chunk < receiver.window_end() && offset + body.len() as u32 <= CHUNK);
             }
@@ -75,7 +78,7 @@ fn to_receiver(data: &[u8], fec: Scheme) {
         for lane in 0..LANES {
             for reply in 0.. {
                 assert!(reply < 4, "a lane has an answer and an acknowledgment at a time");
-                if receiver.poll(lane, header.key_phase, now).is_none() {
+                if receiver.poll(lane, now).is_none() {
                     break;
                 }
             }

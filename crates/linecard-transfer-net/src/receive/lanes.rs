@@ -24,18 +24,12 @@ const CANDIDATE_NS: u64 = 5_000_000_000;
 /// Connections that are accepted in one turn, for all that is open meanwhile to have its turn.
 const MAX_ACCEPTED: usize = 16;
 
-/// One lane, beside its socket: for TCP what accepts connections, and where its packets come from.
+/// One lane, beside its socket: for TCP what accepts connections.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     /// Of a TCP lane.
     listener: Option<Listener>,
     pub(super) candidates: VecDeque<Candidate>,
-    /// Where the sender was when it last answered a challenge.
-    pub(super) validated: Option<SocketAddr>,
-    /// Where the packets come from.
-    pub(super) from: Option<SocketAddr>,
-    /// The sender has answered a challenge in this turn.
-    pub(super) is_proven: bool,
     /// There is no connection.
     pub(super) is_down: bool,
     /// The number of the next packet.
@@ -64,7 +58,7 @@ impl Lanes {
         control: &mut Control,
         (suite, connection): (Suite, u32),
     ) -> Result<(Self, Vec<SealedSocket>), ReceiveError> {
-        let (_, peer) = control.addresses()?;
+        let (_, peer) = control.addresses();
         let mut lanes = Self { all: Vec::new(), addresses: Vec::new() };
         let mut sockets = Vec::with_capacity(specs.len());
         for (number, spec) in specs.iter().enumerate() {
@@ -153,20 +147,5 @@ impl Incoming {
             }
             Some(Verdict::Refused) | None => {}
         }
-    }
-
-    /// Where the sender is, once it has shown that it receives there.
-    pub(super) fn validate(&mut self, socket: &mut SealedSocket) {
-        if std::mem::take(&mut self.is_proven)
-            && let Some(from) = self.from
-        {
-            self.validated = Some(from);
-            socket.answer_to(from);
-        }
-    }
-
-    /// Packets come from elsewhere than where the sender was.
-    pub(super) fn has_moved(&self) -> bool {
-        self.validated.is_some() && self.from != self.validated
     }
 }

@@ -1,7 +1,7 @@
 //! The receiving role of the endpoint driver: stores each packet where the protocol says that it belongs.
 
 use super::accept::HANDSHAKE;
-use super::lanes::{Incoming, Lanes};
+use super::lanes::Lanes;
 use super::objects::{Objects, Step};
 use super::open::Opened;
 use super::removal::Removal;
@@ -13,7 +13,8 @@ use crate::lane::LaneError;
 use crate::seal::SealError;
 use linecard::time::Instant;
 use linecard_transfer::control::Message;
-use linecard_transfer::receive::{Arrival, ReceiveEvent, Receiver, Reply};
+use linecard_transfer::lane::LaneReceiver;
+use linecard_transfer::receive::{Arrival, ReceiveEvent, Receiver};
 use linecard_transfer::store::Store;
 use linecard_transfer::wire::{Header, Kind};
 use std::ops::Range;
@@ -213,12 +214,7 @@ impl Role for Receiving<'_> {
     }
 
     fn packet(&mut self, packet: &Packet<'_>, now: Instant) -> bool {
-        let lane = &mut self.lanes.all[packet.lane];
-        if packet.header.kind == Kind::Probe {
-            lane.from = packet.from.or(lane.from);
-        }
-        let arrival = self.receiver.receive(packet.header, packet.body, now);
-        lane.is_proven |= arrival == Arrival::Probe { validated: true };
+        let arrival = self.receiver.receive_from(packet.header, (packet.body, packet.from), now);
         if matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. }) {
             self.came = true;
             self.last = now;
@@ -239,7 +235,6 @@ impl Role for Receiving<'_> {
             }
             self.lanes.all[lane].decided(candidate, verdict.ok(), &mut sockets[lane]);
         }
-        self.lanes.all[lane].validate(&mut endpoint.sockets[lane]);
     }
 
     fn lane_failed(
@@ -280,7 +275,7 @@ impl Role for Receiving<'_> {
         socket: &mut SealedSocket,
         _now: Instant,
     ) -> Option<Header> {
-        let to = self.lanes.all[lane].validated;
+        let to = self.receiver.lane(lane).and_then(LaneReceiver::address);
         if to.is_none() && !socket.lane().is_stream() {
             return None;
         }
@@ -295,20 +290,16 @@ impl Role for Receiving<'_> {
         socket: &mut SealedSocket,
         now: Instant,
     ) -> Result<(), SealError> {
-        let Incoming { from, validated, .. } = self.lanes.all[lane];
-        let has_moved = self.lanes.all[lane].has_moved();
-        while let Some(reply) = self.receiver.poll(lane, has_moved, now) {
-            let to = match &reply {
-                Reply::Probe(_) => from,
-                Reply::Ack(_) => validated,
-            };
+        // A packet that waits goes where the last one went: the next may go elsewhere.
+        while socket.is_idle()
+            && let Some((reply, to)) = self.receiver.poll(lane, now)
+        {
             if to.is_none() && !socket.lane().is_stream() {
                 continue;
             }
             let header = self.lanes.header(reply.kind(), lane, self.receiver.connection());
             to.into_iter().for_each(|to| socket.answer_to(to));
             socket.push(&header, |out| reply.write(out));
-            // The next may go elsewhere.
             if let Err(FlushError::Seal(error)) = socket.flush() {
                 return Err(error);
             }
@@ -342,8 +333,8 @@ impl Role for Receiving<'_> {
         if self.came { MODERATION } else { Duration::ZERO }
     }
 
-    fn next_wakeup(&self, lane: usize, _is_idle: bool) -> Instant {
-        let own = self.receiver.next_wakeup(lane).filter(|_| self.is_up(lane));
+    fn next_wakeup(&self, lane: usize, is_idle: bool) -> Instant {
+        let own = self.receiver.next_wakeup(lane).filter(|_| is_idle && self.is_up(lane));
         own.unwrap_or(Instant::NEVER)
     }
 

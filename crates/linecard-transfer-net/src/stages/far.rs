@@ -177,7 +177,7 @@ impl Far {
     }
 
     fn reply(&mut self, now: Instant) -> Result<u32, LineError> {
-        while let Some(reply) = self.receiver.poll(0, false, now) {
+        while let Some((reply, _)) = self.receiver.poll(0, now) {
             let header =
                 Header::without_chunk(reply.kind(), 0, self.receiver.connection(), self.number);
             self.number += 1;

@@ -3,6 +3,7 @@
 use super::ranges::Ranges;
 use crate::wire::{Probe, Range};
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use linecard::rng::Rng;
 use linecard::time::Instant;
 
@@ -34,10 +35,20 @@ pub struct LaneReceiver {
     since: Option<Instant>,
     at_once: bool,
     newest_at: Instant,
-    answer: Option<u64>,
-    asked: Option<(u64, Instant)>,
+    /// A challenge of the sender, and where it came from.
+    answer: Option<(u64, Option<SocketAddr>)>,
+    asked: Option<Challenge>,
     rtt_ns: u64,
-    validated: bool,
+    /// From where a challenge was answered last, if one was.
+    validated: Option<Option<SocketAddr>>,
+}
+
+/// A challenge of this end: when it was sent last, and where to.
+#[derive(Debug, Clone, Copy)]
+struct Challenge {
+    challenge: u64,
+    at: Instant,
+    to: Option<SocketAddr>,
 }
 
 impl LaneReceiver {
@@ -50,7 +61,14 @@ impl LaneReceiver {
     /// Whether the sender's address has answered a challenge.
     #[must_use]
     pub const fn is_validated(&self) -> bool {
-        self.validated
+        self.validated.is_some()
+    }
+
+    /// The address from which the sender last answered a challenge that was sent there; none where packets have no
+    /// address.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.validated.flatten()
     }
 
     /// Records that packet `number` arrived. False if it had arrived before.
@@ -99,34 +117,33 @@ impl LaneReceiver {
         (self.ranges.newest().collect(), delay_us)
     }
 
-    /// Processes a probe. True if it validates the sender's address.
-    pub fn probed(&mut self, probe: Probe, now: Instant) -> bool {
-        if probe.challenge.is_some() {
-            self.answer = probe.challenge;
+    /// Processes a probe that came `from` there. True if it validates that address: it answers the challenge that was sent
+    /// there. An answer from elsewhere is a copy that overtook the packet of the sender.
+    pub fn probed(&mut self, probe: Probe, from: Option<SocketAddr>, now: Instant) -> bool {
+        if let Some(challenge) = probe.challenge {
+            self.answer = Some((challenge, from));
             self.at_once = true;
         }
-        let (Some(response), Some((challenge, at))) = (probe.response, self.asked) else {
-            return false;
-        };
-        if response != challenge {
+        let (Some(response), Some(asked)) = (probe.response, self.asked) else { return false };
+        if response != asked.challenge || from != asked.to {
             return false;
         }
         self.asked = None;
-        self.rtt_ns = self.rtt_ns.min(now.ns_since(at).max(1));
-        self.validated = true;
+        self.rtt_ns = self.rtt_ns.min(now.ns_since(asked.at).max(1));
+        self.validated = Some(from);
         true
     }
 
-    /// The answer to a challenge, which contains a challenge as long as the address is not
-    /// validated, or if packets have `moved` to another address.
-    pub fn answer(&mut self, moved: bool, now: Instant, rng: &mut Rng) -> Option<Probe> {
-        let response = Some(self.answer.take()?);
-        let challenge = (!self.validated || moved).then(|| {
-            let challenge = self.asked.map_or_else(|| rng.next_u64(), |(challenge, _)| challenge);
-            self.asked = Some((challenge, now));
+    /// The answer to a challenge, and where it goes. It contains a challenge if that address is not validated.
+    pub fn answer(&mut self, now: Instant, rng: &mut Rng) -> Option<(Probe, Option<SocketAddr>)> {
+        let (response, to) = self.answer.take()?;
+        let challenge = (self.validated != Some(to)).then(|| {
+            let asked = self.asked.filter(|asked| asked.to == to);
+            let challenge = asked.map_or_else(|| rng.next_u64(), |asked| asked.challenge);
+            self.asked = Some(Challenge { challenge, at: now, to });
             challenge
         });
-        Some(Probe { challenge, response })
+        Some((Probe { challenge, response: Some(response) }, to))
     }
 
     /// Whether an answer is pending.
@@ -168,15 +185,47 @@ mod tests {
     fn an_address_is_validated_by_the_answer_that_was_asked_for() {
         let mut rng = Rng::new(5);
         let mut lane = LaneReceiver::new(AckSettings::default());
-        assert_eq!(lane.answer(false, us(0), &mut rng), None);
-        assert!(!lane.probed(Probe { challenge: Some(9), response: Some(3) }, us(0)));
-        let Some(Probe { challenge: Some(challenge), response: Some(9) }) =
-            lane.answer(false, us(1), &mut rng)
+        assert_eq!(lane.answer(us(0), &mut rng), None);
+        assert!(!lane.probed(Probe { challenge: Some(9), response: Some(3) }, None, us(0)));
+        let Some((Probe { challenge: Some(challenge), response: Some(9) }, None)) =
+            lane.answer(us(1), &mut rng)
         else {
             panic!("no challenge");
         };
-        assert!(!lane.probed(Probe { challenge: None, response: Some(challenge ^ 1) }, us(5)));
-        assert!(lane.probed(Probe { challenge: None, response: Some(challenge) }, us(9)));
+        let response = |response| Probe { challenge: None, response: Some(response) };
+        assert!(!lane.probed(response(challenge ^ 1), None, us(5)));
+        assert!(lane.probed(response(challenge), None, us(9)));
         assert!(lane.is_validated());
+    }
+
+    /// An attacker that copies packets of the sender, faster than its path, does not get its acknowledgments.
+    #[test]
+    fn a_copy_that_overtakes_an_answer_validates_nothing() {
+        let [own, other] = [1, 2].map(|host| Some(SocketAddr::from(([192, 0, 2, host], 4_000))));
+        let mut rng = Rng::new(5);
+        let mut lane = LaneReceiver::new(AckSettings::default());
+        let mut ask = |lane: &mut LaneReceiver, from| {
+            lane.probed(Probe { challenge: Some(9), response: None }, from, us(0));
+            let (probe, to) = lane.answer(us(1), &mut rng).unwrap();
+            assert_eq!(to, from);
+            probe.challenge
+        };
+        let first = ask(&mut lane, own);
+        let answer = |response| Probe { challenge: None, response };
+        assert!(!lane.probed(answer(first), other, us(2)));
+        assert_eq!(lane.address(), None);
+        // The challenge for another address is another one.
+        let second = ask(&mut lane, other);
+        assert_ne!(first, second);
+        assert!(
+            !lane.probed(answer(second), own, us(3)) && !lane.probed(answer(first), other, us(3))
+        );
+        // It is validated as soon as it is asked again.
+        let third = ask(&mut lane, own);
+        assert!(lane.probed(answer(third), own, us(4)));
+        assert_eq!(lane.address(), own);
+        assert_eq!(ask(&mut lane, own), None);
+        assert!(ask(&mut lane, other).is_some());
+        assert_eq!(lane.address(), own);
     }
 }

@@ -14,6 +14,7 @@ use crate::wire::{Ack, DONE_BITS, Header, Kind, MAX_LANES, Probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use chunk::{Incoming, Step};
+use core::net::SocketAddr;
 use core::ops::Range;
 use linecard::rng::Rng;
 use linecard::time::Instant;
@@ -326,9 +327,19 @@ impl Receiver {
         }
     }
 
-    /// Processes a decrypted packet.
+    /// Processes a decrypted packet of a lane that is connected by nature.
     pub fn receive(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
-        let arrival = self.look_at(header, body, now);
+        self.receive_from(header, (body, None), now)
+    }
+
+    /// Processes a decrypted packet, and where it came from, if it has an address.
+    pub fn receive_from(
+        &mut self,
+        header: &Header,
+        (body, from): (&[u8], Option<SocketAddr>),
+        now: Instant,
+    ) -> Arrival {
+        let arrival = self.look_at(header, (body, from), now);
         match arrival {
             Arrival::Data { .. } | Arrival::Repair { .. } => self.counters.taken += 1,
             Arrival::Refused(refusal) => *self.counters.of(refusal) += 1,
@@ -337,7 +348,12 @@ impl Receiver {
         arrival
     }
 
-    fn look_at(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
+    fn look_at(
+        &mut self,
+        header: &Header,
+        (body, from): (&[u8], Option<SocketAddr>),
+        now: Instant,
+    ) -> Arrival {
         let lane = usize::from(header.lane);
         if lane >= self.lanes.len() || header.connection != self.settings.connection {
             return Arrival::Refused(Refusal::Unknown);
@@ -345,7 +361,7 @@ impl Receiver {
         let place = match header.kind {
             Kind::Data => PacketRole::of_data(header.index),
             Kind::Repair => PacketRole::of_repair(header.index),
-            Kind::Probe => return self.probed(header, body, now),
+            Kind::Probe => return self.probed(header, (body, from), now),
             Kind::Close => return Arrival::Close,
             Kind::Control => {
                 let is_new = self.lanes[lane].arrived(header.packet_number, now);
@@ -369,13 +385,18 @@ impl Receiver {
         arrival
     }
 
-    fn probed(&mut self, header: &Header, body: &[u8], now: Instant) -> Arrival {
+    fn probed(
+        &mut self,
+        header: &Header,
+        (body, from): (&[u8], Option<SocketAddr>),
+        now: Instant,
+    ) -> Arrival {
         let Some(probe) = Probe::parse(body) else { return Arrival::Refused(Refusal::Length) };
         let lane = &mut self.lanes[usize::from(header.lane)];
         if !lane.arrived(header.packet_number, now) {
             return Arrival::Refused(Refusal::Replayed);
         }
-        Arrival::Probe { validated: lane.probed(probe, now) }
+        Arrival::Probe { validated: lane.probed(probe, from, now) }
     }
 
     fn take(&mut self, chunk: u32, place: PacketRole, bytes: u32) -> Arrival {
@@ -489,19 +510,22 @@ impl Receiver {
         &mut self.window[place]
     }
 
-    /// A packet to be sent on `lane` now; `moved` if its packets come from another address than the
-    /// validated one. To be called until it returns none.
-    pub fn poll(&mut self, lane: usize, moved: bool, now: Instant) -> Option<Reply> {
+    /// A packet to be sent on `lane` now, and its address: of an answer to a probe, where that came from; of an
+    /// acknowledgment, where the sender has answered a challenge. None on a lane that is connected by nature, and for an
+    /// acknowledgment before an address is validated. To be called until it returns nothing.
+    pub fn poll(&mut self, lane: usize, now: Instant) -> Option<(Reply, Option<SocketAddr>)> {
         let receiver = self.lanes.get_mut(lane)?;
-        if let Some(probe) = receiver.answer(moved, now, &mut self.rng) {
-            return Some(Reply::Probe(probe));
+        if let Some((probe, to)) = receiver.answer(now, &mut self.rng) {
+            return Some((Reply::Probe(probe), to));
         }
         receiver.ack_due().filter(|due| *due <= now)?;
         let (ranges, delay_us) = receiver.acknowledge(now);
+        let to = receiver.address();
         self.counters.acks += 1;
         let (done_below, done) = self.done();
         let window_end = self.window_end();
-        Some(Reply::Ack(Ack { lane: lane as u16, window_end, done_below, done, delay_us, ranges }))
+        let ack = Ack { lane: lane as u16, window_end, done_below, done, delay_us, ranges };
+        Some((Reply::Ack(ack), to))
     }
 
     /// When to call [`Receiver::poll`] for `lane` if no packet arrives earlier.

@@ -48,8 +48,8 @@ fn whole(receiver: &mut Receiver, chunk: u32, number: u64) {
 }
 
 fn ack(receiver: &mut Receiver) -> Option<Ack> {
-    match receiver.poll(0, false, Instant::from_ns(10_000_000)) {
-        Some(Reply::Ack(ack)) => Some(ack),
+    match receiver.poll(0, Instant::from_ns(10_000_000)) {
+        Some((Reply::Ack(ack), None)) => Some(ack),
         _ => None,
     }
 }
@@ -220,10 +220,8 @@ fn random_packets_are_survived() {
             if rng.chance(0.1) {
                 receiver.taken(rng.below(12) as u32);
             }
-            while receiver
-                .poll(rng.below(2) as usize, false, Instant::from_ns(packet * 1_000))
-                .is_some()
-            {}
+            while receiver.poll(rng.below(2) as usize, Instant::from_ns(packet * 1_000)).is_some() {
+            }
             while receiver.next_event().is_some() {}
             assert!(receiver.window.len() <= 5);
         }

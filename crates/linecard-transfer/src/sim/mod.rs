@@ -594,7 +594,7 @@ impl Run {
 
     fn reply(&mut self, lane: usize, now: Instant) {
         let clock = self.skewed(now);
-        while let Some(reply) = self.receiver.poll(lane, false, clock) {
+        while let Some((reply, _)) = self.receiver.poll(lane, clock) {
             let mut body = Vec::new();
             reply.write(&mut body);
             self.send_back(lane, reply.kind(), &body, now);
