@@ -11,4 +11,6 @@ pub mod receive;
 pub mod s3;
 pub mod seal;
 pub mod send;
+#[cfg(test)]
+mod simulated;
 pub mod stages;

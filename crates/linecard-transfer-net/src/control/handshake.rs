@@ -16,6 +16,7 @@ use rustls::server::{Accepted, AcceptedAlert, Acceptor};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -114,8 +115,10 @@ impl Handshake<'_> {
             (Transport::Tls(connection), Access::Keys { .. }) => tls::peer(connection),
             _ => None,
         };
+        let addresses = (plain(self.stream.local_addr()?), plain(self.stream.peer_addr()?));
         Ok(Control {
-            stream: self.stream,
+            stream: Box::new(self.stream),
+            addresses,
             transport,
             reader: Reader::new(),
             waiting: Vec::new(),
@@ -330,7 +333,7 @@ impl Handshake<'_> {
     }
 
     fn wait(&self, for_write: bool) -> Result<(), ControlError> {
-        match wait(&self.stream, for_write, self.deadline)? {
+        match wait(self.stream.as_fd(), for_write, self.deadline)? {
             true => Ok(()),
             false => Err(ControlError::TimedOut { name: self.name.to_owned() }),
         }
@@ -360,7 +363,7 @@ impl Handshake<'_> {
                 Ok(count) => left = left.saturating_sub(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !wait(&self.stream, false, end).unwrap_or(false) {
+                    if !wait(self.stream.as_fd(), false, end).unwrap_or(false) {
                         return;
                     }
                 }
@@ -427,7 +430,7 @@ fn statement(transport: &Transport, direction: Direction) -> Result<[u8; 33], Co
 }
 
 /// Whether `stream` becomes readable, or writable if `write` is set, before `end`.
-pub(super) fn wait(stream: &TcpStream, for_write: bool, end: Instant) -> io::Result<bool> {
+pub(super) fn wait(stream: BorrowedFd<'_>, for_write: bool, end: Instant) -> io::Result<bool> {
     let flags = if for_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -435,7 +438,7 @@ pub(super) fn wait(stream: &TcpStream, for_write: bool, end: Instant) -> io::Res
             tv_sec: left.as_secs().min(1 << 30).cast_signed(),
             tv_nsec: left.subsec_nanos().into(),
         };
-        match poll(&mut [PollFd::new(stream, flags)], Some(&timeout)) {
+        match poll(&mut [PollFd::from_borrowed_fd(stream, flags)], Some(&timeout)) {
             Ok(0) if left.is_zero() => return Ok(false),
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(true),

@@ -31,9 +31,10 @@ use crate::keys::Fingerprint;
 use crate::seal::{Direction, LaneSecret, Opener, Sealer};
 use linecard_transfer::control::{Message, Reader, Suite};
 use linecard_transfer::wire::MAX_LANES;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
+pub(crate) use transport::Stream;
 use transport::{Received, Transport};
 
 /// Bytes that wait to be sent, at most: some of the longest messages.
@@ -47,7 +48,9 @@ const READ_BYTES: usize = 16 << 10;
 /// [`Control::receive`] until it gives none, and [`Control::flush`].
 #[derive(Debug)]
 pub struct Control {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
+    /// Of this end and of the other.
+    addresses: (SocketAddr, SocketAddr),
     transport: Transport,
     reader: Reader,
     /// Written messages that the transport has not taken.
@@ -62,6 +65,25 @@ pub struct Control {
 const _: () = assert!(MAX_LANES <= 64);
 
 impl Control {
+    /// Over a connection in memory, behind the handshake, without TLS.
+    #[cfg(test)]
+    pub(crate) fn in_memory(
+        stream: Box<dyn Stream>,
+        addresses: (SocketAddr, SocketAddr),
+        direction: Direction,
+    ) -> Self {
+        Self {
+            stream,
+            addresses,
+            transport: Transport::Plain(Vec::new()),
+            reader: Reader::new(),
+            waiting: Vec::new(),
+            peer: None,
+            direction,
+            given: 0,
+        }
+    }
+
     /// The key of the other end, if ends are known by keys.
     #[must_use]
     pub const fn peer(&self) -> Option<Fingerprint> {
@@ -69,12 +91,9 @@ impl Control {
     }
 
     /// Addresses of this end and of the other.
-    ///
-    /// # Errors
-    ///
-    /// The connection is gone.
-    pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), ControlError> {
-        Ok((plain(self.stream.local_addr()?), plain(self.stream.peer_addr()?)))
+    #[must_use]
+    pub const fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        self.addresses
     }
 
     /// The suites that may be agreed on over this channel, the one that is fastest here first. Over TLS, all of them
@@ -113,7 +132,7 @@ impl Control {
         loop {
             let taken = self.transport.queue(&self.waiting)?;
             self.waiting.drain(..taken);
-            if !self.transport.flush(&mut self.stream)? {
+            if !self.transport.flush(&mut *self.stream)? {
                 return Ok(false);
             }
             if self.waiting.is_empty() {
@@ -141,7 +160,7 @@ impl Control {
             if let Some(message) = self.reader.read()? {
                 return Ok(Some(message));
             }
-            match self.transport.read(&mut self.stream, &mut bytes)? {
+            match self.transport.read(&mut *self.stream, &mut bytes)? {
                 Received::Bytes(count) => {
                     let taken = self.reader.push(&bytes[..count]);
                     debug_assert_eq!(taken, count, "there is room when there is no message");
@@ -168,7 +187,7 @@ impl Control {
             if let Some(message) = self.receive()? {
                 return Ok(Some(message));
             }
-            if !handshake::wait(&self.stream, self.wants_write(), deadline)? {
+            if !handshake::wait(self.stream.as_fd(), self.wants_write(), deadline)? {
                 return Ok(None);
             }
         }
@@ -205,7 +224,7 @@ impl Control {
     pub fn close(mut self) {
         self.transport.close();
         // Whether it arrives or not, the connection ends.
-        let _sent = self.transport.flush(&mut self.stream);
+        let _sent = self.transport.flush(&mut *self.stream);
     }
 
     fn lane_secret(&self, lane: u16, direction: Direction) -> Result<LaneSecret, ControlError> {

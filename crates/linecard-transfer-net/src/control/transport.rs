@@ -5,6 +5,12 @@ use core::fmt;
 use rustls::{AlertDescription, Connection, Error, InvalidMessage, PeerIncompatible};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
+
+/// A connection that gives and takes bytes, and never waits.
+pub(crate) trait Stream: Read + Write + AsFd + fmt::Debug + Send {}
+
+impl Stream for TcpStream {}
 
 /// Bytes that are kept encrypted, or that are encrypted at once, at most.
 const QUEUE_BYTES: usize = 64 << 10;
@@ -46,7 +52,7 @@ impl Transport {
     }
 
     /// Sends what was taken, as far as the socket goes; whether that is everything.
-    pub(super) fn flush(&mut self, stream: &mut TcpStream) -> Result<bool, ControlError> {
+    pub(super) fn flush(&mut self, stream: &mut dyn Stream) -> Result<bool, ControlError> {
         while self.wants_write() {
             let written = match self {
                 Self::Tls(connection) => connection.write_tls(stream),
@@ -80,7 +86,7 @@ impl Transport {
     /// Bytes from the other end, as many as there are and fit.
     pub(super) fn read(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut dyn Stream,
         bytes: &mut [u8],
     ) -> Result<Received, ControlError> {
         let Self::Tls(connection) = self else {
@@ -101,7 +107,7 @@ impl Transport {
     }
 
     /// Takes received bytes without returning any: this is how a handshake proceeds.
-    pub(super) fn pull(&mut self, stream: &mut TcpStream) -> Result<Received, ControlError> {
+    pub(super) fn pull(&mut self, stream: &mut dyn Stream) -> Result<Received, ControlError> {
         match self {
             Self::Tls(connection) => pull(connection, stream),
             Self::Plain(_) => Ok(Received::Nothing),
@@ -137,7 +143,7 @@ impl fmt::Debug for Transport {
 }
 
 /// Reads records and decrypts them.
-fn pull(connection: &mut Connection, stream: &mut TcpStream) -> Result<Received, ControlError> {
+fn pull(connection: &mut Connection, stream: &mut dyn Stream) -> Result<Received, ControlError> {
     let received = match received(retried(|| connection.read_tls(stream)))? {
         // It was closed without an alert: an attacker in between may have cut it.
         Received::Closed => return Err(ControlError::ClosedEarly),

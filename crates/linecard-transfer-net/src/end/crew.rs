@@ -72,6 +72,9 @@ impl<T: Send + 'static> Crew<T> {
     ///
     /// Where `work` does.
     pub fn each(&self, items: &mut Vec<T>, weight: impl Fn(&T) -> usize, work: fn(&mut T)) {
+        if self.hands.is_empty() {
+            return items.iter_mut().for_each(work);
+        }
         let weights: Vec<usize> = items.iter().map(weight).collect();
         let all: usize = weights.iter().sum();
         let is_worth = all - weights.iter().max().unwrap_or(&0) >= WORTH_BYTES;

@@ -4,9 +4,10 @@
 //! due packets, and waits for sockets or time. Differences between sending and receiving are in a [`Role`].
 
 use super::endpoint::Endpoint;
+use super::goodbye::{LOOK, Leaving};
 use super::{
     Clock, Crew, Done, FlushError, Inbox, Interest, MAX_TOKENS, Ready, Relay, SealedSocket, Task,
-    WOKEN, Waiter, Waker, give_up, say_goodbye,
+    WOKEN, Waiter, Waker, say_goodbye,
 };
 use crate::control::ControlError;
 use crate::lane::LaneError;
@@ -153,46 +154,135 @@ impl Driver<'_> {
         role: &mut R,
         endpoint: &mut Endpoint,
     ) -> Result<(), R::Error> {
-        let clock = self.clock;
-        let result = self.take_turns(role, endpoint);
-        role.ended(endpoint, result.is_ok(), clock.now());
-        match &result {
-            Err(error) if !R::is_known_there(error) => {
-                give_up(role, endpoint, error, (&self.crew, clock));
-            }
-            // The other end waits until its last message is confirmed.
-            Err(_) => say_goodbye(role, endpoint, clock.now()),
-            Ok(()) => {}
+        let Self { clock, waker, stop, crew } = self;
+        let waiter = Waiter::new(waker);
+        let mut turns = Turns::new(stop, crew, clock.now());
+        let mut next = Next::Turn;
+        loop {
+            let ready = match next {
+                Next::Turn => Ok(Ready::ALL),
+                Next::Pause(time) => {
+                    std::thread::sleep(time);
+                    Ok(Ready::ALL)
+                }
+                Next::Wait(pause) => {
+                    if !pause.is_zero() {
+                        std::thread::sleep(pause);
+                    }
+                    wait(role, endpoint, (&waiter, clock.now()))
+                }
+                Next::Over(result) => return result,
+            };
+            next = match ready {
+                Ok(ready) => {
+                    endpoint.ready = ready;
+                    turns.take(role, endpoint, clock.now())
+                }
+                Err(error) => turns.fail(role, endpoint, (error.into(), clock.now())),
+            };
         }
-        result
+    }
+}
+
+/// When an end has its next turn.
+#[derive(Debug)]
+pub(crate) enum Next<E> {
+    /// At once: there is more to be read.
+    Turn,
+    /// After this time.
+    Pause(Duration),
+    /// After this time, and when something has come or is due ([`next_wakeup`]).
+    Wait(Duration),
+    /// It has none any more.
+    Over(Result<(), E>),
+}
+
+/// The turns of an end. They have no clock and wait for nothing: the driver's thread takes them in real time, tests in
+/// virtual time.
+#[derive(Debug)]
+pub(crate) struct Turns<'a, E> {
+    stop: &'a Progress,
+    crew: Crew<SealedSocket>,
+    shown: Instant,
+    /// Why it ends, while the other end is told.
+    leaving: Option<Leaving<E>>,
+}
+
+impl<'a, E: Display> Turns<'a, E> {
+    pub(crate) const fn new(stop: &'a Progress, crew: Crew<SealedSocket>, now: Instant) -> Self {
+        Self { stop, crew, shown: now, leaving: None }
     }
 
-    fn take_turns<R: Role>(&self, role: &mut R, endpoint: &mut Endpoint) -> Result<(), R::Error> {
-        let Self { clock, waker, stop, crew } = self;
-        endpoint.inboxes.resize_with(crew.threads(), Inbox::new);
-        let waiter = Waiter::new(waker.clone());
-        let mut shown = clock.now();
-        while !role.is_over(endpoint, clock.now()) {
-            let now = clock.now();
-            if stop.is_stopped() {
-                return role.stopped();
-            }
-            let has_more = turn(role, endpoint, (crew, now))?;
-            if now.ns_since(shown) >= SHOW_NS {
-                shown = now;
-                role.show(endpoint, now);
-            }
-            if has_more {
-                endpoint.ready = Ready::ALL;
-            } else if !role.is_over(endpoint, now) {
-                let moderation = role.moderation();
-                if !moderation.is_zero() {
-                    std::thread::sleep(moderation);
-                }
-                endpoint.ready = wait(role, endpoint, (&waiter, clock.now()))?;
-            }
+    /// The next turn.
+    pub(crate) fn take<R: Role<Error = E>>(
+        &mut self,
+        role: &mut R,
+        endpoint: &mut Endpoint,
+        now: Instant,
+    ) -> Next<E> {
+        if let Some(leaving) = self.leaving.take() {
+            return self.leave(role, endpoint, (leaving, now));
         }
-        Ok(())
+        match self.take_regular(role, endpoint, now) {
+            Ok(Next::Over(Err(error))) | Err(error) => self.fail(role, endpoint, (error, now)),
+            Ok(Next::Over(Ok(()))) => {
+                role.ended(endpoint, true, now);
+                Next::Over(Ok(()))
+            }
+            Ok(next) => next,
+        }
+    }
+
+    /// It cannot continue: the other end is told why.
+    fn fail<R: Role<Error = E>>(
+        &mut self,
+        role: &mut R,
+        endpoint: &mut Endpoint,
+        (error, now): (E, Instant),
+    ) -> Next<E> {
+        role.ended(endpoint, false, now);
+        if R::is_known_there(&error) {
+            // The other end waits until its last message is confirmed.
+            say_goodbye(role, endpoint, now);
+            return Next::Over(Err(error));
+        }
+        let leaving = Leaving::begin(endpoint, error, now);
+        self.leave(role, endpoint, (leaving, now))
+    }
+
+    fn leave<R: Role<Error = E>>(
+        &mut self,
+        role: &mut R,
+        endpoint: &mut Endpoint,
+        (mut leaving, now): (Leaving<E>, Instant),
+    ) -> Next<E> {
+        if leaving.turn(role, endpoint, (&self.crew, now)) {
+            return Next::Over(Err(leaving.why));
+        }
+        self.leaving = Some(leaving);
+        Next::Pause(LOOK)
+    }
+
+    fn take_regular<R: Role<Error = E>>(
+        &mut self,
+        role: &mut R,
+        endpoint: &mut Endpoint,
+        now: Instant,
+    ) -> Result<Next<E>, E> {
+        if role.is_over(endpoint, now) {
+            return Ok(Next::Over(Ok(())));
+        }
+        if self.stop.is_stopped() {
+            return Ok(Next::Over(role.stopped()));
+        }
+        endpoint.inboxes.resize_with(self.crew.threads(), Inbox::new);
+        let has_more = turn(role, endpoint, (&self.crew, now))?;
+        if now.ns_since(self.shown) >= SHOW_NS {
+            self.shown = now;
+            role.show(endpoint, now);
+        }
+        let is_over = role.is_over(endpoint, now);
+        Ok(if has_more || is_over { Next::Turn } else { Next::Wait(role.moderation()) })
     }
 }
 
@@ -367,27 +457,35 @@ fn send_packets<R: Role>(
     Ok(())
 }
 
+/// When an end is due for a turn by itself.
+pub(crate) fn next_wakeup<R: Role>(role: &R, endpoint: &Endpoint) -> Instant {
+    let sockets = endpoint.sockets.iter().enumerate();
+    let lanes = sockets.map(|(lane, socket)| role.next_wakeup(lane, socket.is_idle()));
+    let until = lanes.fold(endpoint.relay.next_wakeup(), Instant::min);
+    Instant::from_ns(until.as_ns().div_ceil(R::GRID_NS).saturating_mul(R::GRID_NS))
+}
+
 /// Waits for sockets, the files' thread, or time.
 fn wait<R: Role>(
     role: &R,
     endpoint: &Endpoint,
     (waiter, now): (&Waiter, Instant),
-) -> Result<Ready, R::Error> {
+) -> io::Result<Ready> {
+    let until = next_wakeup(role, endpoint);
+    if until <= now {
+        return Ok(Ready::ALL);
+    }
     let Endpoint { control, relay, sockets, .. } = endpoint;
-    let mut until = relay.next_wakeup();
     let mut interests = Vec::with_capacity(1 + 2 * sockets.len());
     if !relay.is_down() {
         let (fd, write) = (control.as_fd(), control.wants_write());
         interests.push(Interest { fd, write, token: CONTROL });
     }
     for (token, socket) in sockets.iter().enumerate() {
-        let is_idle = socket.is_idle();
         if role.is_up(token) {
-            interests.push(Interest { fd: socket.lane().as_fd(), write: !is_idle, token });
+            interests.push(Interest { fd: socket.lane().as_fd(), write: !socket.is_idle(), token });
         }
         interests.extend(role.other_fds(token).map(|fd| Interest { fd, write: false, token }));
-        until = until.min(role.next_wakeup(token, is_idle));
     }
-    let until = Instant::from_ns(until.as_ns().div_ceil(R::GRID_NS).saturating_mul(R::GRID_NS));
-    Ok(if until > now { waiter.wait(&interests, until, now)? } else { Ready::ALL })
+    waiter.wait(&interests, until, now)
 }

@@ -16,41 +16,50 @@ const HEARD_NS: u64 = 500_000_000;
 /// How often the other end's last message is confirmed over lanes, as packets may be lost.
 const GOODBYES: usize = 3;
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(2);
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 
 fn ended(why: &dyn Display) -> Message {
     let text = Text::of(why.to_string().as_bytes());
     Message::Failed(Failed { object: None, sent_below: None, code: ENDED, text })
 }
 
-/// Tells the other end why this one ends, over the control connection and over lanes, until the other end has it or a short
-/// time is over.
-pub(super) fn give_up<R: Role>(
-    role: &mut R,
-    endpoint: &mut Endpoint,
-    why: &dyn Display,
-    (crew, clock): (&Crew<SealedSocket>, Clock),
-) {
-    let deadline = clock.now().plus_ns(GOODBYE_NS);
-    endpoint.relay.set_now(clock.now());
-    if endpoint.send(&ended(why)).is_err() {
-        return;
+/// An end that cannot continue tells the other why, over the control connection and over lanes, until the other end has it
+/// or a short time is over.
+#[derive(Debug)]
+pub(super) struct Leaving<E> {
+    pub(super) why: E,
+    deadline: Instant,
+}
+
+impl<E: Display> Leaving<E> {
+    pub(super) fn begin(endpoint: &mut Endpoint, why: E, now: Instant) -> Self {
+        endpoint.relay.set_now(now);
+        let is_told = endpoint.send(&ended(&why)).is_ok();
+        // Lanes are soon silent for the other end, as nothing is acknowledged any more.
+        endpoint.relay.hurry();
+        Self { why, deadline: if is_told { now.plus_ns(GOODBYE_NS) } else { now } }
     }
-    // Lanes are soon silent for the other end, as nothing is acknowledged any more.
-    endpoint.relay.hurry();
-    while !endpoint.relay.is_confirmed() && clock.now() < deadline {
-        let now = clock.now();
+
+    /// One turn of telling it; whether that is over.
+    pub(super) fn turn<R: Role>(
+        &mut self,
+        role: &mut R,
+        endpoint: &mut Endpoint,
+        (crew, now): (&Crew<SealedSocket>, Instant),
+    ) -> bool {
+        if endpoint.relay.is_confirmed() || now >= self.deadline {
+            return true;
+        }
         endpoint.relay.set_now(now);
         endpoint.ready = Ready::ALL;
         let is_over = endpoint.relay.flush(&mut endpoint.control).is_err()
             || (!endpoint.relay.is_down() && has_heard(endpoint))
             || take_packets(role, endpoint, (crew, now)).is_err()
             || relay_messages(role, endpoint, now).is_err();
-        if is_over {
-            return;
+        if !is_over {
+            flush(endpoint);
         }
-        flush(endpoint);
-        std::thread::sleep(LOOK);
+        is_over
     }
 }
 

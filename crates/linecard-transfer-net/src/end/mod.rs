@@ -17,8 +17,9 @@ pub use cores::Cores;
 pub(crate) use cores::Pinned;
 pub use crew::Crew;
 pub(crate) use driver::{Driver, Packet, Role, deliver, relay_messages};
+#[cfg(test)]
+pub(crate) use driver::{Next, Turns, next_wakeup};
 pub(crate) use endpoint::Endpoint;
-use goodbye::give_up;
 pub(crate) use goodbye::{last_words, say_goodbye};
 pub use processor::{processor_time, thread_time};
 pub(crate) use random::random;

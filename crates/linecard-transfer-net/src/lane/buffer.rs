@@ -65,7 +65,7 @@ impl ReceiveBuffer {
     }
 
     /// Forgets everything; the area to be filled.
-    pub(super) fn begin(&mut self) -> &mut [u8] {
+    pub(crate) fn begin(&mut self) -> &mut [u8] {
         self.runs.clear();
         &mut self.area
     }
@@ -76,7 +76,7 @@ impl ReceiveBuffer {
     }
 
     /// Datagrams of `stride` bytes at `start`, behind all that were added before; how many.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         start: usize,
         (bytes, stride): (usize, usize),

@@ -8,6 +8,8 @@ mod open;
 mod pending;
 mod removal;
 mod role;
+#[cfg(test)]
+pub(crate) mod simulated;
 mod writing;
 
 pub use accept::{Acceptor, Notice, TurnedAway};

@@ -146,7 +146,7 @@ fn negotiate(
     control: &mut Control,
     is_anywhere: bool,
 ) -> Result<Negotiated, ReceiveError> {
-    let (local, peer) = control.addresses()?;
+    let (local, peer) = control.addresses();
     let options = &acceptor.options;
     let agreed = agree(control, hello, options)?;
     let destination = Destination::of(acceptor, control, hello.dry_run)?;

@@ -9,6 +9,7 @@ use super::writing::{Job, Written};
 use super::{ReceiveError, ReceiveOptions, ReceiveProgress, Received};
 use crate::control::ControlError;
 use crate::end::{Driver, Endpoint, FlushError, Packet, Role, SealedSocket, deliver};
+use crate::file::FileError;
 use crate::lane::LaneError;
 use crate::seal::SealError;
 use linecard::time::Instant;
@@ -25,8 +26,9 @@ use std::time::Duration;
 /// When packets have come, more are on their way: they are waited for together, as an interrupt that is
 /// moderated does. On 8 lanes of 200 Mbit/s that is a quarter of this end's processor time.
 const MODERATION: Duration = Duration::from_micros(100);
-/// How long this end waits, with everything in its place, for the sender to know that, in ns.
-const FAREWELL_NS: u64 = 2_000_000_000;
+/// How long this end waits at most, with everything in its place, for the sender to know that: a lane on which nothing comes
+/// for a while may be its only one.
+const FAREWELL: Duration = Duration::from_secs(30);
 
 /// Callback for progress.
 pub(super) type Observer<'a> = &'a mut dyn FnMut(&ReceiveProgress);
@@ -38,7 +40,7 @@ pub(super) struct Files {
 }
 
 /// The receiving end.
-struct Receiving<'a> {
+pub(super) struct Receiving<'a> {
     options: &'a ReceiveOptions,
     objects: Objects,
     files: Files,
@@ -78,32 +80,8 @@ pub(super) fn run(
     observer: Observer<'_>,
 ) -> Result<Received, ReceiveError> {
     let (clock, start) = (driver.clock, driver.clock.now());
-    let mut role = Receiving {
-        options,
-        objects: Objects::new(options, (opened.chunk_bytes, opened.window), opened.is_dry)?,
-        files,
-        lanes: &mut opened.lanes,
-        receiver: &mut opened.receiver,
-        store: &mut opened.store,
-        has_begun: &mut opened.has_begun,
-        is_dry: opened.is_dry,
-        removal: Removal::new(opened.may_delete, opened.is_dry),
-        announced_below: 0,
-        ended: None,
-        heard_close: false,
-        heard_finish: false,
-        is_closing: false,
-        start,
-        first: None,
-        last: start,
-        came: false,
-        progress: ReceiveProgress {
-            from: Some((opened.from, opened.endpoint.control.peer())),
-            ..ReceiveProgress::default()
-        },
-        observer,
-    };
-    driver.run(&mut role, &mut opened.endpoint)?;
+    let (mut role, endpoint) = Receiving::new(options, (opened, files), observer, start)?;
+    driver.run(&mut role, endpoint)?;
     let Receiving { objects, removal, progress, ended, first, .. } = role;
     Ok(Received {
         sender: opened.endpoint.control.peer(),
@@ -131,7 +109,8 @@ impl Role for Receiving<'_> {
     /// All is in its place, and the sender knows, or does not say so: it may be gone, as may its network.
     fn is_over(&self, endpoint: &Endpoint, now: Instant) -> bool {
         let Some(ended) = self.ended else { return false };
-        let has_waited = endpoint.is_flushed() && now.ns_since(ended) > FAREWELL_NS;
+        let farewell = FAREWELL.min(self.options.patience);
+        let has_waited = endpoint.is_flushed() && now.since(ended) > farewell;
         self.heard_close || endpoint.relay.is_confirmed() || has_waited
     }
 
@@ -343,7 +322,40 @@ impl Role for Receiving<'_> {
     }
 }
 
-impl Receiving<'_> {
+impl<'a> Receiving<'a> {
+    /// The role at its start, and its endpoint.
+    pub(super) fn new(
+        options: &'a ReceiveOptions,
+        (opened, files): (&'a mut Opened, Files),
+        observer: Observer<'a>,
+        start: Instant,
+    ) -> Result<(Self, &'a mut Endpoint), FileError> {
+        let from = Some((opened.from, opened.endpoint.control.peer()));
+        let role = Self {
+            options,
+            objects: Objects::new(options, (opened.chunk_bytes, opened.window), opened.is_dry)?,
+            files,
+            lanes: &mut opened.lanes,
+            receiver: &mut opened.receiver,
+            store: &mut opened.store,
+            has_begun: &mut opened.has_begun,
+            is_dry: opened.is_dry,
+            removal: Removal::new(opened.may_delete, opened.is_dry),
+            announced_below: 0,
+            ended: None,
+            heard_close: false,
+            heard_finish: false,
+            is_closing: false,
+            start,
+            first: None,
+            last: start,
+            came: false,
+            progress: ReceiveProgress { from, ..ReceiveProgress::default() },
+            observer,
+        };
+        Ok((role, &mut opened.endpoint))
+    }
+
     /// Asks the files' thread for something; if it is gone, its last result says why.
     fn give(&self, job: Job) {
         let _gone = self.files.jobs.send(job);

@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, Sender};
 
 /// Files that wait for the disk together before they get their names.
 const MAX_BATCH: usize = 64;
@@ -113,7 +113,7 @@ pub(super) struct Work {
 }
 
 /// State of the thread.
-struct Writing {
+pub(super) struct Writing {
     work: Work,
     /// As many as the receiver keeps open.
     targets: Vec<(u32, Target)>,
@@ -127,8 +127,10 @@ struct Writing {
 impl Work {
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
-        let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
-        Writing { work: self, targets, batch, storing, listing: None }.run();
+        let mut writing = Writing::new(self);
+        while let Ok(job) = writing.work.jobs.recv() {
+            writing.work_off(job);
+        }
     }
 
     /// The partial file of an object, of which as much as is not there yet counts against the quota.
@@ -185,40 +187,48 @@ impl Work {
 }
 
 impl Writing {
-    fn run(mut self) {
-        while let Some(job) = self.next() {
-            // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
-            if self.is_over() && !matches!(job, Job::Finish { .. }) {
-                continue;
-            }
-            let written = self.work_on(job);
-            if self.batch.len() + self.storing.uploads() >= MAX_BATCH {
-                self.settle();
-            }
-            if let Some(written) = written {
-                self.give(written);
-            }
+    pub(super) fn new(work: Work) -> Self {
+        let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
+        Self { work, targets, batch, storing, listing: None }
+    }
+
+    /// Handles a request and those that wait behind it. Then, before others are waited for, files that are whole get their
+    /// names. How many requests it were.
+    fn work_off(&mut self, first: Job) -> usize {
+        let mut count = 0;
+        let mut next = Some(first);
+        while let Some(job) = next {
+            count += 1;
+            self.handle(job);
+            next = self.work.jobs.try_recv().ok();
+        }
+        self.end_looks();
+        self.settle();
+        count
+    }
+
+    /// Handles what was requested so far, without waiting for more; how many requests.
+    #[cfg(test)]
+    pub(super) fn work_off_waiting(&mut self) -> usize {
+        self.work.jobs.try_recv().map_or(0, |first| self.work_off(first))
+    }
+
+    fn handle(&mut self, job: Job) {
+        // The transfer has failed, for want of room perhaps: files that are whole get their names all the same.
+        if self.is_over() && !matches!(job, Job::Finish { .. }) {
+            return;
+        }
+        let written = self.work_on(job);
+        if self.batch.len() + self.storing.uploads() >= MAX_BATCH {
+            self.settle();
+        }
+        if let Some(written) = written {
+            self.give(written);
         }
     }
 
     fn is_over(&self) -> bool {
         self.work.over.load(Ordering::Relaxed)
-    }
-
-    /// The next job. Before this waits for one, files that are whole get their names.
-    fn next(&mut self) -> Option<Job> {
-        match self.work.jobs.try_recv() {
-            Ok(job) => Some(job),
-            Err(TryRecvError::Empty) => {
-                self.end_looks();
-                self.settle();
-                self.work.jobs.recv().ok()
-            }
-            Err(TryRecvError::Disconnected) => {
-                self.settle();
-                None
-            }
-        }
     }
 
     fn give(&mut self, written: Written) {

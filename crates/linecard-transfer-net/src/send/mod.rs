@@ -12,6 +12,8 @@ mod plan;
 mod reading;
 mod role;
 mod silence;
+#[cfg(test)]
+pub(crate) mod simulated;
 
 pub use error::SendError;
 pub use path::LaneProblem;

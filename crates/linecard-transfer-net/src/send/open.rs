@@ -47,7 +47,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     options.lanes.iter().try_for_each(Spec::check)?;
     let deadline = Instant::now() + options.patience;
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
-    let (local, peer) = control.addresses()?;
+    let (local, peer) = control.addresses();
     let own = Own::now();
     let specs = specs(options, (local.ip(), peer.ip()), &own);
     if specs.len() > MAX_LANES {
@@ -123,7 +123,7 @@ fn hello_sources(local: IpAddr, sources: &[Option<IpAddr>]) -> Vec<IpAddr> {
 }
 
 /// Chunks whose bytes this end keeps until they are whole at the other, which may have room for more.
-fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
+pub(super) fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
     let fit = MEMORY_BYTES / chunk_bytes.max(1);
     u32::try_from(fit.max(2 * lanes as u64)).unwrap_or(u32::MAX)
 }
@@ -209,7 +209,7 @@ fn burst_bytes(rate_bits_per_second: Option<u64>) -> usize {
     known.unwrap_or(MAX_DATAGRAM_BYTES).min(MAX_DATAGRAM_BYTES)
 }
 
-fn lane_settings(paths: &[Path], payload_bytes: u32) -> Vec<LaneSettings> {
+pub(super) fn lane_settings(paths: &[Path], payload_bytes: u32) -> Vec<LaneSettings> {
     let own = LaneSettings::default();
     let groups: Vec<&String> = paths.iter().filter_map(|path| path.spec.shared.as_ref()).collect();
     let number = |group: &String| groups.iter().position(|other| *other == group);

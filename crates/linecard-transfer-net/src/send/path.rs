@@ -82,6 +82,13 @@ impl Path {
         path
     }
 
+    /// Of a lane that is open, and that a sealed socket has.
+    #[cfg(test)]
+    pub(super) fn in_memory(spec: Spec, peer: SocketAddr) -> Self {
+        let lane = Box::new(Absent::new(String::new(), false));
+        Self { spec, peer, is_proven: true, problem: None, detour: None, lane }
+    }
+
     /// Takes a path that was found out of use, unless it leads to the receiver by an interface of its own.
     pub(super) fn leave_out_if_elsewhere(&mut self) {
         if self.problem.is_some() || self.detour.take().is_some() {

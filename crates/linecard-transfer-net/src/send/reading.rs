@@ -112,24 +112,36 @@ impl Buffers {
 impl Work {
     /// Reads ordered chunks until there are no more orders.
     pub(super) fn run(mut self) {
-        while let Some((order, reader)) = self.next_order() {
-            let mut sent_below = order.first_chunk;
-            match self.read((&order, reader), &mut sent_below) {
-                Ok(true) => {}
-                Ok(false) => return,
-                // One of many: the others continue.
-                Err(error) if self.source.objects().len() > 1 && !error.is_of_store() => {
-                    let object = order.object;
-                    if !self.give(Read::Unreadable { object, sent_below, error }) {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    let _gone = self.give(Read::Failed(error));
-                    return;
-                }
+        while let Some(next) = self.next_order()
+            && self.carry_out(next)
+        {}
+    }
+
+    /// Reads what an order says. False if it cannot continue.
+    fn carry_out(&mut self, (order, reader): (Order, Option<Reader>)) -> bool {
+        let mut sent_below = order.first_chunk;
+        match self.read((&order, reader), &mut sent_below) {
+            Ok(is_taken) => is_taken,
+            // One of many: the others continue.
+            Err(error) if self.source.objects().len() > 1 && !error.is_of_store() => {
+                self.give(Read::Unreadable { object: order.object, sent_below, error })
+            }
+            Err(error) => {
+                let _gone = self.give(Read::Failed(error));
+                false
             }
         }
+    }
+
+    /// Reads what was ordered so far, without waiting for more; how many orders.
+    #[cfg(test)]
+    pub(super) fn work_off(&mut self) -> usize {
+        let mut count = 0;
+        while let Ok(order) = self.orders.try_recv() {
+            count += 1;
+            self.carry_out((order, None));
+        }
+        count
     }
 
     /// The next order; none if no more come. Objects of the next ones are opened if each of them would take a while.

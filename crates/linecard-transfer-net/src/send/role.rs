@@ -55,26 +55,9 @@ pub(super) fn run(
     driver: Driver<'_>,
     observer: Observer<'_>,
 ) -> Result<Sent, SendError> {
-    let Opened { mut endpoint, lanes, sender, source, payload_bytes } = opened;
+    let payload_bytes = opened.payload_bytes;
     let (clock, start) = (driver.clock, driver.clock.now());
-    let mut role = Sending {
-        options,
-        progress: SendProgress { total_bytes: objects.total_bytes(), ..SendProgress::default() },
-        objects,
-        lanes,
-        sender,
-        source,
-        in_flight: BTreeMap::new(),
-        transmits: Vec::with_capacity(BATCH),
-        heard_finish: false,
-        start,
-        first: None,
-        before: Duration::ZERO,
-        answered: start,
-        latencies_ns: Vec::new(),
-        observer,
-    };
-    role.lanes.start(&mut role.sender, start);
+    let (mut role, mut endpoint) = Sending::new(options, (opened, objects), observer, start);
     driver.run(&mut role, &mut endpoint)?;
     let now = clock.now();
     say_goodbye(&mut role, &mut endpoint, now);
@@ -267,7 +250,37 @@ impl Role for Sending<'_> {
     }
 }
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
+    /// The role at its start, and its endpoint.
+    pub(super) fn new(
+        options: &'a SendOptions,
+        (opened, objects): (Opened, Objects),
+        observer: Observer<'a>,
+        start: Instant,
+    ) -> (Self, Endpoint) {
+        let Opened { endpoint, lanes, sender, source, .. } = opened;
+        let total_bytes = objects.total_bytes();
+        let mut role = Self {
+            options,
+            objects,
+            lanes,
+            sender,
+            source,
+            in_flight: BTreeMap::new(),
+            transmits: Vec::with_capacity(BATCH),
+            heard_finish: false,
+            start,
+            first: None,
+            before: Duration::ZERO,
+            answered: start,
+            latencies_ns: Vec::new(),
+            progress: SendProgress { total_bytes, ..SendProgress::default() },
+            observer,
+        };
+        role.lanes.start(&mut role.sender, start);
+        (role, endpoint)
+    }
+
     /// The receiver has all of a chunk.
     fn done(&mut self, chunk: u32, latency_ns: u64) {
         self.latencies_ns.push(latency_ns);

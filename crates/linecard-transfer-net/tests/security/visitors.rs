@@ -214,7 +214,7 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
         first_chunk: 0,
     };
     say(&mut first, &Message::Object(object));
-    let (own, _) = first.addresses().unwrap();
+    let (own, _) = first.addresses();
     match receiver.send(&shared(1)) {
         Err(SendError::Refused(refuse)) => {
             assert_eq!(refuse.code, RefuseCode::Resources);

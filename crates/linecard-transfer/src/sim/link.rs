@@ -53,10 +53,11 @@ impl Default for LinkSettings {
 
 /// Fate of a datagram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Fate {
-    /// The arrival of each copy.
-    pub(super) arrivals: [Option<Instant>; 2],
-    pub(super) corrupt: bool,
+pub struct Fate {
+    /// The arrival of each copy; none if it is lost.
+    pub arrivals: [Option<Instant>; 2],
+    /// One of its bits is flipped.
+    pub corrupt: bool,
 }
 
 /// Counters of a link.
@@ -79,8 +80,17 @@ pub struct LinkCounters {
 }
 
 /// One direction of a link.
+///
+/// ```
+/// use linecard::{rng::Rng, time::Instant};
+/// use linecard_transfer::sim::{Link, LinkSettings};
+/// let mut link = Link::new(LinkSettings { delay_ns: 20_000, ..LinkSettings::default() });
+/// let fate = link.send(1_462, Instant::ZERO, &mut Rng::new(1));
+/// // 1,500 bytes at 10 Gbit/s, and the delay.
+/// assert_eq!(fate.arrivals, [Some(Instant::from_ns(21_200)), None]);
+/// ```
 #[derive(Debug)]
-pub(super) struct Link {
+pub struct Link {
     settings: LinkSettings,
     free: Instant,
     pub(super) counters: LinkCounters,
@@ -90,7 +100,9 @@ pub(super) struct Link {
 const REORDER_NS: u64 = 200_000;
 
 impl Link {
-    pub(super) fn new(settings: LinkSettings) -> Self {
+    /// An idle link.
+    #[must_use]
+    pub fn new(settings: LinkSettings) -> Self {
         Self { settings, free: Instant::ZERO, counters: LinkCounters::default() }
     }
 
@@ -113,8 +125,14 @@ impl Link {
             as u64
     }
 
-    /// Sends a datagram.
-    pub(super) fn send(&mut self, bytes: u32, now: Instant, rng: &mut Rng) -> Fate {
+    /// Counters since it was made.
+    #[must_use]
+    pub const fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    /// Sends a datagram of this many bytes.
+    pub fn send(&mut self, bytes: u32, now: Instant, rng: &mut Rng) -> Fate {
         self.counters.given += 1;
         let waiting_ns = u128::from(self.free.ns_since(now));
         let waiting = waiting_ns * u128::from(self.settings.rate_bits_per_second) / 8_000_000_000;

@@ -7,7 +7,7 @@ mod device;
 mod link;
 
 pub use device::DeviceSettings;
-pub use link::{Faults, LinkCounters, LinkSettings};
+pub use link::{Fate, Faults, Link, LinkCounters, LinkSettings};
 
 use crate::control::Mode;
 use crate::lane::{AckSettings, LaneCounters, LaneSettings};
@@ -24,7 +24,6 @@ use device::Device;
 use linecard::progress::{Progress, Ticker};
 use linecard::rng::Rng;
 use linecard::time::Instant;
-use link::Link;
 
 /// Packets requested from a lane at once.
 const BATCH: usize = 16;

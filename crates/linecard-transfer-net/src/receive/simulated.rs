@@ -1,0 +1,104 @@
+//! A receiving end in virtual time: all of it but its sockets, its handshake, and its two threads.
+
+use super::lanes::{Incoming, Lanes};
+use super::open::Opened;
+use super::role::{Files, Receiving};
+use super::writing::{Work, Writing};
+use super::{ReceiveError, ReceiveOptions, ReceiveProgress};
+use crate::control::Control;
+use crate::end::{Cores, Crew, Endpoint, Next, SealedSocket, Turns, Waker, next_wakeup};
+use crate::file::{ChunkBytes, Folder};
+use crate::simulated::{Due, End};
+use linecard::time::Instant;
+use linecard_transfer::receive::{ReceiveSettings, Receiver};
+use linecard_transfer::store::Store;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
+
+/// Resources of a receiver in memory.
+pub(crate) struct OpenedInMemory(Opened);
+
+impl OpenedInMemory {
+    /// For a sender that only asks if `is_dry` is set, and that wants to remove files, and may, if `may_delete` is.
+    pub(crate) fn new(
+        settings: ReceiveSettings,
+        (control, sockets, from): (Control, Vec<SealedSocket>, SocketAddr),
+        (seed, is_dry, may_delete): (u64, bool, bool),
+    ) -> Result<Self, ReceiveError> {
+        let ReceiveSettings { payload_bytes, chunk_bytes, fec, window, lanes, .. } = settings;
+        let all = (0..lanes).map(|_| Incoming::default()).collect();
+        Ok(Self(Opened {
+            endpoint: Endpoint::new(control, sockets, payload_bytes),
+            from,
+            lanes: Lanes { all, addresses: Vec::new() },
+            receiver: Receiver::new(settings, &[], seed)?,
+            store: Store::new(chunk_bytes, payload_bytes, fec),
+            chunk_bytes,
+            window,
+            is_dry,
+            may_delete,
+            has_begun: false,
+        }))
+    }
+}
+
+/// The receiving end.
+pub(crate) struct ReceivingEnd<'a> {
+    role: Receiving<'a>,
+    endpoint: &'a mut Endpoint,
+    turns: Turns<'a, ReceiveError>,
+    /// How it ended.
+    pub(crate) result: Option<Result<(), ReceiveError>>,
+    writing: Writing,
+}
+
+impl<'a> ReceivingEnd<'a> {
+    pub(crate) fn new(
+        options: &'a ReceiveOptions,
+        OpenedInMemory(opened): &'a mut OpenedInMemory,
+        (observer, now): (&'a mut dyn FnMut(&ReceiveProgress), Instant),
+    ) -> Result<Self, ReceiveError> {
+        let (jobs, given) = mpsc::channel();
+        let (out, results) = mpsc::channel();
+        let writing = Writing::new(Work {
+            folder: match (options.folder.as_deref(), opened.is_dry) {
+                (Some(path), true) => Folder::look(path)?,
+                (path, _) => path.map(Folder::open).transpose()?,
+            },
+            bucket: None,
+            quota: None,
+            overwrite: options.overwrite,
+            is_dry: opened.is_dry,
+            chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
+            window: opened.window,
+            over: Arc::new(AtomicBool::new(false)),
+            jobs: given,
+            out,
+            waker: Waker::new()?,
+        });
+        let files = Files { jobs, results };
+        let (role, endpoint) = Receiving::new(options, (opened, files), observer, now)?;
+        let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?, now);
+        Ok(Self { role, endpoint, turns, result: None, writing })
+    }
+}
+
+impl End for ReceivingEnd<'_> {
+    fn take_turn(&mut self, now: Instant, disk_ns: u64) -> Due {
+        let next = self.turns.take(&mut self.role, self.endpoint, now);
+        let due = Due::of(&next, self.writing.work_off_waiting() > 0, (now, disk_ns));
+        if let Next::Over(result) = next {
+            self.result = Some(result);
+        }
+        due
+    }
+
+    fn next_wakeup(&self) -> Instant {
+        next_wakeup(&self.role, self.endpoint)
+    }
+
+    fn has_control(&self) -> bool {
+        !self.endpoint.relay.is_down()
+    }
+}

@@ -1,0 +1,118 @@
+//! A sending end in virtual time: all of it but its sockets, its handshake, and its two threads.
+
+use super::lanes::Lanes;
+use super::objects::Objects;
+use super::open::{Opened, lane_settings, under_way};
+use super::path::Path;
+use super::reading::{Buffers, ReadQueue, Work};
+use super::role::Sending;
+use super::{SendError, SendOptions, SendProgress};
+use crate::control::Control;
+use crate::end::{
+    Cores, Crew, Endpoint, Next, SealedSocket, Turns, Waker, next_wakeup, say_goodbye,
+};
+use crate::file;
+use crate::simulated::{Due, End};
+use linecard::time::Instant;
+use linecard_transfer::send::{SendSettings, Sender};
+use linecard_transfer::store::Source;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+
+/// Results of the reading thread that fit: it must never wait.
+const MAX_READ: usize = 1 << 16;
+
+/// Values that both ends would agree on, and the seed of this one.
+pub(crate) struct Agreement {
+    pub(crate) payload_bytes: u32,
+    pub(crate) connection: u32,
+    pub(crate) window_chunks: u32,
+    pub(crate) seed: u64,
+}
+
+/// The sending end.
+pub(crate) struct SendingEnd<'a> {
+    role: Sending<'a>,
+    endpoint: Endpoint,
+    turns: Turns<'a, SendError>,
+    /// How it ended.
+    pub(crate) result: Option<Result<(), SendError>>,
+    reading: Work,
+}
+
+impl<'a> SendingEnd<'a> {
+    /// `sockets` are the lanes of `options`, each with where it leads.
+    pub(crate) fn new(
+        options: &'a SendOptions,
+        agreement: &Agreement,
+        (control, sockets): (Control, Vec<(SealedSocket, SocketAddr)>),
+        (observer, now): (&'a mut dyn FnMut(&SendProgress), Instant),
+    ) -> Result<Self, SendError> {
+        let source = Arc::new(file::Source::of(&options.input, options.patterns.clone())?);
+        let all = (source.objects().to_vec(), source.unreadable().clone());
+        let deletion = options
+            .delete
+            .then(|| super::delete::Deletion::new(Arc::clone(&source), options.max_delete));
+        let (orders, ordered) = mpsc::channel();
+        let (buffers, freed) = mpsc::channel();
+        let (out, results) = mpsc::sync_channel(MAX_READ);
+        let reading = Work {
+            source,
+            chunk_bytes: options.chunk_bytes,
+            orders: ordered,
+            ahead: VecDeque::new(),
+            buffers: Buffers::new(freed),
+            out,
+            waker: Waker::new()?,
+        };
+        let queue = ReadQueue { orders, buffers, results };
+        let objects = Objects::new(options, all, (queue, deletion));
+        let (sockets, peers): (Vec<_>, Vec<_>) = sockets.into_iter().unzip();
+        let specs = options.lanes.iter().cloned();
+        let paths: Vec<Path> =
+            specs.zip(peers).map(|(spec, peer)| Path::in_memory(spec, peer)).collect();
+        let settings = SendSettings {
+            connection: agreement.connection,
+            payload_bytes: agreement.payload_bytes,
+            fec: options.fec,
+            mode: options.mode,
+            window_end: agreement.window_chunks,
+            under_way: under_way(options.chunk_bytes.bytes(), paths.len()),
+            ..SendSettings::default()
+        };
+        let lanes = lane_settings(&paths, agreement.payload_bytes);
+        let opened = Opened {
+            endpoint: Endpoint::new(control, sockets, agreement.payload_bytes),
+            lanes: Lanes::new(paths),
+            sender: Sender::new(settings, &lanes, agreement.seed),
+            source: Source::new(agreement.payload_bytes, options.fec.scheme()),
+            payload_bytes: agreement.payload_bytes,
+        };
+        let (role, endpoint) = Sending::new(options, (opened, objects), observer, now);
+        let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?, now);
+        Ok(Self { role, endpoint, turns, result: None, reading })
+    }
+}
+
+impl End for SendingEnd<'_> {
+    fn take_turn(&mut self, now: Instant, disk_ns: u64) -> Due {
+        let next = self.turns.take(&mut self.role, &mut self.endpoint, now);
+        if matches!(next, Next::Over(Ok(()))) {
+            say_goodbye(&mut self.role, &mut self.endpoint, now);
+        }
+        let due = Due::of(&next, self.reading.work_off() > 0, (now, disk_ns));
+        if let Next::Over(result) = next {
+            self.result = Some(result);
+        }
+        due
+    }
+
+    fn next_wakeup(&self) -> Instant {
+        next_wakeup(&self.role, &self.endpoint)
+    }
+
+    fn has_control(&self) -> bool {
+        !self.endpoint.relay.is_down()
+    }
+}

@@ -1,0 +1,236 @@
+//! Properties of the runs of all seeds.
+
+use super::control::Fate;
+use super::scenario::{EarlyEnd, Scenario};
+use super::{RunResults, run};
+use crate::receive::ReceiveError;
+use crate::send::SendError;
+use linecard::rng::Rng;
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// Files below a folder: their names and what is in them.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// The folder of the receiver has this file, which is no business of the sender, and this one, which only the receiver has.
+const BESIDE: &str = "beside";
+const EXTRA: &str = "tree/more/extra";
+/// Longer than any of these transfers takes, in ns: all that may happen does so within seconds.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// `LINECARD_SEEDS=FROM..END` runs others than the first 1,000.
+fn seeds() -> Range<u64> {
+    let wanted = std::env::var("LINECARD_SEEDS").ok();
+    let range = wanted.as_deref().and_then(|range| range.split_once(".."));
+    let range = range.and_then(|(from, end)| Some(from.parse().ok()?..end.parse().ok()?));
+    range.unwrap_or(0..1_000)
+}
+
+fn write(below: &Path, name: &Path, content: &[u8]) {
+    let path = below.join(name);
+    fs::create_dir_all(path.parent().expect("it has a folder")).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// The files of a scenario, in two folders.
+fn files_of(scenario: &Scenario) -> Files {
+    let mut rng = Rng::new(scenario.seed ^ 4);
+    let folders = ["tree", "tree/more"];
+    let files = scenario.files.iter().enumerate().map(|(number, length)| {
+        let mut content = vec![0; *length as usize];
+        rng.fill(&mut content);
+        (Path::new(folders[number % 2]).join(number.to_string()), content)
+    });
+    files.collect()
+}
+
+fn read_all(below: &Path) -> Files {
+    let mut files = Files::new();
+    let mut folders = vec![below.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(below).unwrap().to_owned();
+                files.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// Totals over seeds: a suite in which nothing goes wrong shows nothing.
+#[derive(Debug, Default)]
+struct Seen {
+    failed: Vec<u64>,
+    completed: u64,
+    incomplete: u64,
+    cut: u64,
+    by_lanes: u64,
+    told: u64,
+    rebound: u64,
+    deaths: u64,
+    rejoins: u64,
+    resent: u64,
+    lost: u64,
+    duplicated: u64,
+    corrupted: u64,
+    full: u64,
+    refused: u64,
+    strange: u64,
+}
+
+impl Seen {
+    fn add(&mut self, scenario: &Scenario, outcome: &RunResults) {
+        let is_complete = outcome.is_complete();
+        self.completed += u64::from(is_complete);
+        self.incomplete += u64::from(!is_complete);
+        self.cut += u64::from(matches!(scenario.control, Fate::Cut(_)) && !is_complete);
+        self.by_lanes += u64::from(matches!(scenario.control, Fate::Lost { .. }) && is_complete);
+        let is_told = matches!(outcome.sender, Some(Err(SendError::Ended(_))))
+            || matches!(outcome.receiver, Some(Err(ReceiveError::Ended(_))));
+        self.told += u64::from(is_told);
+        let has_rebound = scenario.paths.iter().any(|path| path.rebinds.len() > 1);
+        self.rebound += u64::from(has_rebound && is_complete);
+        for lane in &outcome.sent.lanes {
+            self.deaths += lane.counters.deaths;
+            self.rejoins += lane.counters.rejoins;
+            self.refused += lane.socket.sealed.malformed + lane.socket.sealed.replayed;
+        }
+        self.strange += outcome.strangers.iter().map(|[came, _]| came).sum::<u64>();
+        self.resent += outcome.sent.counters.resent;
+        for link in &outcome.links {
+            self.lost += link.lost;
+            self.duplicated += link.duplicated;
+            self.corrupted += link.corrupted;
+            self.full += link.dropped;
+        }
+    }
+
+    /// All that may happen, but failures.
+    fn happened(&self) -> Vec<u64> {
+        let ends = [self.completed, self.incomplete, self.cut, self.told];
+        let lanes = [self.by_lanes, self.rebound, self.deaths, self.rejoins, self.resent];
+        let packets =
+            [self.lost, self.duplicated, self.corrupted, self.full, self.refused, self.strange];
+        [&ends[..], &lanes[..], &packets[..]].concat()
+    }
+}
+
+impl RunResults {
+    fn is_complete(&self) -> bool {
+        matches!((&self.sender, &self.receiver), (Some(Ok(())), Some(Ok(()))))
+    }
+}
+
+/// Checks the properties of a run with these results, in which these files were sent, and these are
+/// there.
+fn check_outcome(scenario: &Scenario, outcome: &RunResults, (sent, there): (&Files, &Files)) {
+    let RunResults { sender, receiver, .. } = outcome;
+    for (name, content) in sent {
+        let found = there.get(name);
+        assert!(found.is_none_or(|found| found == content), "{name:?} is not as it was sent");
+    }
+    let have_all = sent.keys().all(|name| there.contains_key(name));
+    let is_sent = matches!(sender, Some(Ok(())));
+    assert!(!is_sent || have_all, "the sender is wrong");
+    assert!(!matches!(receiver, Some(Ok(()))) || have_all, "the receiver is wrong");
+    assert!(!is_sent || !matches!(receiver, Some(Err(_))), "the receiver does not know");
+    assert!(there.contains_key(Path::new(BESIDE)), "it removes too much");
+    let has_extra = there.contains_key(Path::new(EXTRA));
+    assert!(scenario.delete || has_extra, "it removes though nobody asks");
+    assert!(!(scenario.delete && is_sent && has_extra), "it does not remove");
+    if scenario.must_complete() {
+        assert!(outcome.is_complete(), "it does not complete");
+    }
+    if let (Some((EarlyEnd::Stops, who, _)), Fate::Lives) = (scenario.departure, scenario.control)
+        && !outcome.is_complete()
+    {
+        let is_told = match who {
+            0 => matches!(receiver, Some(Err(ReceiveError::Ended(_)))),
+            _ => matches!(sender, Some(Err(SendError::Ended(_)))),
+        };
+        assert!(is_told, "it does not say why it ends");
+    }
+    assert!(outcome.end.as_ns() < LONGEST_NS, "it takes too long");
+    // A copy of a probe may be answered; nothing else goes to an address that has answered no challenge.
+    let is_amplified = outcome.strangers.iter().any(|[came, gone]| gone > came);
+    assert!(!is_amplified, "strangers get more than they send");
+}
+
+/// A run, and one more in which nothing goes wrong: it ends with all files in their places, whatever happened before.
+fn check(scenario: &Scenario, seen: &mut Seen) {
+    let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let (from, into) = (root.path().join("from"), root.path().join("into"));
+    let mut sent = files_of(scenario);
+    sent.iter().for_each(|(name, content)| write(&from, name, content));
+    fs::create_dir_all(from.join("tree/more")).unwrap();
+    [BESIDE, EXTRA].iter().for_each(|name| write(&into, Path::new(name), name.as_bytes()));
+    let places = (&*from.join("tree"), &*into);
+
+    let before = read_all(&into);
+    let asked = run(&scenario.once_more().dry(), places);
+    assert!(asked.is_complete(), "the dry run fails: {asked:#?}");
+    assert!(read_all(&into) == before, "the dry run changes something");
+
+    let outcome = run(scenario, places);
+    seen.add(scenario, &outcome);
+    let there = read_all(&into);
+    let checked =
+        catch_unwind(AssertUnwindSafe(|| check_outcome(scenario, &outcome, (&sent, &there))));
+    assert!(checked.is_ok(), "{scenario:#?}\n{outcome:#?}");
+
+    let again = run(&scenario.once_more(), places);
+    assert!(again.is_complete(), "once more: {scenario:#?}\n{outcome:#?}\n{again:#?}");
+    // A file of one chunk has no journal: it is whole, or comes again.
+    let chunks = |outcome: &RunResults| outcome.received.counters.chunks;
+    let count = |length: usize| (length as u64).div_ceil(scenario.chunk_bytes.into());
+    let all: u64 = sent.values().map(|content| count(content.len())).sum();
+    let missing = sent.iter().filter(|(name, _)| !there.contains_key(*name));
+    let short = missing.filter(|(_, content)| count(content.len()) == 1).count() as u64;
+    let (first, second) = (chunks(&outcome), chunks(&again));
+    assert!(first + second <= all + short, "{first}, {second} of {all}: sent twice {scenario:#?}");
+    let extra = (!scenario.delete).then_some(EXTRA);
+    for name in extra.into_iter().chain([BESIDE]) {
+        sent.insert(name.into(), name.as_bytes().into());
+    }
+    assert!(read_all(&into) == sent, "something else is there than what was sent");
+}
+
+/// Promise (Transfer): Both ends as they are shipped, in virtual time, put every file into its place, or say why not, and
+/// then do so when they are started again: 10,000 seeds with loss, damage, duplicates, reordering, lanes that die and return,
+/// addresses that change, strangers that send copies and garbage, control connections that are cut or lose their path, and
+/// ends that stand still, are stopped, are killed, or disappear.
+#[test]
+fn files_are_in_their_places_or_both_ends_say_why_not() {
+    let all = seeds();
+    let part = |of: u64| {
+        let all = all.clone();
+        move || {
+            let mut seen = Seen::default();
+            for seed in all.filter(|seed| seed % 2 == of) {
+                let scenario = Scenario::of(seed);
+                if catch_unwind(AssertUnwindSafe(|| check(&scenario, &mut seen))).is_err() {
+                    eprintln!("seed {seed}: see above");
+                    seen.failed.push(seed);
+                }
+            }
+            seen
+        }
+    };
+    let parts: Vec<Seen> = std::thread::scope(|scope| {
+        let parts = [scope.spawn(part(0)), scope.spawn(part(1))];
+        parts.into_iter().map(|part| part.join().expect("a part")).collect()
+    });
+    for seen in &parts {
+        assert!(seen.failed.is_empty(), "seeds of {all:?}: {:?}", seen.failed);
+        let is_shown = seen.happened().into_iter().all(|count| count > 10);
+        assert!(is_shown || all.end - all.start < 1_000, "{seen:?}");
+        println!("{seen:?}");
+    }
+}
