@@ -8,6 +8,8 @@
 //! `cargo bench -p linecard-transfer-net --bench threads [-- --rounds N]`; with `--smoke` it runs once, small.
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
+mod support;
+
 use linecard_transfer::control::Suite;
 use linecard_transfer::wire::{Header, Kind};
 use linecard_transfer_net::end::{Cores, Crew, Inbox, SealedSocket};
@@ -17,6 +19,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::time::Instant;
+use support::{median, rounds};
 
 const LANES: u16 = 4;
 /// Packets of a lane in a turn.
@@ -30,13 +33,7 @@ const WAITING: usize = 10;
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
-    // Cargo adds --bench.
-    let is_bench = has("--bench") && !has("--smoke");
-    let rounds = arguments.iter().position(|argument| argument == "--rounds");
-    let rounds = rounds.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(7);
-    let (rounds, turns) = if is_bench { (rounds, TURNS) } else { (1, SMALL_TURNS) };
+    let (rounds, turns) = rounds(7).map_or((1, SMALL_TURNS), |rounds| (rounds, TURNS));
     if std::thread::available_parallelism()?.get() < 2 {
         println!("threads: SKIPPED: it needs two cores");
         return Ok(());
@@ -160,9 +157,4 @@ fn receiving(crew: &Crew<Line>, payload: usize, rounds: usize) -> Result<f64> {
     }
     assert_eq!(dropped, 0, "the sockets have too little room: set net.core.rmem_max");
     Ok(packets as f64 * payload.len() as f64 * 8.0 / ns as f64)
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }

@@ -6,6 +6,8 @@
 //! with `--smoke` it runs once, small.
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
+mod support;
+
 use linecard::rng::Rng;
 use linecard_transfer::control::Mode;
 use linecard_transfer_net::control::Access;
@@ -20,6 +22,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use support::{median, rounds};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -41,13 +44,7 @@ const fn case(name: &'static str, kind: &'static str, lanes: usize, payload: u32
 }
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
-    // Cargo adds --bench.
-    let is_bench = has("--bench") && !has("--smoke");
-    let rounds = arguments.iter().position(|argument| argument == "--rounds");
-    let rounds = rounds.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(3);
-    let (rounds, bytes) = if is_bench { (rounds, BYTES) } else { (1, SMALL_BYTES) };
+    let (rounds, bytes) = rounds(3).map_or((1, SMALL_BYTES), |rounds| (rounds, BYTES));
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
     let file = folder.path().join("from");
@@ -139,9 +136,4 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
         println!("{sent:#?}");
     }
     Ok((gbit / cpu, gbit / seconds))
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }

@@ -7,12 +7,15 @@
 //! `cargo bench -p linecard-transfer-net --bench lanes [-- --rounds N]`; with `--smoke` it runs once, small.
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 
+#[path = "../support/mod.rs"]
+mod support;
 mod sys;
 
 use linecard_transfer_net::lane::{At, Datagrams, Lane, LocalEnd, ReceiveBuffer, Udp};
 use rustix::time::{ClockId, clock_gettime};
 use std::error::Error;
 use std::net::{Ipv4Addr, UdpSocket};
+use support::{median, rounds};
 
 /// Bytes of payload of a round.
 const ROUND_BYTES: usize = 1 << 30;
@@ -23,13 +26,7 @@ const LARGE: usize = 60_000;
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let has = |wanted: &str| arguments.iter().any(|argument| argument == wanted);
-    // Cargo adds --bench.
-    let is_bench = has("--bench") && !has("--smoke");
-    let rounds = arguments.iter().position(|argument| argument == "--rounds");
-    let rounds = rounds.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(5);
-    let (rounds, bytes) = if is_bench { (rounds, ROUND_BYTES) } else { (1, SMALL_BYTES) };
+    let (rounds, bytes) = rounds(5).map_or((1, SMALL_BYTES), |rounds| (rounds, ROUND_BYTES));
     println!("Gbit per second of processor time, median of {rounds} rounds in turns");
     println!("datagram   lane  sendmmsg  ratio   TCP lane");
     for stride in [1_408, 4_096, 8_896] {
@@ -105,9 +102,4 @@ fn of_plain(stride: usize, bytes: usize) -> Result<f64> {
 fn processor_ns() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }

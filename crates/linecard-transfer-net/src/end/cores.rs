@@ -28,8 +28,7 @@ pub struct Cores {
 /// As it is read.
 impl fmt::Display for Cores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [self.lanes, self.files].into_iter().flatten().chain(self.more.iter().copied());
-        let cores: Vec<String> = all.map(|core| core.to_string()).collect();
+        let cores: Vec<String> = self.all().map(|core| core.to_string()).collect();
         f.write_str(&cores.join(","))
     }
 }
@@ -75,8 +74,11 @@ impl Pinned {
 impl Cores {
     /// Whether all of them can be used.
     pub(crate) fn check(&self) -> io::Result<()> {
-        let all = [self.lanes, self.files].into_iter().flatten().chain(self.more.iter().copied());
-        all.into_iter().try_for_each(|core| Pinned::to(Some(core)).map(drop))
+        self.all().try_for_each(|core| Pinned::to(Some(core)).map(drop))
+    }
+
+    fn all(&self) -> impl Iterator<Item = usize> {
+        [self.lanes, self.files].into_iter().flatten().chain(self.more.iter().copied())
     }
 }
 
