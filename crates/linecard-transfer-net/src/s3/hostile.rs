@@ -10,6 +10,14 @@ use std::thread;
 
 /// A bucket at whose endpoint `answer` answers: it is given the first line of each request.
 fn at(answer: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static) -> S3 {
+    below("s3://box/", answer)
+}
+
+/// The same, below a prefix.
+fn below(
+    url: &str,
+    answer: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 'static,
+) -> S3 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
@@ -27,7 +35,19 @@ fn at(answer: impl Fn(&str, &mut TcpStream) -> io::Result<()> + Send + Sync + 's
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let settings = Settings::of_env(variables.into_iter()).unwrap();
-    S3::new("s3://box/", &settings).unwrap()
+    S3::new(url, &settings).unwrap()
+}
+
+/// A page of a list with this key.
+fn page(key: &str, is_last: bool) -> String {
+    let more = match is_last {
+        true => "",
+        false => "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>",
+    };
+    format!(
+        "<ListBucketResult>{more}<Contents><Key>{key}</Key><Size>1</Size>\
+         <LastModified>2026-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"
+    )
 }
 
 /// Requests without a body, until the other end closes.
@@ -83,21 +103,32 @@ fn answers_without_an_end_are_given_up() {
 
 #[test]
 fn lists_that_begin_again_are_given_up() {
-    let page = |key: usize| {
-        format!(
-            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>\
-             <Contents><Key>k{key}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>\
-             </ListBucketResult>"
-        )
-    };
     // After some keys, three come again and again.
     let asked = AtomicUsize::new(0);
     let bucket = at(move |_, connection| {
         let count = asked.fetch_add(1, Ordering::Relaxed);
-        whole(connection, "200 OK", &page(if count < 5 { count } else { 5 + count % 3 }))
+        let key = if count < 5 { count } else { 5 + count % 3 };
+        whole(connection, "200 OK", &page(&format!("k{key}"), false))
     });
     let error = list_error(&bucket);
     assert!(error.contains("list does not end"), "{error}");
+}
+
+/// Others than below the prefix must not be taken for an empty folder, nor read without end.
+#[test]
+fn keys_that_were_not_asked_for_are_an_error() {
+    for (key, is_below) in [("in/a", true), ("in", true), ("inside", false), ("out/a", false)] {
+        let bucket = below("s3://box/in/", move |_, connection| {
+            whole(connection, "200 OK", &page(key, true))
+        });
+        let listed = bucket.list(1_000);
+        match is_below {
+            true => assert_eq!(listed.unwrap().len(), usize::from(key != "in"), "{key}"),
+            false => {
+                assert!(listed.unwrap_err().to_string().contains("not below the prefix"), "{key}")
+            }
+        }
+    }
 }
 
 #[test]

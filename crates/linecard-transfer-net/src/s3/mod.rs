@@ -164,13 +164,14 @@ impl S3 {
     }
 
     /// A listed object, as it is seen from here; none for that of the folder itself, as some programs mark it.
-    fn stored(&self, listed: &ObjectMeta) -> Option<Stored> {
+    fn stored(&self, listed: &ObjectMeta) -> io::Result<Option<Stored>> {
         let key = listed.location.as_ref();
         let name = match &*self.prefix {
-            "" => key,
-            prefix => key.strip_prefix(prefix)?.strip_prefix('/')?,
+            "" => Some(key),
+            prefix if key == prefix => return Ok(None),
+            prefix => key.strip_prefix(prefix).and_then(|behind| behind.strip_prefix('/')),
         };
-        Some(stored(name, listed))
+        name.map(|name| Some(stored(name, listed))).ok_or_else(elsewhere)
     }
 
     async fn all_below(&self, limit: usize) -> io::Result<Vec<Stored>> {
@@ -187,12 +188,9 @@ impl S3 {
             if count.is_power_of_two() {
                 mark = Some(one.location.clone());
             }
-            all.extend(self.stored(&one));
+            all.extend(self.stored(&one)?);
             if all.len() > limit {
                 break;
-            }
-            if count > limit as u64 + 1 {
-                return Err(goes_round());
             }
         }
         // Keys that end with a slash are listed without it, and found with it only.
@@ -236,6 +234,11 @@ async fn unless<T>(over: &AtomicBool, work: impl Future<Output = io::Result<T>>)
             Err(_) => {}
         }
     }
+}
+
+fn elsewhere() -> io::Error {
+    let text = "the store lists keys that are not below the prefix: check AWS_ENDPOINT_URL";
+    io::Error::new(ErrorKind::InvalidData, text)
 }
 
 fn goes_round() -> io::Error {
