@@ -218,9 +218,9 @@ impl Scenario {
         self.departure.is_none() && is_kept
     }
 
-    /// Whether no lane dies and no end stands still.
+    /// Whether no lane dies or moves, and no end stands still.
     fn is_calm(&self) -> bool {
-        let is_calm = |path: &PathSettings| path.link.dead.is_empty();
+        let is_calm = |path: &PathSettings| path.link.dead.is_empty() && path.rebinds.is_empty();
         self.pause.is_none() && self.paths.iter().all(is_calm)
     }
 
