@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// Remedies at either end.
-const SEND_AGAIN: &str = "the received data is kept: run the same commands again to resume";
+const SEND_AGAIN: &str = "run the same commands again to resume: stored data is skipped";
 
 /// Arguments that are refused, keys that cannot be used, peers that fail, and files that are missing.
 #[derive(Debug, thiserror::Error)]

@@ -84,7 +84,7 @@ pub enum ReceiveError {
     #[error("the sender has ended the transfer: {0}")]
     Ended(String),
     /// Nothing came any more.
-    #[error("nothing has arrived for {0:?}; the received data is kept, and the sender can resume")]
+    #[error("nothing has arrived for {0:?}; the sender can resume: stored data is skipped")]
     Silent(Duration),
     /// The folder that the list of senders gives the sender.
     #[error("the folder of this sender here (folder={folder}) cannot be used: {error}")]
@@ -117,7 +117,7 @@ pub enum ReceiveError {
         test_bytes: u64,
     },
     /// The user ended it.
-    #[error("stopped; the received data is kept, and the sender can resume")]
+    #[error("stopped; the sender can resume: stored data is skipped")]
     Stopped,
     /// A fault in here.
     #[error("a bug in linecard: {0}")]

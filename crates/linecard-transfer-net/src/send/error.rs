@@ -54,13 +54,13 @@ pub enum SendError {
     /// No lane carries anything.
     #[error(
         "nothing has arrived for {0:?}: the receiver stands still, or no lane reaches it (addresses, ports, firewalls); \
-         then send again: the received data is kept"
+         then send again to resume: stored data is skipped"
     )]
     Silent(Duration),
     /// All lanes are closed: by the receiver, or because of errors of their sockets.
     #[error(
         "no lane can be used any more, and the receiver has closed at least one; send again to resume: \
-         the received data is kept"
+         stored data is skipped"
     )]
     Unusable,
     /// No lane over UDP has ever carried anything, though the control connection does.
@@ -78,7 +78,7 @@ pub enum SendError {
     #[error(
         "the receiver has not confirmed anything for {patience:?}, neither over the control connection \
          nor over a lane; it has verified and named {stored} of {objects} files and folders; send again \
-         to resume: the received data is kept"
+         to resume: stored data is skipped"
     )]
     Unconfirmed {
         /// How long.
@@ -89,7 +89,7 @@ pub enum SendError {
         objects: usize,
     },
     /// The user ended it.
-    #[error("stopped; send again to resume: the received data is kept")]
+    #[error("stopped; send again to resume: stored data is skipped")]
     Stopped,
     /// A fault in here.
     #[error("a bug in linecard: {0}")]
