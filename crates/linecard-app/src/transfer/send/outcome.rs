@@ -111,6 +111,8 @@ pub type Lane = Item<LaneOutcome>;
 
 /// Shorter transfers are over before a limit shows.
 const LEAST_ELAPSED: Duration = Duration::from_millis(500);
+/// Lanes that are named as the limit, at most.
+const MAX_NAMED: usize = 3;
 /// A thread that takes this share of a core is what limits.
 const BUSY: f64 = 0.9;
 
@@ -127,6 +129,7 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
         ));
     }
     let times = sent.limits;
+    let down = silent_lanes(&sent.lanes);
     let limits = [
         (
             times.lane_ns,
@@ -138,11 +141,22 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
             "the receiver, which had no room: its disk, its processor or its --memory",
         ),
         (times.in_flight_ns, "memory here: as many chunks were in flight as may be"),
-        (times.down_ns, "lanes that did not answer"),
+        (times.down_ns, &*down),
     ];
     let (ns, limit) = limits.into_iter().max_by_key(|&(ns, _)| ns)?;
     let share = 100.0 * ns as f64 / times.sum_ns().max(1) as f64;
     Some(format!("{limit} ({share:.0} % of the time)"))
+}
+
+/// The lanes that did not answer for longest, as a limit.
+fn silent_lanes(lanes: &[LaneView]) -> String {
+    let longest = lanes.iter().map(|lane| lane.silent).max().unwrap_or_default();
+    let names = lanes.iter().filter(|lane| lane.silent * 2 > longest);
+    let names: Vec<&str> = names.map(|lane| &*lane.name).take(MAX_NAMED).collect();
+    match &*names {
+        [] => "lanes that did not answer".to_owned(),
+        names => format!("lanes that did not answer: {}", names.join(", ")),
+    }
 }
 
 /// Statistics of a lane.
@@ -457,6 +471,14 @@ mod tests {
         let found = of(&[view(LaneState::Alive, 1, 16), alive()]);
         assert_eq!(found.management_overhead, Some(Share(0.25)));
         assert_eq!(found.lanes_down.as_deref(), Some("lane 1 for 16.00 ms"));
+    }
+
+    #[test]
+    fn lanes_that_limit_are_named() {
+        let lanes = [(0, 40), (1, 900), (2, 500)];
+        let lanes = lanes.map(|(deaths, silent_ms)| view(LaneState::Suspect, deaths, silent_ms));
+        assert_eq!(silent_lanes(&lanes), "lanes that did not answer: lane 1, lane 2");
+        assert_eq!(silent_lanes(&[]), "lanes that did not answer");
     }
 
     /// The first guess of 100 ms was shown for a lane without any answer.
