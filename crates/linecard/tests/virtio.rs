@@ -4,14 +4,17 @@
 use linecard::offload::coalesce::{ChecksumPolicy, Config};
 use linecard::offload::segment::segment;
 use linecard::offload::virtio::{
-    Endian, FieldError, Format, Header, Identifications, Undescribable, flag, gso_type,
+    Device, Endian, FieldError, Format, Header, Identifications, Offload, Undescribable, flag,
+    gso_type,
 };
 use linecard::offload::{complete_checksum, defer_checksum};
-use linecard::packet::{ChecksumState, Gso, Layout, LinkType, Meta, Packet};
+use linecard::packet::{ChecksumState, Form, Gso, LayerKind, Layout, LinkType, Meta, Packet};
 use linecard::rng::Rng;
-use linecard_testkit::packets::frame::{CWR, Field, Frame};
+use linecard_testkit::packets::frame::{CWR, Field, Frame, TCP, UDP};
+use linecard_testkit::packets::ip::Ip;
 use linecard_testkit::packets::runner::{Buffer, Real, numbers, whole};
 use linecard_testkit::packets::traffic::{Arrival, scenario};
+use linecard_testkit::packets::tunnel::Wrap;
 use linecard_testkit::packets::{between, for_seeds, is_whole, pick, runner, vxlan};
 use linecard_testkit::part;
 
@@ -418,4 +421,318 @@ fn cwr_is_told_by_its_bit() {
     let header = Header::of(&packet).expect("it can be said");
     assert_eq!(header.gso_type, gso_type::TCPV4 | gso_type::ECN);
     assert_eq!(header.check(packet.bytes(), packet.layout()).expect("true").gso, gso);
+}
+
+#[test]
+fn a_format_is_known_by_its_length() {
+    for format in FORMATS {
+        assert_eq!(Format::of_len(format.header_len()), Some(format));
+    }
+    let known = (0..=64).filter(|len| Format::of_len(*len).is_some());
+    assert_eq!(known.collect::<Vec<_>>(), [10, 12, 24]);
+}
+
+/// The text alone tells the field and its value.
+#[test]
+fn errors_of_fields_name_the_field_and_its_value() {
+    let form = Form::CutShort;
+    let errors = [
+        FieldError::Flags(0x3C),
+        FieldError::GsoType { value: 0x3C, form },
+        FieldError::GsoSize(6_007),
+        FieldError::HdrLen(6_007),
+        FieldError::CsumStart(6_007),
+        FieldError::CsumOffset(6_007),
+        FieldError::OuterThOffset(6_007),
+        FieldError::InnerNhOffset(6_007),
+    ];
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.starts_with(error.field()), "{text}");
+        assert!(text.contains("0x3c") != text.contains("6007"), "{text}");
+    }
+    assert!(errors[1].to_string().contains("CutShort"));
+}
+
+#[test]
+fn each_refusal_to_describe_has_words_of_its_own() {
+    let refusals = [
+        Undescribable::NotADatagram(Form::CutShort),
+        Undescribable::Checksum,
+        Undescribable::NoChecksum,
+        Undescribable::FixedIds,
+        Undescribable::AccurateEcn,
+        Undescribable::Padded,
+        Undescribable::Tunnels,
+        Undescribable::TooLarge(70_007),
+    ];
+    let texts: std::collections::BTreeSet<String> =
+        refusals.iter().map(Undescribable::to_string).collect();
+    assert_eq!(texts.len(), refusals.len());
+    assert!(texts.iter().all(|text| text.len() > 30), "{texts:?}");
+    assert!(refusals[0].to_string().contains("CutShort"));
+    assert!(refusals[7].to_string().contains("70007"));
+}
+
+/// Checksum and division come from the header, and nothing else of the metadata changes.
+#[test]
+fn what_was_checked_is_stored_beside_the_other_metadata() {
+    let gso = Some(Gso { size: 9, segments: 3, ..Gso::default() });
+    let offload = Offload { checksum: ChecksumState::Partial, gso };
+    let meta = Meta { lane: 5, mark: 7, ..Meta::default() };
+    let stored = offload.into_meta(meta);
+    assert_eq!(stored, Meta { checksum: ChecksumState::Partial, gso, lane: 5, mark: 7, ..meta });
+}
+
+/// TCP with 300 bytes in this tunnel, its checksum left to a device.
+fn tunnelled(tunnel: Vec<Wrap>) -> Packet<Vec<u8>> {
+    let frame = Frame { tunnel, payload: vec![1; 300], field: Field::Partial, ..Frame::default() };
+    let gso = Some(Gso { size: 100, segments: 3, ..Gso::default() });
+    let meta = Meta { gso, checksum: ChecksumState::Partial, ..Meta::default() };
+    Packet::new(frame.bytes(), LinkType::Ethernet, meta)
+}
+
+fn outer_ip() -> Wrap {
+    Wrap::Ip(Ip::default())
+}
+
+fn in_vxlan() -> Vec<Wrap> {
+    let udp = Wrap::Udp { source: 0xC001, port: 4789, field: Field::Good };
+    let inner = Wrap::Ethernet { mac: 3, tags: Vec::new(), behind: Vec::new(), kind: None };
+    vec![outer_ip(), udp, Wrap::Vxlan { flags: 8, vni: 7, reserved: 0 }, inner]
+}
+
+fn in_gre() -> Vec<Wrap> {
+    vec![outer_ip(), Wrap::Gre { key: None, checksum: Some(Field::Good), sequence: None }]
+}
+
+/// GRE with a checksum has as many layers as a UDP tunnel, and a device could divide nothing in it.
+#[test]
+fn nothing_in_gre_is_divided_by_a_device() {
+    let packet = tunnelled(in_gre());
+    let layout = packet.layout();
+    let [outer, gre, inner, tcp] = layout.layers().collect::<Vec<_>>()[..] else {
+        panic!("{layout:?}");
+    };
+    assert_eq!((outer.kind, gre.kind), (LayerKind::Ipv4, LayerKind::Gre));
+    assert_eq!(Header::of(&packet), Err(Undescribable::Tunnels));
+    let gso_type = gso_type::TCPV4 | gso_type::UDP_TUNNEL_IPV4;
+    for flags in [flag::NEEDS_CSUM, flag::NEEDS_CSUM | flag::UDP_TUNNEL_CSUM] {
+        let (csum_start, csum_offset, gso_size) = (tcp.offset, 16, 100);
+        let header =
+            Header { flags, gso_type, gso_size, csum_start, csum_offset, ..Header::default() };
+        let header =
+            Header { outer_th_offset: gre.offset, inner_nh_offset: inner.offset, ..header };
+        let error = FieldError::GsoType { value: gso_type, form: Form::Datagram };
+        assert_eq!(header.check(packet.bytes(), layout), Err(error));
+    }
+}
+
+/// Virtio 1.3, section 5.1.6.2.1: what was verified is the outermost checksum; and by its own flag that in the tunnel,
+/// too. Of a second tunnel, nothing is said.
+#[test]
+fn a_verified_checksum_counts_as_far_in_as_the_flags_say() {
+    let twice = [in_vxlan(), in_vxlan()].concat();
+    for (tunnels, wraps) in [Vec::new(), in_vxlan(), twice].into_iter().enumerate() {
+        let packet = tunnelled(wraps);
+        assert_eq!(packet.layout().tunnels(), tunnels);
+        for (flags, verified) in [
+            (0, [false, false, false]),
+            (flag::UDP_TUNNEL_CSUM, [false, false, false]),
+            (flag::DATA_VALID, [true, false, false]),
+            (flag::DATA_VALID | flag::UDP_TUNNEL_CSUM, [true, true, false]),
+        ] {
+            let header = Header { flags, ..Header::default() };
+            let offload = header.check(packet.bytes(), packet.layout()).expect("true");
+            let valid = offload.checksum == ChecksumState::Valid;
+            assert!(valid || offload.checksum == ChecksumState::Unknown);
+            assert_eq!(valid, verified[tunnels], "{flags} in {tunnels} tunnels");
+        }
+    }
+}
+
+/// A hint that is too large for the frame is wrong; one that says all of it is none of ours.
+#[test]
+fn headers_may_be_as_long_as_the_frame_and_no_longer() {
+    let packet = tunnelled(Vec::new());
+    let (frame, len) = (packet.bytes(), packet.bytes().len() as u16);
+    let head = Layout::parse_head(LinkType::Ethernet, &frame[..60], frame.len());
+    for (hdr_len, right) in
+        [(0, true), (len - 1, true), (len, true), (len + 1, false), (len + 2, false)]
+    {
+        let header = Header { hdr_len, ..Header::default() };
+        let expected =
+            if right { Ok(Offload::default()) } else { Err(FieldError::HdrLen(hdr_len)) };
+        assert_eq!(header.check(frame, packet.layout()), expected, "{hdr_len}");
+        // The rest of the frame may be elsewhere.
+        assert_eq!(header.check(&frame[..60], &head), expected, "{hdr_len} in pieces");
+    }
+}
+
+/// RFC 768: a UDP checksum field of 0 says that there is none, so none is to be completed. In TCP it says nothing.
+#[test]
+fn a_udp_field_of_zero_is_not_completed() {
+    for (protocol, csum_offset, right) in [(UDP, 6, false), (TCP, 16, true)] {
+        let mut frame = Frame { protocol, ..Frame::default() }.bytes();
+        let field = 34 + usize::from(csum_offset);
+        frame[field..field + 2].fill(0);
+        let header =
+            Header { flags: flag::NEEDS_CSUM, csum_start: 34, csum_offset, ..Header::default() };
+        let found = header.check(&frame, &Layout::parse(LinkType::Ethernet, &frame));
+        let partial = Offload { checksum: ChecksumState::Partial, gso: None };
+        assert_eq!(found, if right { Ok(partial) } else { Err(FieldError::Flags(1)) });
+    }
+}
+
+/// A coalescer for a device merges nothing that no header could describe to it.
+#[test]
+fn only_what_the_device_can_divide_is_merged() {
+    let merges = |device: Device, tunnel: &[Wrap], (step, flags_fragment): (u16, u16)| {
+        let frames = (0..3).map(|index| {
+            let id = 7 + step * index;
+            let tunnel = tunnel.to_vec();
+            Frame { id, flags_fragment, tunnel, ..Frame::bulk(index.into(), 100) }
+        });
+        let arrivals: Vec<Arrival> = frames.map(|frame| runner::arrival(&frame, 0)).collect();
+        let real = merge(&arrivals, Config { device: Some(device), ..Config::default() });
+        real.out.len() == 1
+    };
+    const COUNTING: (u16, u16) = (1, 0x4000);
+    let of = |format, identifications| Device { format, identifications };
+    for format in FORMATS {
+        let device = of(format, Identifications::default());
+        assert!(merges(device, &[], COUNTING));
+        assert_eq!(merges(device, &in_vxlan(), COUNTING), format == Format::Tunnel);
+        assert!(!merges(device, &in_gre(), COUNTING));
+    }
+    // Identifications that stand still, of datagrams that are atomic and of others.
+    for (identifications, atomic) in
+        [(Identifications::Rfc6864, true), (Identifications::Exact, false)]
+    {
+        let device = of(Format::V1, identifications);
+        assert_eq!(merges(device, &[], (0, 0x4000)), atomic);
+        assert!(!merges(device, &[], (0, 0)));
+        assert!(merges(device, &[], (1, 0)));
+    }
+}
+
+/// A device that is told to divide what is in a tunnel is told the truth about the tunnel.
+#[test]
+fn what_is_said_of_a_tunnel_has_to_be_true() {
+    let mut packet = tunnelled(in_vxlan());
+    // The outer checksum of a packet to be divided is that of its pseudo header.
+    assert!(defer_checksum(&mut packet));
+    let header = Header::of(&packet).expect("a UDP tunnel");
+    let (frame, layout) = (packet.bytes(), packet.layout());
+    let [_, udp, inner, _] = layout.layers().collect::<Vec<_>>()[..] else {
+        panic!("{layout:?}");
+    };
+    assert_eq!((header.outer_th_offset, header.inner_nh_offset), (udp.offset, inner.offset));
+    assert_eq!(header.check(frame, layout).expect("true").gso, packet.meta.gso);
+    for flags in 0..16 {
+        let right = flags == flag::NEEDS_CSUM | flag::UDP_TUNNEL_CSUM;
+        let found = Header { flags, ..header }.check(frame, layout);
+        let expected =
+            if right { header.check(frame, layout) } else { Err(FieldError::Flags(flags)) };
+        assert_eq!(found, expected, "{flags}");
+    }
+    for off in [header.outer_th_offset - 1, header.outer_th_offset + 1, header.inner_nh_offset] {
+        let found = Header { outer_th_offset: off, ..header }.check(frame, layout);
+        assert_eq!(found, Err(FieldError::OuterThOffset(off)));
+    }
+    for off in [header.inner_nh_offset - 1, header.inner_nh_offset + 1, header.outer_th_offset] {
+        let found = Header { inner_nh_offset: off, ..header }.check(frame, layout);
+        assert_eq!(found, Err(FieldError::InnerNhOffset(off)));
+    }
+}
+
+/// A packet beyond 65,535 bytes ("BIG TCP") is divided into segments that are not; the link header does not count.
+#[test]
+fn segments_are_as_long_as_their_length_field_can_say() {
+    let payload = vec![7; 200_000];
+    let mut frame = Frame { payload, ..Frame::default() }.bytes();
+    frame[16..18].fill(0);
+    let layout = Layout::parse(LinkType::Ethernet, &frame);
+    // 40 bytes of headers that count.
+    for (gso_size, segments) in [(65_494, 4), (65_495, 4), (65_496, 0), (65_497, 0), (65_535, 0)] {
+        let (flags, gso_type) = (flag::NEEDS_CSUM, gso_type::TCPV4);
+        let header = Header { flags, gso_type, gso_size, csum_start: 34, ..Header::default() };
+        let found = Header { csum_offset: 16, ..header }.check(&frame, &layout);
+        let expected = match segments {
+            0 => Err(FieldError::GsoSize(gso_size)),
+            _ => Ok(Some(Gso { size: gso_size, segments, ..Gso::default() })),
+        };
+        assert_eq!(found.map(|offload| offload.gso), expected);
+    }
+}
+
+/// In a tunnel, the flag would be about the outermost checksum, of which nothing is known.
+#[test]
+fn a_checksum_that_was_verified_in_a_tunnel_is_not_said_to_be_valid() {
+    for (tunnel, flags) in [(Vec::new(), flag::DATA_VALID), (in_vxlan(), 0), (in_gre(), 0)] {
+        let mut packet = tunnelled(tunnel);
+        packet.meta = Meta { checksum: ChecksumState::Valid, ..Meta::default() };
+        assert_eq!(Header::of(&packet), Ok(Header { flags, ..Header::default() }));
+    }
+}
+
+/// Only some devices take more than an IP datagram.
+#[test]
+fn packets_up_to_the_largest_datagram_are_described() {
+    for len in [65_534, 65_535, 65_536, 65_537] {
+        let payload = vec![7; len - 40];
+        let mut frame = Frame { payload, field: Field::Partial, ..Frame::default() }.bytes();
+        if len > 65_535 {
+            frame[16..18].fill(0);
+        }
+        let gso = Some(Gso { size: 1_448, ..Gso::default() });
+        let meta = Meta { gso, checksum: ChecksumState::Partial, ..Meta::default() };
+        let described = Header::of(&Packet::new(frame, LinkType::Ethernet, meta));
+        let expected = if len > 65_535 { Err(Undescribable::TooLarge(len)) } else { Ok(1_448) };
+        assert_eq!(described.map(|header| header.gso_size), expected);
+    }
+}
+
+/// Without more payload than one segment takes, a packet is one frame, whose checksum may be left or complete.
+#[test]
+fn what_fits_into_one_segment_is_not_to_be_divided() {
+    let mut packet = tunnelled(Vec::new());
+    for (size, divided) in [(299, true), (300, false), (301, false)] {
+        packet.meta.gso = Some(Gso { size, ..Gso::default() });
+        for checksum in [ChecksumState::Partial, ChecksumState::Unknown] {
+            packet.meta.checksum = checksum;
+            let described = Header::of(&packet).map(|header| (header.gso_type, header.gso_size));
+            let expected = match (divided, checksum) {
+                (true, ChecksumState::Partial) => Ok((gso_type::TCPV4, size)),
+                (true, _) => Err(Undescribable::Checksum),
+                (false, _) => Ok((gso_type::NONE, 0)),
+            };
+            assert_eq!(described, expected);
+        }
+    }
+}
+
+/// The first bit is about the innermost IPv4 header: each of them is looked at with the bit of its own.
+#[test]
+fn each_identification_that_stands_still_has_to_mean_nothing() {
+    const ATOMIC: u16 = 0x4000;
+    for fixed_ids in 0..4_u8 {
+        for (inner, outer) in [(ATOMIC, ATOMIC), (0, ATOMIC), (ATOMIC, 0), (0, 0)] {
+            let mut tunnel = in_vxlan();
+            tunnel[0] = Wrap::Ip(Ip { flags_fragment: outer, ..Ip::default() });
+            let (flags_fragment, field) = (inner, Field::Partial);
+            let frame = Frame { tunnel, flags_fragment, field, ..Frame::default() };
+            let gso = Some(Gso { size: 60, segments: 2, fixed_ids, ..Gso::default() });
+            let meta = Meta { gso, checksum: ChecksumState::Partial, ..Meta::default() };
+            let mut packet = Packet::new(frame.bytes(), LinkType::Ethernet, meta);
+            assert!(defer_checksum(&mut packet));
+            for ids in [Identifications::Rfc6864, Identifications::Exact] {
+                let may = |flags| ids == Identifications::Rfc6864 && flags == ATOMIC;
+                let right =
+                    (fixed_ids & 1 == 0 || may(inner)) && (fixed_ids & 2 == 0 || may(outer));
+                let error = Header::of_with(&packet, ids).err();
+                assert_eq!(error, (!right).then_some(Undescribable::FixedIds), "{fixed_ids}");
+            }
+        }
+    }
 }
