@@ -3,7 +3,7 @@
 use core::time::Duration;
 use linecard::offload::coalesce::{self, Coalescer, Flush};
 use linecard::offload::reassemble::{Config, Exit, GiveUp, Pass, Reassembler, Verdict, reassemble};
-use linecard::packet::{Batch, ChecksumState, Form, Layout, LinkType, Meta, Packet};
+use linecard::packet::{Batch, ChecksumState, Form, Gso, Layout, LinkType, Meta, Packet};
 use linecard::rng::Rng;
 use linecard::stage::Stage;
 use linecard::stages::Reassemble;
@@ -704,4 +704,50 @@ fn the_coalescer_passes_whole_datagrams() {
     coalescer.push(packet, Instant::ZERO, &mut |packet, _| left.push(packet));
     coalescer.flush_all(Flush::Stop, &mut |packet, _| left.push(packet));
     assert_eq!((left.len(), left[0].payload_len()), (1, 1_000));
+}
+
+/// Two fragments that end where the datagram does agree on the end. They overlap, which is another reason.
+#[test]
+fn overlaps_at_the_end_contradict_no_end() {
+    let data = open(&udp(true, 64), 7);
+    let part = |start, more| data.fragment(&Part { more, ..data.part(start, 64) });
+    for (first, second) in [((48, false), (56, false)), ((48, true), (56, false))] {
+        let real = run(&[part(first.0, first.1), part(second.0, second.1)]);
+        assert_eq!(real.exits(), gave_up(GiveUp::Overlap, &[0, 1]), "{first:?} {second:?}");
+    }
+}
+
+/// A packet that was merged, or is to be segmented, did not arrive as a fragment, whatever its headers say.
+#[test]
+fn merged_packets_and_those_to_be_segmented_pass() {
+    let cut = open(&udp(false, 64), 7).cut(&[24, 64]);
+    let plain = Packet::new(cut[0].clone(), LINK, Meta::default());
+    let gso = Some(Gso { size: 8, segments: 3, ..Gso::default() });
+    let divided = Packet::new(cut[0].clone(), LINK, Meta { gso, ..Meta::default() });
+    let never = Packet::new(cut[0].clone(), LINK, Meta { mark: Meta::NEVER, ..Meta::default() });
+    let (whole, exit) = reassemble(LINK, cut.iter().cloned(), Config::default()).remove(0);
+    assert_eq!((exit, whole.is_merged()), (Exit::Reassembled, true));
+    for (packet, expected) in [
+        (plain, Verdict::Held),
+        (divided, Verdict::Passed(Pass::Unmergeable)),
+        (never, Verdict::Passed(Pass::Unmergeable)),
+        (whole, Verdict::Passed(Pass::NotAFragment)),
+    ] {
+        let mut reassembler = Reassembler::new(LINK, Config::default());
+        assert_eq!(reassembler.push(packet, Instant::ZERO, &mut |_, _| {}), expected);
+    }
+}
+
+/// Up to 320 bytes of headers are kept: all of a raw packet's options, 280 bytes, fit.
+#[test]
+fn headers_may_be_as_long_as_those_that_are_kept() {
+    for (options, expected) in [(280, Verdict::Held), (288, Verdict::Passed(Pass::HeaderTooLong))] {
+        let mut body = vec![0; options - 1];
+        body[0] = (options / 8 - 1) as u8;
+        let frame = Frame { link: LinkType::Raw, extensions: vec![(0, body)], ..udp(true, 64) };
+        let bytes = open(&frame, 7).cut(&[24, 64])[0].clone();
+        let packet = Packet::new(bytes, LinkType::Raw, Meta::default());
+        let mut reassembler = Reassembler::new(LinkType::Raw, Config::default());
+        assert_eq!(reassembler.push(packet, Instant::ZERO, &mut |_, _| {}), expected);
+    }
 }

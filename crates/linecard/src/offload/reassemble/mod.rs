@@ -547,3 +547,6 @@ pub fn reassemble<B: AsRef<[u8]> + AsMut<[u8]>>(
     reassembler.flush_all(&mut |packet, exit| out.push((packet, exit)));
     out
 }
+
+#[cfg(test)]
+mod tests;

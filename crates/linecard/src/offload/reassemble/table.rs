@@ -190,3 +190,20 @@ impl Table {
 const LIVE: usize = 0;
 const REFUSED: usize = 1;
 const V6: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_is_lost_is_inconsistent() {
+        let mut table = Table::new(3);
+        let opened = table.open(7, Datagram::default(), Instant::NEVER);
+        assert!(opened.is_some() && table.is_consistent());
+        let lost = table.free.pop();
+        assert!(lost.is_some() && !table.is_consistent());
+        // And one more that is used twice.
+        table.free.extend([lost, opened].into_iter().flatten());
+        assert!(!table.is_consistent());
+    }
+}
