@@ -150,17 +150,16 @@ impl Fragment {
     /// Whether a first fragment contains every header up to the transport's (RFC 8200, section 4.5;
     /// RFC 7112, section 5). For IPv4, RFC 1858, section 3 recommends the same for TCP.
     fn has_all_headers(&self, datagram: &[u8]) -> bool {
-        let next = if self.v6 {
+        let (kind, at) = if self.v6 {
             let kind = datagram[self.header_end];
             let first = Next { kind, field: self.header_end, at: self.start };
-            let Some(next) = first.follow(datagram) else { return false };
-            next
+            let Some(Next { kind, at, .. }) = first.follow(datagram) else { return false };
+            (kind, at)
         } else {
-            let kind = header::at::<Ipv4>(datagram, self.network).protocol;
-            Next { kind, field: self.network + 9, at: self.start }
+            (header::at::<Ipv4>(datagram, self.network).protocol, self.start)
         };
-        let needed = match next.kind {
-            protocol::TCP => match header::get::<Tcp>(datagram, next.at) {
+        let needed = match kind {
+            protocol::TCP => match header::get::<Tcp>(datagram, at) {
                 Some(tcp) => tcp.header_len().max(Tcp::LEN),
                 None => return false,
             },
@@ -169,7 +168,7 @@ impl Fragment {
             // The length of an unknown header is unknown too.
             _ => 1,
         };
-        let end = next.at + needed;
+        let end = at + needed;
         end <= datagram.len() && end - self.start + self.header_end <= HEAD
     }
 }
