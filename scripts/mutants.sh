@@ -16,11 +16,17 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-# Area; package; files, as globs below crates; test programs; filters of their tests.
+# Area; package; files, as globs below crates; features, profile and test programs; filters of their tests. The crate
+# linecard is compiled without optimising, which takes longer than its tests then do.
 areas='
 seal ; linecard-transfer-net ; linecard-transfer-net/src/seal/*.rs ; --lib --test=security ; seal:: lanes::
 file ; linecard-transfer-net ; linecard-transfer-net/src/file/{chunk,digest,flusher,have,holes,journal,partial,sink,stamp}.rs ; --lib --test=files ; file:: names:: resume:: sinks::
+virtio ; linecard ; linecard/src/offload/virtio/*.rs ; --config=profile.dev.opt-level=0 --features=std --test=segment --test=virtio ;
+segment ; linecard ; linecard/src/offload/segment/*.rs ; --config=profile.dev.opt-level=0 --features=std --test=gather --test=lengths --test=segment --test=twin ; --skip layouts_ --skip merges_as_the_naive --skip merges_in_tunnels
+reassemble ; linecard ; linecard/src/offload/reassemble/*.rs ; --config=profile.dev.opt-level=0 --features=std --lib --test=reassembly --test=reassembly_tunnels --test=reassembly_twin ;
 '
+# Tests of many cases try one in this many.
+export LINECARD_PART=${LINECARD_PART:-37}
 # A build, and a run of the tests, of which none takes a quarter of this.
 build_seconds=300 test_seconds=60
 
