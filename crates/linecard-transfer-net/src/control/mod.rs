@@ -221,7 +221,7 @@ impl Control {
     }
 
     /// Says that nothing more will be sent, as far as that can be said without waiting: flush before.
-    pub fn close(mut self) {
+    pub fn close(&mut self) {
         self.transport.close();
         // Whether it arrives or not, the connection ends.
         let _sent = self.transport.flush(&mut *self.stream);

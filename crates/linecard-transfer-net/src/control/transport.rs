@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 /// A connection that gives and takes bytes, and never waits.
-pub(crate) trait Stream: Read + Write + AsFd + fmt::Debug + Send {}
+pub(crate) trait Stream: Read + Write + AsFd + fmt::Debug + Send + Sync {}
 
 impl Stream for TcpStream {}
 

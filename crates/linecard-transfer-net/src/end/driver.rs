@@ -227,6 +227,7 @@ impl<'a, E: Display> Turns<'a, E> {
             Ok(Next::Over(Err(error))) | Err(error) => self.fail(role, endpoint, (error, now)),
             Ok(Next::Over(Ok(()))) => {
                 role.ended(endpoint, true, now);
+                say_goodbye(role, endpoint, now);
                 Next::Over(Ok(()))
             }
             Ok(next) => next,
@@ -242,7 +243,6 @@ impl<'a, E: Display> Turns<'a, E> {
     ) -> Next<E> {
         role.ended(endpoint, false, now);
         if R::is_known_there(&error) {
-            // The other end waits until its last message is confirmed.
             say_goodbye(role, endpoint, now);
             return Next::Over(Err(error));
         }
@@ -257,6 +257,7 @@ impl<'a, E: Display> Turns<'a, E> {
         (mut leaving, now): (Leaving<E>, Instant),
     ) -> Next<E> {
         if leaving.turn(role, endpoint, (&self.crew, now)) {
+            endpoint.control.close();
             return Next::Over(Err(leaving.why));
         }
         self.leaving = Some(leaving);

@@ -79,14 +79,15 @@ fn has_heard(endpoint: &mut Endpoint) -> bool {
     }
 }
 
-/// Confirms the other end's last message over lanes: it waits for that, for a short time.
-pub(crate) fn say_goodbye<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) {
+/// Confirms the other end's last message over lanes, for which it waits, and closes the control connection.
+pub(super) fn say_goodbye<R: Role>(role: &mut R, endpoint: &mut Endpoint, now: Instant) {
     for _ in 0..GOODBYES {
         endpoint.relay.owe_answer();
         // Nobody is there to be told of an error.
         let _pushed = relay_messages(role, endpoint, now);
     }
     flush(endpoint);
+    endpoint.control.close();
 }
 
 /// Sends what waits, where a lane takes it.

@@ -20,9 +20,10 @@ pub(crate) use driver::{Driver, Packet, Role, deliver, relay_messages};
 #[cfg(test)]
 pub(crate) use driver::{Next, Turns, next_wakeup};
 pub(crate) use endpoint::Endpoint;
-pub(crate) use goodbye::{last_words, say_goodbye};
+pub(crate) use goodbye::last_words;
+use goodbye::say_goodbye;
 pub use processor::{processor_time, thread_time};
-pub(crate) use random::random;
+pub(crate) use random::{challenges, random};
 pub(crate) use relay::Relay;
 pub use socket::{Done, FlushError, Inbox, SealedSocket, SocketCounters, Task, Verdict};
 pub use wait::{Clock, Interest, MAX_TOKENS, Ready, WOKEN, Waiter, Waker};

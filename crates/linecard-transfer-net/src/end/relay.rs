@@ -85,6 +85,8 @@ pub(crate) struct Relay {
     is_lame: bool,
     /// The control connection has failed.
     is_down: bool,
+    /// Not because its path was lost: the other end has closed it, or somebody has cut it.
+    is_cut: bool,
 }
 
 impl Relay {
@@ -106,6 +108,11 @@ impl Relay {
     /// Whether the control connection has failed: it delivers nothing more.
     pub(crate) const fn is_down(&self) -> bool {
         self.is_down
+    }
+
+    /// Whether the control connection was closed or cut though messages go over lanes: the other end may be gone.
+    pub(crate) const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The control connection has failed and is not needed: a descriptor that always reports an error is not waited for.
@@ -225,6 +232,7 @@ impl Relay {
     /// fails otherwise is not needed if messages go over lanes already. Its other end may also have closed it: then
     /// lanes are silent as well.
     fn excuse(&mut self, error: ControlError) -> Result<(), ControlError> {
+        self.is_cut = !matches!(error, ControlError::PathLost);
         let is_excused = match error {
             ControlError::PathLost => true,
             ControlError::ClosedEarly | ControlError::Io(_) => self.is_lame,

@@ -8,12 +8,13 @@ use linecard_transfer::wire::{HEADER_BYTES, Header, TAG_BYTES};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Packets of one length that wait to be sent.
+/// Packets of one length that wait to be sent to one address, where the lane is not connected.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     start: usize,
     end: usize,
     stride: usize,
+    to: Option<SocketAddr>,
 }
 
 /// Counters of a socket.
@@ -106,6 +107,8 @@ pub struct SealedSocket {
     runs: VecDeque<Run>,
     /// Packets that are not sealed yet: where they start, and their headers.
     unsealed: VecDeque<(usize, Header)>,
+    /// Where the next packets go.
+    to: Option<SocketAddr>,
     /// Bytes that are handed over by one call, at most.
     burst_bytes: usize,
     came_bytes: usize,
@@ -122,6 +125,7 @@ impl SealedSocket {
             lane,
             sealer,
             opener,
+            to: None,
             burst_bytes: MAX_DATAGRAM_BYTES,
             came_bytes: 0,
             task: None,
@@ -158,9 +162,9 @@ impl SealedSocket {
         self.unsealed.clear();
     }
 
-    /// Where it sends to from now on.
-    pub fn answer_to(&mut self, peer: SocketAddr) {
-        self.lane.answer_to(peer);
+    /// Where packets go that are pushed from now on, if the lane is not connected.
+    pub const fn answer_to(&mut self, peer: SocketAddr) {
+        self.to = Some(peer);
     }
 
     /// Whether all that was pushed has been taken by the lane.
@@ -196,10 +200,14 @@ impl SealedSocket {
         let bytes = end - start;
         match self.runs.back_mut() {
             // A shorter packet ends a run: behind it the stride is none any more.
-            Some(run) if bytes <= run.stride && (run.end - run.start) % run.stride == 0 => {
+            Some(run)
+                if run.to == self.to
+                    && bytes <= run.stride
+                    && (run.end - run.start) % run.stride == 0 =>
+            {
                 run.end = end;
             }
-            _ => self.runs.push_back(Run { start, end, stride: bytes }),
+            _ => self.runs.push_back(Run { start, end, stride: bytes, to: self.to }),
         }
     }
 
@@ -237,7 +245,8 @@ impl SealedSocket {
 
     fn hand_over(&mut self) -> Result<(), FlushError> {
         self.lane.flush()?;
-        while let Some(&Run { start, end, stride }) = self.runs.front() {
+        while let Some(&Run { start, end, stride, to }) = self.runs.front() {
+            to.into_iter().for_each(|to| self.lane.answer_to(to));
             let count = (self.burst_bytes / stride).max(1);
             // Sealed packets are sent while they are still in the cache.
             self.seal_below(end.min(start + count * stride))?;

@@ -5,7 +5,7 @@ use super::lanes::{self, Lanes};
 use super::{Acceptor, ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
-use crate::end::{Endpoint, SealedSocket, random};
+use crate::end::{Endpoint, SealedSocket, challenges, random};
 use crate::file::{FileError, Folder, Quota};
 use crate::keys::Entry;
 use crate::lane::Spec;
@@ -167,7 +167,7 @@ fn negotiate(
         window,
         ack: AckSettings::default(),
     };
-    let receiver = Receiver::new(settings, &[], random()?)?;
+    let receiver = Receiver::new(settings, &[], challenges()?)?;
     let places = lanes::places(hello, (local.ip(), peer.ip()), is_anywhere);
     let specs = specs(options, hello, places);
     let (lanes, sockets) = Lanes::open(&specs, control, (agreed.suite, connection))?;

@@ -8,7 +8,7 @@ use super::removal::Removal;
 use super::writing::{Job, Written};
 use super::{ReceiveError, ReceiveOptions, ReceiveProgress, Received};
 use crate::control::ControlError;
-use crate::end::{Driver, Endpoint, FlushError, Packet, Role, SealedSocket, deliver};
+use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, deliver};
 use crate::file::FileError;
 use crate::lane::LaneError;
 use crate::seal::SealError;
@@ -28,7 +28,9 @@ use std::time::Duration;
 const MODERATION: Duration = Duration::from_micros(100);
 /// How long this end waits at most, with everything in its place, for the sender to know that: a lane on which nothing comes
 /// for a while may be its only one.
-const FAREWELL: Duration = Duration::from_secs(30);
+const FAREWELL: Duration = Duration::from_secs(10);
+/// The same where the control connection was closed or cut: the sender may be gone.
+const SHORT_FAREWELL: Duration = Duration::from_secs(2);
 
 /// Callback for progress.
 pub(super) type Observer<'a> = &'a mut dyn FnMut(&ReceiveProgress);
@@ -109,7 +111,8 @@ impl Role for Receiving<'_> {
     /// All is in its place, and the sender knows, or does not say so: it may be gone, as may its network.
     fn is_over(&self, endpoint: &Endpoint, now: Instant) -> bool {
         let Some(ended) = self.ended else { return false };
-        let farewell = FAREWELL.min(self.options.patience);
+        let is_cut = endpoint.relay.is_cut();
+        let farewell = if is_cut { SHORT_FAREWELL } else { FAREWELL }.min(self.options.patience);
         let has_waited = endpoint.is_flushed() && now.since(ended) > farewell;
         self.heard_close || endpoint.relay.is_confirmed() || has_waited
     }
@@ -164,6 +167,8 @@ impl Role for Receiving<'_> {
                     let (skip, step) = self.objects.given_up(object, &failed)?;
                     self.go_on(object, skip, step);
                 }
+                // It gives up waiting for the news that everything is in its place.
+                None if self.ended.is_some() => self.heard_close = true,
                 None => return Err(ReceiveError::Ended(failed.text.to_string())),
             },
             _ => return Err(ReceiveError::Unexpected("a message that only a receiver sends")),
@@ -269,19 +274,13 @@ impl Role for Receiving<'_> {
         socket: &mut SealedSocket,
         now: Instant,
     ) -> Result<(), SealError> {
-        // A packet that waits goes where the last one went: the next may go elsewhere.
-        while socket.is_idle()
-            && let Some((reply, to)) = self.receiver.poll(lane, now)
-        {
+        while let Some((reply, to)) = self.receiver.poll(lane, now) {
             if to.is_none() && !socket.lane().is_stream() {
                 continue;
             }
             let header = self.lanes.header(reply.kind(), lane, self.receiver.connection());
             to.into_iter().for_each(|to| socket.answer_to(to));
             socket.push(&header, |out| reply.write(out));
-            if let Err(FlushError::Seal(error)) = socket.flush() {
-                return Err(error);
-            }
         }
         Ok(())
     }
@@ -312,8 +311,8 @@ impl Role for Receiving<'_> {
         if self.came { MODERATION } else { Duration::ZERO }
     }
 
-    fn next_wakeup(&self, lane: usize, is_idle: bool) -> Instant {
-        let own = self.receiver.next_wakeup(lane).filter(|_| is_idle && self.is_up(lane));
+    fn next_wakeup(&self, lane: usize, _is_idle: bool) -> Instant {
+        let own = self.receiver.next_wakeup(lane).filter(|_| self.is_up(lane));
         own.unwrap_or(Instant::NEVER)
     }
 
@@ -356,6 +355,12 @@ impl<'a> Receiving<'a> {
         Ok((role, &mut opened.endpoint))
     }
 
+    /// Bytes that came in this transfer and are written.
+    #[cfg(test)]
+    pub(super) const fn written_bytes(&self) -> u64 {
+        self.objects.done_bytes
+    }
+
     /// Asks the files' thread for something; if it is gone, its last result says why.
     fn give(&self, job: Job) {
         let _gone = self.files.jobs.send(job);
@@ -368,6 +373,9 @@ impl<'a> Receiving<'a> {
 
     /// How long the sender may be silent: not for long before it has announced anything.
     fn check_patience(&mut self, endpoint: &Endpoint, now: Instant) -> Result<(), ReceiveError> {
+        if self.ended.is_some() {
+            return Ok(());
+        }
         let patience = self.options.patience;
         let announcing = patience.min(HANDSHAKE);
         if !*self.has_begun && now.since(self.start) > announcing {
@@ -377,7 +385,7 @@ impl<'a> Receiving<'a> {
             // The sender may have to read, or to wait itself, before it sends again.
             self.last = now;
         }
-        let is_silent = endpoint.relay.is_silent(patience) && self.ended.is_none();
+        let is_silent = endpoint.relay.is_silent(patience);
         match is_silent || now.since(self.last) > patience {
             true => Err(ReceiveError::Silent(patience)),
             false => Ok(()),

@@ -13,7 +13,7 @@ use linecard::time::Instant;
 use linecard_transfer::receive::{ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 /// Resources of a receiver in memory.
@@ -51,6 +51,8 @@ pub(crate) struct ReceivingEnd<'a> {
     /// How it ended.
     pub(crate) result: Option<Result<(), ReceiveError>>,
     writing: Writing,
+    /// The writing thread finishes files only.
+    over: Arc<AtomicBool>,
 }
 
 impl<'a> ReceivingEnd<'a> {
@@ -61,6 +63,7 @@ impl<'a> ReceivingEnd<'a> {
     ) -> Result<Self, ReceiveError> {
         let (jobs, given) = mpsc::channel();
         let (out, results) = mpsc::channel();
+        let over = Arc::new(AtomicBool::new(false));
         let writing = Writing::new(Work {
             folder: match (options.folder.as_deref(), opened.is_dry) {
                 (Some(path), true) => Folder::look(path)?,
@@ -72,7 +75,7 @@ impl<'a> ReceivingEnd<'a> {
             is_dry: opened.is_dry,
             chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
             window: opened.window,
-            over: Arc::new(AtomicBool::new(false)),
+            over: Arc::clone(&over),
             jobs: given,
             out,
             waker: Waker::new()?,
@@ -80,13 +83,21 @@ impl<'a> ReceivingEnd<'a> {
         let files = Files { jobs, results };
         let (role, endpoint) = Receiving::new(options, (opened, files), observer, now)?;
         let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?, now);
-        Ok(Self { role, endpoint, turns, result: None, writing })
+        Ok(Self { role, endpoint, turns, result: None, writing, over })
+    }
+
+    /// Bytes that came in this transfer and are written.
+    pub(crate) const fn written_bytes(&self) -> u64 {
+        self.role.written_bytes()
     }
 }
 
 impl End for ReceivingEnd<'_> {
     fn take_turn(&mut self, now: Instant, disk_ns: u64) -> Due {
         let next = self.turns.take(&mut self.role, self.endpoint, now);
+        if matches!(next, Next::Over(_)) {
+            self.over.store(true, Ordering::Relaxed);
+        }
         let due = Due::of(&next, self.writing.work_off_waiting() > 0, (now, disk_ns));
         if let Next::Over(result) = next {
             self.result = Some(result);

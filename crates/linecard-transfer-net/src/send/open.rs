@@ -5,7 +5,7 @@ use super::path::Path;
 use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, scheme_to_message};
-use crate::end::{Endpoint, SealedSocket, random};
+use crate::end::{Endpoint, SealedSocket, challenges};
 use crate::file::Input;
 use crate::lane::{LocalEnd, MAX_DATAGRAM_BYTES, Own, Peer, Spec};
 use linecard_transfer::control::{
@@ -109,7 +109,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         ..SendSettings::default()
     };
     let lanes = lane_settings(&opened, payload_bytes);
-    let sender = Sender::new(settings, &lanes, random()?);
+    let sender = Sender::new(settings, &lanes, challenges()?);
     let source = Source::new(payload_bytes, fec.scheme());
     let endpoint = Endpoint::new(control, sockets, payload_bytes);
     Ok(Opened { endpoint, lanes: Lanes::new(opened), sender, source, payload_bytes })

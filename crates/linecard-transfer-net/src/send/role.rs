@@ -6,7 +6,7 @@ use super::objects::Objects;
 use super::open::Opened;
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, say_goodbye, thread_time};
+use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, thread_time};
 use crate::lane::LaneError;
 use crate::seal::SealError;
 use linecard::time::Instant;
@@ -60,7 +60,6 @@ pub(super) fn run(
     let (mut role, mut endpoint) = Sending::new(options, (opened, objects), observer, start);
     driver.run(&mut role, &mut endpoint)?;
     let now = clock.now();
-    say_goodbye(&mut role, &mut endpoint, now);
     let stored = role.objects.stored;
     Ok(Sent {
         objects: stored.objects,

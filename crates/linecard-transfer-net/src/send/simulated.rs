@@ -8,9 +8,7 @@ use super::reading::{Buffers, ReadQueue, Work};
 use super::role::Sending;
 use super::{SendError, SendOptions, SendProgress};
 use crate::control::Control;
-use crate::end::{
-    Cores, Crew, Endpoint, Next, SealedSocket, Turns, Waker, next_wakeup, say_goodbye,
-};
+use crate::end::{Cores, Crew, Endpoint, Next, SealedSocket, Turns, Waker, next_wakeup};
 use crate::file;
 use crate::simulated::{Due, End};
 use linecard::time::Instant;
@@ -36,7 +34,7 @@ pub(crate) struct SendingEnd<'a> {
     role: Sending<'a>,
     endpoint: Endpoint,
     turns: Turns<'a, SendError>,
-    /// How it ended.
+    /// How it ended, if it has.
     pub(crate) result: Option<Result<(), SendError>>,
     reading: Work,
 }
@@ -98,9 +96,6 @@ impl<'a> SendingEnd<'a> {
 impl End for SendingEnd<'_> {
     fn take_turn(&mut self, now: Instant, disk_ns: u64) -> Due {
         let next = self.turns.take(&mut self.role, &mut self.endpoint, now);
-        if matches!(next, Next::Over(Ok(()))) {
-            say_goodbye(&mut self.role, &mut self.endpoint, now);
-        }
         let due = Due::of(&next, self.reading.work_off() > 0, (now, disk_ns));
         if let Next::Over(result) = next {
             self.result = Some(result);

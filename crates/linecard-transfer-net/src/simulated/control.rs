@@ -13,7 +13,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 /// The fault of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ConnectionFault {
     /// Nothing.
     Lives,
     /// Somebody resets it.
@@ -28,8 +28,8 @@ pub(super) enum Fate {
 struct Pipe {
     under_way: VecDeque<(Instant, Vec<u8>)>,
     bytes: usize,
-    /// When its end comes, if its writer is gone.
-    closed: Option<Instant>,
+    /// When its end comes, if its writer is gone, and whether that has said so (an alert of TLS).
+    closed: Option<(Instant, bool)>,
 }
 
 /// Both directions: from the sender, and from the receiver.
@@ -37,12 +37,12 @@ struct Pipe {
 pub(super) struct Connection {
     time: Time,
     delay_ns: u64,
-    fate: Fate,
+    fate: ConnectionFault,
     pipes: [Arc<Mutex<Pipe>>; 2],
 }
 
 impl Connection {
-    pub(super) fn new(time: &Time, delay_ns: u64, fate: Fate) -> Self {
+    pub(super) fn new(time: &Time, delay_ns: u64, fate: ConnectionFault) -> Self {
         Self { time: time.clone(), delay_ns, fate, pipes: [(); 2].map(|()| Arc::default()) }
     }
 
@@ -51,16 +51,17 @@ impl Connection {
         MemoryStream { connection: self.clone(), end }
     }
 
-    /// An end is gone, which its kernel tells the other.
-    pub(super) fn close(&self, end: usize) {
-        self.pipe(end).closed.get_or_insert(self.arrival());
+    /// An end is gone, which its kernel tells the other; if `is_said`, it has done so itself before.
+    pub(super) fn close(&self, end: usize, is_said: bool) {
+        self.pipe(end).closed.get_or_insert((self.arrival(), is_said));
     }
 
     /// When an end has something to read, or an error.
     pub(super) fn next_event(&self, end: usize) -> Instant {
         let pipe = self.pipe(1 - end);
         let first = pipe.under_way.front().map(|(at, _)| *at);
-        first.or(pipe.closed).unwrap_or(Instant::NEVER).min(self.failure(end).0)
+        let closed = pipe.closed.map(|(at, _)| at);
+        first.or(closed).unwrap_or(Instant::NEVER).min(self.failure(end).0)
     }
 
     fn pipe(&self, from: usize) -> MutexGuard<'_, Pipe> {
@@ -70,16 +71,16 @@ impl Connection {
     /// When the kernel of an end gives the connection up, and for which reason.
     fn failure(&self, end: usize) -> (Instant, ErrorKind) {
         match self.fate {
-            Fate::Lives => (Instant::NEVER, ErrorKind::Other),
-            Fate::Cut(at) => (at, ErrorKind::ConnectionReset),
-            Fate::Lost { noticed, until, .. } if until <= noticed[0].min(noticed[1]) => {
+            ConnectionFault::Lives => (Instant::NEVER, ErrorKind::Other),
+            ConnectionFault::Cut(at) => (at, ErrorKind::ConnectionReset),
+            ConnectionFault::Lost { noticed, until, .. } if until <= noticed[0].min(noticed[1]) => {
                 (Instant::NEVER, ErrorKind::Other)
             }
             // The other has given it up, and answers with a reset when it is reached again.
-            Fate::Lost { noticed, until, .. } if until <= noticed[end] => {
+            ConnectionFault::Lost { noticed, until, .. } if until <= noticed[end] => {
                 (until.plus_ns(self.delay_ns), ErrorKind::ConnectionReset)
             }
-            Fate::Lost { noticed, .. } => (noticed[end], ErrorKind::TimedOut),
+            ConnectionFault::Lost { noticed, .. } => (noticed[end], ErrorKind::TimedOut),
         }
     }
 
@@ -95,7 +96,7 @@ impl Connection {
         let now = self.time.now();
         match self.fate {
             // It is sent again and again.
-            Fate::Lost { from, until, .. } if (from..until).contains(&now) => until,
+            ConnectionFault::Lost { from, until, .. } if (from..until).contains(&now) => until,
             _ => now,
         }
         .plus_ns(self.delay_ns)
@@ -126,8 +127,11 @@ impl Read for MemoryStream {
             return Ok(count);
         }
         self.connection.check(self.end)?;
-        let is_closed = pipe.under_way.is_empty() && pipe.closed.is_some_and(|at| at <= now);
-        if is_closed { Ok(0) } else { Err(ErrorKind::WouldBlock.into()) }
+        match pipe.closed.filter(|(at, _)| pipe.under_way.is_empty() && *at <= now) {
+            Some((_, true)) => Ok(0),
+            Some((_, false)) => Err(ErrorKind::UnexpectedEof.into()),
+            None => Err(ErrorKind::WouldBlock.into()),
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use crate::lane::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, ReceiveBuffer}
 use linecard::rng::Rng;
 use linecard::time::Instant;
 use linecard_transfer::sim::{Link, LinkCounters, LinkSettings};
+use linecard_transfer::wire::{Header, Kind, OVERHEAD_BYTES, Probe};
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Where packets of nobody that takes part come from.
 const STRANGER: ([u8; 4], u16) = ([198, 51, 100, 66], 666);
+/// How long a socket takes nothing, at most, in ns.
+const BUSY_NS: u64 = 5_000_000;
 /// How long a stranger keeps a copy of a packet at most, in ns.
 const KEPT_NS: u64 = 3_000_000_000;
 
@@ -26,6 +30,10 @@ pub(super) struct PathSettings {
     /// The share of packets that a stranger sends once more, later, and of those with which it sends something else.
     pub(super) replayed: f64,
     pub(super) garbage: f64,
+    /// The share of calls by which the sockets of both ends take nothing for a while.
+    pub(super) busy: f64,
+    /// The hosts know that the link is dead: sending is an error.
+    pub(super) is_noticed: bool,
 }
 
 /// One direction, with the datagrams under way: when each arrives, and from where.
@@ -85,11 +93,13 @@ impl Way {
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     time: Time,
+    settings: PathSettings,
     /// Towards the receiver, and back.
     ways: [Arc<Mutex<Way>>; 2],
-    /// Packets that strangers have sent to the receiver, and that it has sent to them.
-    strangers: Arc<[AtomicU64; 2]>,
-    rebinds: Vec<Instant>,
+    /// Probes that strangers have sent to the receiver, answers that it has sent to them, and all that it has.
+    strangers: Arc<[AtomicU64; 3]>,
+    /// When the socket of an end takes packets again, in ns; 0 if nothing waits for that.
+    room: Arc<[AtomicU64; 2]>,
     own: SocketAddr,
     receiver: SocketAddr,
 }
@@ -108,9 +118,10 @@ impl Wire {
         };
         Self {
             time: time.clone(),
+            settings: settings.clone(),
             ways: [way(), way()],
             strangers: Arc::default(),
-            rebinds: settings.rebinds.clone(),
+            room: Arc::default(),
             own: ([192, 0, 2, lane as u8], 40_000).into(),
             receiver: ([203, 0, 113, lane as u8], 7_000).into(),
         }
@@ -126,10 +137,14 @@ impl Wire {
         self.receiver
     }
 
-    /// When the next datagram arrives at an end.
-    pub(super) fn next_arrival(&self, end: usize) -> Instant {
+    /// When the next datagram arrives at an end, or its socket has room for those that wait.
+    pub(super) fn next_event(&self, end: usize) -> Instant {
         let way = locked(&self.ways[1 - end]);
-        way.under_way.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at)
+        let arrival = way.under_way.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at);
+        match self.room[end].load(Ordering::Relaxed) {
+            0 => arrival,
+            room => arrival.min(Instant::from_ns(room)),
+        }
     }
 
     /// Of the link towards the receiver.
@@ -137,14 +152,18 @@ impl Wire {
         locked(&self.ways[0]).link.counters()
     }
 
-    /// How many packets strangers have sent to the receiver, and how many it has sent to them.
-    pub(super) fn strangers(&self) -> [u64; 2] {
-        [0, 1].map(|way| self.strangers[way].load(Ordering::Relaxed))
+    /// How many probes strangers have sent to the receiver, how many answers it has sent to them, and how many packets.
+    pub(super) fn strangers(&self) -> [u64; 3] {
+        [0, 1, 2].map(|way| self.strangers[way].load(Ordering::Relaxed))
+    }
+
+    fn count_stranger(&self, way: usize, is_counted: bool) {
+        self.strangers[way].fetch_add(u64::from(is_counted), Ordering::Relaxed);
     }
 
     /// The sender's address as the network shows it now.
     fn sender(&self, now: Instant) -> SocketAddr {
-        let rebound = self.rebinds.iter().filter(|at| **at <= now).count() as u16;
+        let rebound = self.settings.rebinds.iter().filter(|at| **at <= now).count() as u16;
         SocketAddr::new(self.own.ip(), self.own.port() + rebound)
     }
 }
@@ -163,24 +182,52 @@ pub(super) struct MemoryLane {
     to: Option<SocketAddr>,
 }
 
+impl MemoryLane {
+    /// Whether its socket takes nothing now.
+    fn is_busy(&self, now: Instant) -> bool {
+        let mut way = locked(&self.wire.ways[self.end]);
+        if !way.rng.chance(self.wire.settings.busy) {
+            return false;
+        }
+        let until = now.plus_ns(1 + way.rng.below(BUSY_NS));
+        self.wire.room[self.end].store(until.as_ns(), Ordering::Relaxed);
+        true
+    }
+}
+
 impl Lane for MemoryLane {
     fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         let now = self.wire.time.now();
+        let PathSettings { link, is_noticed, .. } = &self.wire.settings;
+        if *is_noticed && link.dead.contains(&now) {
+            return Err(LaneError::Dead(io::ErrorKind::NetworkDown.into()));
+        }
+        if self.is_busy(now) {
+            return Ok(0);
+        }
         let sender = self.wire.sender(now);
         // A translation that is gone carries nothing, and a stranger keeps what it gets.
         let is_reached = self.end == 0 || self.to == Some(sender);
         let from = if self.end == 0 { sender } else { self.wire.receiver };
-        if self.to == Some(STRANGER.into()) {
-            self.wire.strangers[1].fetch_add(datagrams.count() as u64, Ordering::Relaxed);
-        }
-        for datagram in datagrams.iter().filter(|_| is_reached) {
-            locked(&self.wire.ways[self.end]).carry(datagram, from, now);
+        for datagram in datagrams.iter() {
+            if self.end == 1 && self.to == Some(STRANGER.into()) {
+                self.wire.count_stranger(1, datagram.len() == OVERHEAD_BYTES + Probe::BYTES);
+                self.wire.count_stranger(2, true);
+            }
+            if is_reached {
+                locked(&self.wire.ways[self.end]).carry(datagram, from, now);
+            }
         }
         Ok(datagrams.count())
     }
 
     fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
         let now = self.wire.time.now();
+        let room = &self.wire.room[self.end];
+        if room.load(Ordering::Relaxed) <= now.as_ns() {
+            // It has a turn, in which it sends.
+            room.store(0, Ordering::Relaxed);
+        }
         let mut way = locked(&self.wire.ways[1 - self.end]);
         let mut start = 0;
         let mut runs = Vec::new();
@@ -188,8 +235,8 @@ impl Lane for MemoryLane {
         while area.len() - start >= MAX_DATAGRAM_BYTES
             && let Some((bytes, from)) = way.take(now)
         {
-            let is_strange = self.end == 1 && from == STRANGER.into();
-            self.wire.strangers[0].fetch_add(u64::from(is_strange), Ordering::Relaxed);
+            let is_probe = Header::parse(&bytes).is_ok_and(|header| header.kind == Kind::Probe);
+            self.wire.count_stranger(0, self.end == 1 && from == STRANGER.into() && is_probe);
             area[start..start + bytes.len()].copy_from_slice(&bytes);
             runs.push((start, bytes.len(), from));
             start += bytes.len();

@@ -64,8 +64,12 @@ struct RunResults {
     received: ReceiveProgress,
     /// Of the links, towards the receiver.
     links: Vec<LinkCounters>,
-    /// Of each lane: packets that strangers have sent to the receiver, and that it has sent to them.
-    strangers: Vec<[u64; 2]>,
+    /// Of each lane: probes that strangers have sent to the receiver, answers that it has sent to them, and all packets.
+    strangers: Vec<[u64; 3]>,
+    /// Bytes that came in this run and are written.
+    written_bytes: u64,
+    /// Turns of both ends.
+    turns: u64,
 }
 
 /// An end of a transfer.
@@ -121,7 +125,7 @@ impl Network {
 
     /// When something comes to an end.
     fn next_arrival(&self, end: usize, has_control: bool) -> Instant {
-        let lanes = self.wires.iter().map(|wire| wire.next_arrival(end));
+        let lanes = self.wires.iter().map(|wire| wire.next_event(end));
         let control = if has_control { self.connection.next_event(end) } else { Instant::NEVER };
         lanes.fold(control, Instant::min)
     }
@@ -178,21 +182,22 @@ fn run(scenario: &Scenario, (from, into): (&Path, &Path)) -> RunResults {
     let mut receiver = ReceivingEnd::new(&receive, &mut opened, (&mut watch_receiver, start))
         .expect("a receiving end");
     let stops = [&*send.stop, &*receive.stop];
-    let end = take_turns(scenario, &network, ([&mut sender, &mut receiver], stops));
+    let (end, turns) = take_turns(scenario, &network, ([&mut sender, &mut receiver], stops));
+    let written_bytes = receiver.written_bytes();
     let (sender, receiver) = (sender.result.take(), receiver.result.take());
     let links = network.wires.iter().map(Wire::counters).collect();
     let strangers = network.wires.iter().map(Wire::strangers).collect();
-    RunResults { sender, receiver, end, sent, received, links, strangers }
+    RunResults { sender, receiver, end, sent, received, links, strangers, written_bytes, turns }
 }
 
-/// Gives both ends their turns until they are over, and says when that was.
+/// Gives both ends their turns until they are over. When that was, and how many turns they had.
 fn take_turns(
     scenario: &Scenario,
     network: &Network,
     (ends, stops): ([&mut dyn End; 2], [&Progress; 2]),
-) -> Instant {
+) -> (Instant, u64) {
     let start = network.time.now();
-    let (mut now, mut dues) = (start, [Due::At(start); 2]);
+    let (mut now, mut dues, mut turns) = (start, [Due::At(start); 2], 0);
     while dues.iter().any(|due| !matches!(due, Due::Over)) {
         let at = [0, 1].map(|end| match dues[end] {
             Due::At(at) => scenario.running_from(end, at),
@@ -209,7 +214,7 @@ fn take_turns(
         dues[end] = match scenario.departure {
             Some((EarlyEnd::Vanishes { is_heard }, who, when)) if who == end && when <= now => {
                 if is_heard {
-                    network.connection.close(end);
+                    network.connection.close(end, false);
                 }
                 Due::Over
             }
@@ -221,13 +226,14 @@ fn take_turns(
                     stops[end].stop();
                 }
                 now = now.plus_ns(TURN_NS);
+                turns += 1;
                 let due = ends[end].take_turn(now, scenario.disk_ns);
                 if matches!(due, Due::Over) {
-                    network.connection.close(end);
+                    network.connection.close(end, true);
                 }
                 due
             }
         };
     }
-    now
+    (now, turns)
 }

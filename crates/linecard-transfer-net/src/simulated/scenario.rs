@@ -1,6 +1,6 @@
 //! Parameters and faults of a transfer, drawn from a seed.
 
-use super::control::Fate;
+use super::control::ConnectionFault;
 use super::lane::PathSettings;
 use crate::control::Access;
 use crate::end::Cores;
@@ -22,8 +22,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The patience of both ends.
-pub(super) const PATIENCE: Duration = Duration::from_secs(6);
+/// The patience of an end is one of these.
+pub(super) const PATIENCES: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(40)];
+/// How long an end may stand still that the other does not wait for, in ns.
+const LONGEST_PAUSE_NS: u64 = 20_000_000_000;
 /// The longest time for which a lane that others need is dead, in ns: its retries are seconds apart then.
 const LONGEST_DEATH_NS: u64 = 2_000_000_000;
 /// In this time news come over a lane that loses packets, in ns.
@@ -46,7 +48,7 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     pub(super) lanes: Vec<Spec>,
     pub(super) paths: Vec<PathSettings>,
-    pub(super) control: Fate,
+    pub(super) control: ConnectionFault,
     pub(super) control_delay_ns: u64,
     pub(super) mode: Mode,
     pub(super) fec: Repair,
@@ -55,6 +57,8 @@ pub(super) struct Scenario {
     pub(super) window: u32,
     /// The time that files take after a turn, in ns.
     pub(super) disk_ns: u64,
+    /// Of the sender and of the receiver.
+    pub(super) patience: [Duration; 2],
     /// 0 is the sender, 1 the receiver.
     pub(super) departure: Option<(EarlyEnd, usize, Instant)>,
     /// An end that stands still for a while.
@@ -111,18 +115,20 @@ fn path(rng: &mut Rng, is_needed: bool) -> PathSettings {
         rebinds: (0..pick(rng, &[0, 0, 0, 1, 3])).map(|_| moment(rng)).collect(),
         replayed: if rng.chance(0.2) { 0.05 } else { 0.0 },
         garbage: if rng.chance(0.2) { 0.1 } else { 0.0 },
+        busy: if rng.chance(0.2) { 0.3 } else { 0.0 },
+        is_noticed: rng.chance(0.3),
     }
 }
 
 /// A control connection whose path is lost, for a while or forever.
-fn lost(rng: &mut Rng) -> Fate {
+fn lost(rng: &mut Rng) -> ConnectionFault {
     let from = moment(rng);
     let noticed = [(); 2].map(|()| from.plus_ns(below(rng, &[1_000_000_000, 20_000_000_000])));
     let until = match rng.chance(0.5) {
         true => from.plus_ns(below(rng, &[1_000_000_000, 10_000_000_000])),
         false => Instant::NEVER,
     };
-    Fate::Lost { from, noticed, until }
+    ConnectionFault::Lost { from, noticed, until }
 }
 
 impl Scenario {
@@ -140,9 +146,9 @@ impl Scenario {
         let lanes = lanes.collect();
         let fec = ["none", "none", "auto", "auto", "xor:5", "rs:4,2", "rs:28,4", "duplicate"];
         let control = match rng.below(10) {
-            0 => Fate::Cut(moment(rng)),
+            0 => ConnectionFault::Cut(moment(rng)),
             1..=3 => lost(rng),
-            _ => Fate::Lives,
+            _ => ConnectionFault::Lives,
         };
         let departure = rng.chance(0.2).then(|| {
             let how = match rng.below(3) {
@@ -153,7 +159,8 @@ impl Scenario {
         });
         let pause = rng.chance(0.1).then(|| {
             let from = moment(rng);
-            (rng.below(2) as usize, from..from.plus_ns(rng.below(LONGEST_DEATH_NS)))
+            let most = pick(rng, &[LONGEST_DEATH_NS, LONGEST_DEATH_NS, LONGEST_PAUSE_NS]);
+            (rng.below(2) as usize, from..from.plus_ns(rng.below(most)))
         });
         Self {
             seed,
@@ -167,6 +174,7 @@ impl Scenario {
             payload_bytes: pick(rng, &[512, 1_408, 1_408, 4_096]),
             window: 4 + rng.below(60) as u32,
             disk_ns: below(rng, &[10_000, 1_000_000, 30_000_000]),
+            patience: [pick(rng, &PATIENCES), pick(rng, &PATIENCES)],
             departure,
             pause,
             files: (0..1 + rng.below(6)).map(|_| length(rng)).collect(),
@@ -186,11 +194,13 @@ impl Scenario {
             rebinds: Vec::new(),
             replayed: 0.0,
             garbage: 0.0,
+            busy: 0.0,
+            is_noticed: false,
         };
         Self {
             seed: !self.seed,
             paths: self.paths.iter().map(path).collect(),
-            control: Fate::Lives,
+            control: ConnectionFault::Lives,
             departure: None,
             pause: None,
             ..self.clone()
@@ -205,9 +215,9 @@ impl Scenario {
     /// Whether nothing happens that may end a transfer.
     pub(super) fn must_complete(&self) -> bool {
         let is_kept = match self.control {
-            Fate::Lives => true,
-            Fate::Cut(_) => false,
-            Fate::Lost { noticed, until, .. } => {
+            ConnectionFault::Lives => true,
+            ConnectionFault::Cut(_) => false,
+            ConnectionFault::Lost { noticed, until, .. } => {
                 let (first, last) = (noticed[0].min(noticed[1]), noticed[0].max(noticed[1]));
                 // A reset is no end if the news came over lanes before it.
                 let is_reset = (first..last).contains(&until);
@@ -215,7 +225,13 @@ impl Scenario {
                 !is_reset || is_told
             }
         };
-        self.departure.is_none() && is_kept
+        self.departure.is_none() && is_kept && !self.is_long_pause()
+    }
+
+    /// Whether an end stands still for so long that the other may give it up.
+    fn is_long_pause(&self) -> bool {
+        let pause = self.pause.as_ref();
+        pause.is_some_and(|(_, pause)| pause.end.ns_since(pause.start) > LONGEST_DEATH_NS)
     }
 
     /// Whether no lane dies or moves, and no end stands still.
@@ -271,7 +287,7 @@ impl Scenario {
             chunk_bytes: ChunkBytes::new(self.chunk_bytes.into()).expect("a power of two"),
             payload_bytes: Some(self.payload_bytes),
             cores: Cores::default(),
-            patience: PATIENCE,
+            patience: self.patience[0],
             stop: Arc::new(Progress::new()),
         }
     }
@@ -287,7 +303,7 @@ impl Scenario {
             at_once: 1,
             memory_bytes: 1 << 26,
             cores: Cores::default(),
-            patience: PATIENCE,
+            patience: self.patience[1],
             stop: Arc::new(Progress::new()),
         }
     }

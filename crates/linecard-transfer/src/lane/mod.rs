@@ -4,6 +4,7 @@
 //! Each lane is judged by itself: a slow or failed path says nothing about another.
 
 mod bbr;
+mod challenges;
 mod control;
 mod cubic;
 mod delivery;
@@ -15,6 +16,7 @@ mod rtt;
 mod sender;
 
 pub use bbr::Bbr;
+pub use challenges::Challenges;
 pub use control::{Breaker, Congestion, Control, Observed};
 pub use cubic::Cubic;
 pub use delivery::RateSample;

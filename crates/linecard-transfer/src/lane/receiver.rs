@@ -1,10 +1,10 @@
 //! The receiving end of a lane: which packets have arrived, and when to acknowledge them.
 
+use super::challenges::Challenges;
 use super::ranges::Ranges;
 use crate::wire::{Probe, Range};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use linecard::rng::Rng;
 use linecard::time::Instant;
 
 /// When received packets are acknowledged.
@@ -37,11 +37,17 @@ pub struct LaneReceiver {
     newest_at: Instant,
     /// A challenge of the sender, and where it came from.
     answer: Option<(u64, Option<SocketAddr>)>,
-    asked: Option<Challenge>,
+    /// The same, to be answered at the validated address, too: the first to come may be a copy from elsewhere.
+    copy: Option<u64>,
+    /// At most [`MAX_ASKED`], of one address each, the oldest first.
+    asked: Vec<Challenge>,
     rtt_ns: u64,
-    /// From where a challenge was answered last, if one was.
-    validated: Option<Option<SocketAddr>>,
+    validated: Validated,
 }
+
+/// Addresses that are challenged at a time: those of the sender before and after a change, and some of which only copies
+/// come.
+const MAX_ASKED: usize = 4;
 
 /// A challenge of this end: when it was sent last, and where to.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +55,15 @@ struct Challenge {
     challenge: u64,
     at: Instant,
     to: Option<SocketAddr>,
+}
+
+/// Where the sender has shown that it gets packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Validated {
+    #[default]
+    Nowhere,
+    /// On a lane that is connected by nature, there is no address.
+    At(Option<SocketAddr>),
 }
 
 impl LaneReceiver {
@@ -61,14 +76,16 @@ impl LaneReceiver {
     /// Whether the sender's address has answered a challenge.
     #[must_use]
     pub const fn is_validated(&self) -> bool {
-        self.validated.is_some()
+        matches!(self.validated, Validated::At(_))
     }
 
-    /// The address from which the sender last answered a challenge that was sent there; none where packets have no
-    /// address.
+    /// The address to which the challenge was sent that the sender answered last; none where packets have no address.
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.validated.flatten()
+    pub const fn address(&self) -> Option<SocketAddr> {
+        match self.validated {
+            Validated::At(address) => address,
+            Validated::Nowhere => None,
+        }
     }
 
     /// Records that packet `number` arrived. False if it had arrived before.
@@ -117,39 +134,56 @@ impl LaneReceiver {
         (self.ranges.newest().collect(), delay_us)
     }
 
-    /// Processes a probe that came `from` there. True if it validates that address: it answers the challenge that was sent
-    /// there. An answer from elsewhere is a copy that overtook the packet of the sender.
+    /// Processes a probe that came `from` there. True if it validates an address: that to which the challenge was sent which
+    /// it answers, wherever the answer comes from (RFC 9000, section 8.2.3), as it may be a copy that has overtaken the
+    /// packet of the sender.
     pub fn probed(&mut self, probe: Probe, from: Option<SocketAddr>, now: Instant) -> bool {
         if let Some(challenge) = probe.challenge {
             self.answer = Some((challenge, from));
+            self.copy = (self.is_validated() && self.address() != from).then_some(challenge);
             self.at_once = true;
         }
-        let (Some(response), Some(asked)) = (probe.response, self.asked) else { return false };
-        if response != asked.challenge || from != asked.to {
-            return false;
-        }
-        self.asked = None;
-        self.rtt_ns = self.rtt_ns.min(now.ns_since(asked.at).max(1));
-        self.validated = Some(from);
+        let asked = self.asked.iter().find(|asked| probe.response == Some(asked.challenge));
+        let Some(&Challenge { at, to, .. }) = asked else { return false };
+        self.asked.clear();
+        self.rtt_ns = self.rtt_ns.min(now.ns_since(at).max(1));
+        self.validated = Validated::At(to);
         true
     }
 
     /// The answer to a challenge, and where it goes. It contains a challenge if that address is not validated.
-    pub fn answer(&mut self, now: Instant, rng: &mut Rng) -> Option<(Probe, Option<SocketAddr>)> {
-        let (response, to) = self.answer.take()?;
-        let challenge = (self.validated != Some(to)).then(|| {
-            let asked = self.asked.filter(|asked| asked.to == to);
-            let challenge = asked.map_or_else(|| rng.next_u64(), |asked| asked.challenge);
-            self.asked = Some(Challenge { challenge, at: now, to });
-            challenge
-        });
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        challenges: &mut Challenges,
+    ) -> Option<(Probe, Option<SocketAddr>)> {
+        let Some((response, to)) = self.answer.take() else {
+            let response = Some(self.copy.take()?);
+            return Some((Probe { challenge: None, response }, self.address()));
+        };
+        let is_validated = self.validated == Validated::At(to);
+        let challenge = (!is_validated).then(|| self.ask(to, now, challenges));
         Some((Probe { challenge, response: Some(response) }, to))
+    }
+
+    /// The challenge for an address: the same as before, as an answer to any copy validates it.
+    fn ask(&mut self, to: Option<SocketAddr>, now: Instant, challenges: &mut Challenges) -> u64 {
+        if let Some(asked) = self.asked.iter_mut().find(|asked| asked.to == to) {
+            asked.at = now;
+            return asked.challenge;
+        }
+        if self.asked.len() == MAX_ASKED {
+            self.asked.remove(0);
+        }
+        let challenge = challenges.next();
+        self.asked.push(Challenge { challenge, at: now, to });
+        challenge
     }
 
     /// Whether an answer is pending.
     #[must_use]
     pub const fn has_answer(&self) -> bool {
-        self.answer.is_some()
+        self.answer.is_some() || self.copy.is_some()
     }
 }
 
@@ -183,12 +217,12 @@ mod tests {
 
     #[test]
     fn an_address_is_validated_by_the_answer_that_was_asked_for() {
-        let mut rng = Rng::new(5);
+        let challenges = &mut Challenges::from(5);
         let mut lane = LaneReceiver::new(AckSettings::default());
-        assert_eq!(lane.answer(us(0), &mut rng), None);
+        assert_eq!(lane.answer(us(0), challenges), None);
         assert!(!lane.probed(Probe { challenge: Some(9), response: Some(3) }, None, us(0)));
         let Some((Probe { challenge: Some(challenge), response: Some(9) }, None)) =
-            lane.answer(us(1), &mut rng)
+            lane.answer(us(1), challenges)
         else {
             panic!("no challenge");
         };
@@ -198,34 +232,70 @@ mod tests {
         assert!(lane.is_validated());
     }
 
-    /// An attacker that copies packets of the sender, faster than its path, does not get its acknowledgments.
+    const OWN: Option<SocketAddr> = address(1);
+
+    const fn address(host: u8) -> Option<SocketAddr> {
+        let ip = core::net::Ipv4Addr::new(192, 0, 2, host);
+        Some(SocketAddr::new(core::net::IpAddr::V4(ip), 4_000))
+    }
+
+    /// A probe from there; the challenge in the answer, which goes there.
+    fn ask(
+        lane: &mut LaneReceiver,
+        from: Option<SocketAddr>,
+        challenges: &mut Challenges,
+    ) -> Option<u64> {
+        lane.probed(Probe { challenge: Some(9), response: None }, from, us(0));
+        let (probe, to) = lane.answer(us(1), challenges).unwrap();
+        assert_eq!((probe.response, to), (Some(9), from));
+        probe.challenge
+    }
+
+    const fn answer(response: Option<u64>) -> Probe {
+        Probe { challenge: None, response }
+    }
+
+    /// An attacker that copies packets of the sender, faster than its path, does not get its acknowledgments, and does not
+    /// keep them from the sender.
     #[test]
-    fn a_copy_that_overtakes_an_answer_validates_nothing() {
-        let [own, other] = [1, 2].map(|host| Some(SocketAddr::from(([192, 0, 2, host], 4_000))));
-        let mut rng = Rng::new(5);
-        let mut lane = LaneReceiver::new(AckSettings::default());
-        let mut ask = |lane: &mut LaneReceiver, from| {
-            lane.probed(Probe { challenge: Some(9), response: None }, from, us(0));
-            let (probe, to) = lane.answer(us(1), &mut rng).unwrap();
-            assert_eq!(to, from);
-            probe.challenge
-        };
-        let first = ask(&mut lane, own);
-        let answer = |response| Probe { challenge: None, response };
-        assert!(!lane.probed(answer(first), other, us(2)));
-        assert_eq!(lane.address(), None);
-        // The challenge for another address is another one.
-        let second = ask(&mut lane, other);
+    fn a_copy_that_overtakes_an_answer_validates_the_address_that_was_asked() {
+        let (mut lane, other) = (LaneReceiver::new(AckSettings::default()), address(2));
+        let challenges = &mut Challenges::from(5);
+        let first = ask(&mut lane, OWN, challenges);
+        let second = ask(&mut lane, other, challenges);
         assert_ne!(first, second);
-        assert!(
-            !lane.probed(answer(second), own, us(3)) && !lane.probed(answer(first), other, us(3))
-        );
-        // It is validated as soon as it is asked again.
-        let third = ask(&mut lane, own);
-        assert!(lane.probed(answer(third), own, us(4)));
-        assert_eq!(lane.address(), own);
-        assert_eq!(ask(&mut lane, own), None);
-        assert!(ask(&mut lane, other).is_some());
-        assert_eq!(lane.address(), own);
+        // The answer of the sender, from elsewhere.
+        assert!(lane.probed(answer(first), other, us(2)));
+        assert_eq!(lane.address(), OWN);
+        assert_eq!(ask(&mut lane, OWN, challenges), None);
+        // Other challenges are void then.
+        assert!(!lane.probed(answer(second), other, us(3)));
+        assert_eq!(lane.address(), OWN);
+    }
+
+    /// The original of a probe is dropped when its copy has come first: the sender gets its answer all the same.
+    #[test]
+    fn a_challenge_from_elsewhere_is_answered_at_the_validated_address_too() {
+        let mut lane = LaneReceiver::new(AckSettings::default());
+        let challenges = &mut Challenges::from(5);
+        let first = ask(&mut lane, OWN, challenges);
+        assert!(lane.probed(answer(first), OWN, us(2)) && !lane.has_answer());
+        assert!(ask(&mut lane, address(2), challenges).is_some());
+        assert!(lane.has_answer());
+        assert_eq!(lane.answer(us(3), challenges), Some((answer(Some(9)), OWN)));
+        assert!(!lane.has_answer() && lane.answer(us(4), challenges).is_none());
+    }
+
+    #[test]
+    fn few_addresses_are_challenged_at_a_time() {
+        let mut lane = LaneReceiver::new(AckSettings::default());
+        let challenges = &mut Challenges::from(5);
+        let first = ask(&mut lane, OWN, challenges);
+        let others: Vec<_> =
+            (2..=5).map(|host| ask(&mut lane, address(host), challenges)).collect();
+        assert_eq!(lane.asked.len(), MAX_ASKED);
+        assert!(!lane.probed(answer(first), OWN, us(2)));
+        assert!(lane.probed(answer(others[0]), OWN, us(2)));
+        assert_eq!(lane.address(), address(2));
     }
 }

@@ -1,9 +1,9 @@
 //! The sending end of a lane: whether it works, when it may send, and the state of its packets.
 
+use super::challenges::Challenges;
 use super::control::Observed;
 use super::{Congestion, Control, Flight, FlightUpdate, Pacer, Piece, Rtt};
 use crate::wire::{Ack, Probe};
-use linecard::rng::Rng;
 use linecard::time::Instant;
 
 /// A failed lane is probed at least this often, in ns, so that it is back within a second.
@@ -233,7 +233,7 @@ impl LaneSender {
     }
 
     /// A probe that is due, with its number.
-    pub fn probe(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
+    pub fn probe(&mut self, now: Instant, challenges: &mut Challenges) -> Option<(u64, Probe)> {
         let due = self.probe_due().is_some_and(|due| due <= now);
         if !due && self.answer.is_none() || self.state == LaneState::Closed {
             return None;
@@ -241,7 +241,8 @@ impl LaneSender {
         let mut probe = Probe { challenge: None, response: self.answer.take() };
         if due {
             // The same challenge again: an answer to any copy validates the address.
-            let challenge = self.asked.map_or_else(|| rng.next_u64(), |(challenge, _)| challenge);
+            let challenge =
+                self.asked.map_or_else(|| challenges.next(), |(challenge, _)| challenge);
             self.asked = Some((challenge, now));
             self.tries += 1;
             probe.challenge = Some(challenge);
@@ -271,15 +272,15 @@ impl LaneSender {
     }
 
     /// Probes a lane although it seems to work.
-    pub fn ask(&mut self, now: Instant, rng: &mut Rng) -> Option<(u64, Probe)> {
-        self.validate(rng);
-        self.probe(now, rng)
+    pub fn ask(&mut self, now: Instant, challenges: &mut Challenges) -> Option<(u64, Probe)> {
+        self.validate(challenges);
+        self.probe(now, challenges)
     }
 
     /// Makes a probe due, also of a lane that seems to work, until one is answered.
-    pub fn validate(&mut self, rng: &mut Rng) {
+    pub fn validate(&mut self, challenges: &mut Challenges) {
         if self.asked.is_none() {
-            self.asked = Some((rng.next_u64(), Instant::ZERO));
+            self.asked = Some((challenges.next(), Instant::ZERO));
             self.tries = 0;
         }
     }
@@ -502,7 +503,7 @@ mod tests {
     /// A lane that was answered on, with three packets in flight.
     fn sending() -> LaneSender {
         let mut lane = LaneSender::new(LaneSettings::default());
-        let (_, probe) = lane.probe(at(0), &mut Rng::new(7)).expect("it asks");
+        let (_, probe) = lane.probe(at(0), &mut Challenges::from(7)).expect("it asks");
         assert!(lane.probed(Probe { challenge: None, response: probe.challenge }, at(1)));
         for slot in 0..3 {
             lane.send(Piece { chunk: 0, slot }, 1_000, at(2));

@@ -8,7 +8,7 @@
 mod chunk;
 
 use crate::fec::Scheme;
-use crate::lane::{AckSettings, LaneReceiver};
+use crate::lane::{AckSettings, Challenges, LaneReceiver};
 use crate::layout::{Layout, LayoutError, PacketRole};
 use crate::wire::{Ack, DONE_BITS, Header, Kind, MAX_LANES, Probe};
 use alloc::collections::VecDeque;
@@ -16,7 +16,6 @@ use alloc::vec::Vec;
 use chunk::{Incoming, Step};
 use core::net::SocketAddr;
 use core::ops::Range;
-use linecard::rng::Rng;
 use linecard::time::Instant;
 
 /// The most chunks in progress: as many as an acknowledgment can report.
@@ -212,12 +211,11 @@ pub struct Receiver {
     had: VecDeque<Range<u32>>,
     events: VecDeque<ReceiveEvent>,
     counters: ReceiveCounters,
-    rng: Rng,
+    challenges: Challenges,
 }
 
 impl Receiver {
-    /// A receiver; `had` are chunks that it has already, in order. `seed` generates the challenges:
-    /// on a real network it must not be predictable.
+    /// A receiver; `had` are chunks that it has already, in order. A seed in place of `challenges` is for simulations.
     ///
     /// # Errors
     ///
@@ -225,7 +223,7 @@ impl Receiver {
     pub fn new(
         settings: ReceiveSettings,
         had: &[Range<u32>],
-        seed: u64,
+        challenges: impl Into<Challenges>,
     ) -> Result<Self, LayoutError> {
         let full = Layout::new(settings.chunk_bytes, settings.payload_bytes, settings.fec)?;
         let lanes = settings.lanes.min(MAX_LANES);
@@ -237,7 +235,7 @@ impl Receiver {
             had: had.iter().filter(|range| !range.is_empty()).cloned().collect(),
             events: VecDeque::new(),
             counters: ReceiveCounters::default(),
-            rng: Rng::new(seed),
+            challenges: challenges.into(),
             settings: ReceiveSettings { window: settings.window.clamp(1, MAX_WINDOW), ..settings },
         };
         receiver.advance();
@@ -515,7 +513,7 @@ impl Receiver {
     /// acknowledgment before an address is validated. To be called until it returns nothing.
     pub fn poll(&mut self, lane: usize, now: Instant) -> Option<(Reply, Option<SocketAddr>)> {
         let receiver = self.lanes.get_mut(lane)?;
-        if let Some((probe, to)) = receiver.answer(now, &mut self.rng) {
+        if let Some((probe, to)) = receiver.answer(now, &mut self.challenges) {
             return Some((Reply::Probe(probe), to));
         }
         receiver.ack_due().filter(|due| *due <= now)?;

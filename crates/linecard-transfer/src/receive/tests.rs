@@ -1,6 +1,7 @@
 use super::*;
 use crate::wire::OVERHEAD_BYTES;
 use alloc::vec;
+use linecard::rng::Rng;
 
 fn settings(window: u32, fec: Scheme) -> ReceiveSettings {
     ReceiveSettings {

@@ -13,14 +13,15 @@ pub use limit::{Limit, LimitTimes};
 
 use crate::control::Mode;
 use crate::fec::Repair;
-use crate::lane::{FlightUpdate, LaneCounters, LaneSender, LaneSettings, LaneState, Piece};
+use crate::lane::{
+    Challenges, FlightUpdate, LaneCounters, LaneSender, LaneSettings, LaneState, Piece,
+};
 use crate::layout::{Layout, LayoutError, PacketRole};
 use crate::wire::{Ack, Header, Kind, MAX_LANES, OVERHEAD_BYTES, Probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use chunk::Chunk;
 use limit::Limited;
-use linecard::rng::Rng;
 use linecard::time::Instant;
 use repair::Losses;
 
@@ -188,14 +189,17 @@ pub struct Sender {
     /// The limit of each lane now, and times of all.
     limited: Vec<Limited>,
     limit_times: LimitTimes,
-    rng: Rng,
+    challenges: Challenges,
 }
 
 impl Sender {
-    /// A sender over `lanes`, of which at most [`MAX_LANES`] are used. `seed` generates the
-    /// challenges: on a real network it must not be predictable.
+    /// A sender over `lanes`, of which at most [`MAX_LANES`] are used. A seed in place of `challenges` is for simulations.
     #[must_use]
-    pub fn new(settings: SendSettings, lanes: &[LaneSettings], seed: u64) -> Self {
+    pub fn new(
+        settings: SendSettings,
+        lanes: &[LaneSettings],
+        challenges: impl Into<Challenges>,
+    ) -> Self {
         let mut made: Vec<LaneSender> =
             lanes.iter().take(MAX_LANES).map(|lane| LaneSender::new(*lane)).collect();
         for lane in made.iter_mut().filter(|lane| lane.settings().shared != 0) {
@@ -217,7 +221,7 @@ impl Sender {
             outcome: FlightUpdate::default(),
             progress: Instant::ZERO,
             clear: Instant::ZERO,
-            rng: Rng::new(seed),
+            challenges: challenges.into(),
         }
     }
 
@@ -321,8 +325,11 @@ impl Sender {
     fn poll_probe(&mut self, lane: usize, now: Instant, out: &mut Vec<Transmit>) {
         let quiet = self.quiet_lane(lane, now);
         let sender = &mut self.lanes[lane];
-        let probe =
-            if quiet { sender.ask(now, &mut self.rng) } else { sender.probe(now, &mut self.rng) };
+        let probe = if quiet {
+            sender.ask(now, &mut self.challenges)
+        } else {
+            sender.probe(now, &mut self.challenges)
+        };
         let Some((packet_number, probe)) = probe else { return };
         // A challenge is as long as the packets that will follow it; an answer alone is short.
         let is_long = probe.challenge.is_some() && !sender.settings().unproven;
@@ -494,7 +501,7 @@ impl Sender {
     /// have changed.
     pub fn validate_lanes(&mut self) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.state() == LaneState::Alive) {
-            lane.validate(&mut self.rng);
+            lane.validate(&mut self.challenges);
         }
     }
 

@@ -51,9 +51,9 @@ impl Default for LinkSettings {
     }
 }
 
-/// Fate of a datagram.
+/// Delivery of a datagram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Fate {
+pub struct Delivery {
     /// The arrival of each copy; none if it is lost.
     pub arrivals: [Option<Instant>; 2],
     /// One of its bits is flipped.
@@ -132,34 +132,34 @@ impl Link {
     }
 
     /// Sends a datagram of this many bytes.
-    pub fn send(&mut self, bytes: u32, now: Instant, rng: &mut Rng) -> Fate {
+    pub fn send(&mut self, bytes: u32, now: Instant, rng: &mut Rng) -> Delivery {
         self.counters.given += 1;
         let waiting_ns = u128::from(self.free.ns_since(now));
         let waiting = waiting_ns * u128::from(self.settings.rate_bits_per_second) / 8_000_000_000;
         if self.settings.queue_bytes.is_some_and(|most| waiting > u128::from(most)) {
             self.counters.dropped += 1;
-            return Fate::default();
+            return Delivery::default();
         }
         let end = self.free.max(now).plus_ns(self.time_ns(bytes));
         self.free = end;
         if self.settings.dead.contains(&end) {
             self.counters.dead += 1;
-            return Fate::default();
+            return Delivery::default();
         }
         self.fate(end, rng)
     }
 
-    fn fate(&mut self, end: Instant, rng: &mut Rng) -> Fate {
+    fn fate(&mut self, end: Instant, rng: &mut Rng) -> Delivery {
         let faults = self.settings.faults;
         if rng.chance(faults.loss) {
             self.counters.lost += 1;
-            return Fate::default();
+            return Delivery::default();
         }
         let mut arrival =
             || end.plus_ns(self.settings.delay_ns + rng.below(self.settings.jitter_ns + 1));
         let first = arrival();
         let second = arrival();
-        let mut fate = Fate { arrivals: [Some(first), None], corrupt: false };
+        let mut fate = Delivery { arrivals: [Some(first), None], corrupt: false };
         if rng.chance(faults.reorder) {
             self.counters.reordered += 1;
             fate.arrivals[0] = Some(first.plus_ns(rng.below(REORDER_NS)));

@@ -7,7 +7,7 @@ mod device;
 mod link;
 
 pub use device::DeviceSettings;
-pub use link::{Fate, Faults, Link, LinkCounters, LinkSettings};
+pub use link::{Delivery, Faults, Link, LinkCounters, LinkSettings};
 
 use crate::control::Mode;
 use crate::lane::{AckSettings, LaneCounters, LaneSettings};
