@@ -98,8 +98,8 @@ fn when_the_near_interface_is_removed() {
                 let _stop = stream(scope, lab);
                 thread::sleep(MOMENT);
                 lab.host.run("ip link del lcw");
-                // It goes down first, which may be seen.
-                let ended = running.wait().without("lcw is down");
+                // It loses its carrier and goes down first, which may be seen.
+                let ended = running.wait().without("lcw is down").without("lcw has no carrier");
                 ended.is(7, &[&format!("{port}:lcw is gone"), "removed"]);
                 assert!(count(&ended.account, "merging", "merged") > 100, "{ended:?}");
                 assert!(!lab.host.has("lc0"), "the TAP is still there");
@@ -130,7 +130,11 @@ fn when_an_interface_is_removed_that_nobody_uses() {
         let running = attach(lab, "xdp:lcw tap:lc0");
         thread::sleep(MOMENT);
         lab.host.run("ip link del lcw");
-        running.wait().without("lcw is down").is(7, &["xdp:lcw is gone"]);
+        running
+            .wait()
+            .without("lcw is down")
+            .without("lcw has no carrier")
+            .is(7, &["xdp:lcw is gone"]);
         lab.host.loses("lc0");
     });
 }

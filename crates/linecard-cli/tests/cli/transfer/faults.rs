@@ -52,8 +52,8 @@ fn stopped_by_a_signal_at_either_end() {
         let (own, other, who) =
             if is_receiver { (got, sent, "the receiver") } else { (sent, got, "the sender") };
         assert_eq!((own.code, other.code), (Some(130), Some(16)), "{own:?} {other:?}");
-        says(&own.stderr, &["stopped", "kept", "again to resume"]);
-        says(&other.stderr, &[who, "has ended the transfer: stopped", "kept"]);
+        says(&own.stderr, &["stopped", "again to resume", "skipped"]);
+        says(&other.stderr, &[who, "has ended the transfer: stopped", "skipped"]);
         assert!(!ends.folder.path("to/from.bin").exists());
         let (sent, got) = ends.both("from.bin", &["--chunk", "64K"], &[]);
         assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
@@ -169,7 +169,7 @@ fn nobody_there_and_nobody_any_more() {
     signal("KILL", receiver.id());
     let sent = sender.end();
     assert_eq!(sent.code, Some(14), "{sent:?}");
-    one_line(&sent.stderr, &["was cut", "kept", "to resume"]);
+    one_line(&sent.stderr, &["was cut", "to resume", "skipped"]);
 }
 
 /// A receiver that runs and does not respond any more.
@@ -181,7 +181,7 @@ fn a_receiver_that_hangs() {
     let sent = sender.end();
     signal("CONT", receiver.id());
     assert_eq!(sent.code, Some(14), "{sent:?}");
-    one_line(&sent.stderr, &["nothing has arrived for 1s", "kept"]);
+    one_line(&sent.stderr, &["nothing has arrived for 1s", "skipped"]);
     let got = receiver.end();
     assert!(matches!(got.code, Some(14 | 16)), "{got:?}");
 }
