@@ -107,15 +107,16 @@ impl Incoming {
             return Err(Refusal::Place);
         }
         let full = self.layout.place_bytes(place);
-        let may_be_short = !self.announced
-            && (1..full).contains(&bytes)
-            && match place {
-                PacketRole::Data { .. } => self.short.is_none(),
-                PacketRole::Repair { group, .. } => {
-                    self.short_group.is_none_or(|short| short == (group, bytes))
-                }
-            };
-        if bytes != full && !may_be_short {
+        let may_be_short = !self.announced && (1..full).contains(&bytes);
+        // Also what is as short as in a full chunk: something else that was shorter shows that it is not full.
+        let is_short = !self.announced && bytes < self.layout.data_bytes(0);
+        let may_be_last = match place {
+            PacketRole::Data { index } => self.short.is_none_or(|short| short == (index, bytes)),
+            PacketRole::Repair { group, .. } => {
+                self.short_group.is_none_or(|short| short == (group, bytes))
+            }
+        };
+        if bytes != full && !may_be_short || is_short && !may_be_last {
             return Err(Refusal::Length);
         }
         let repeated = match place {
@@ -177,7 +178,6 @@ impl Incoming {
         for within in 0..self.layout.group_data(number) {
             if !self.has(first + within) {
                 self.set(first + within);
-                self.groups[number as usize].data += 1;
                 missing[within as usize / 64] |= 1 << (within % 64);
             }
         }

@@ -547,8 +547,7 @@ impl Receiver {
         }
         let mut bits = 0;
         for bit in 0..DONE_BITS {
-            let chunk = below.saturating_add(1 + bit);
-            if chunk < self.window_end() && self.is_done_at(chunk) {
+            if self.is_done_at(below.saturating_add(1 + bit)) {
                 bits |= 1 << bit;
             }
         }

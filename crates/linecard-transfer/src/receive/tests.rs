@@ -196,6 +196,153 @@ fn a_group_is_repaired_once_and_says_what_was_missing() {
     assert_eq!(receiver.counters().repaired, 1);
 }
 
+/// An acknowledgment that waits neither for more packets nor for time.
+fn ack_at_once(receiver: &mut Receiver) -> Option<Ack> {
+    match receiver.poll(0, Instant::from_ns(1_000)) {
+        Some((Reply::Ack(ack), None)) => Some(ack),
+        _ => None,
+    }
+}
+
+#[test]
+fn what_is_known_of_a_chunk_can_be_asked_while_it_comes() {
+    let mut receiver = receiver(4, "none");
+    assert_eq!((receiver.connection(), receiver.lane(1).is_some()), (9, true));
+    assert!(receiver.lane(2).is_none() && receiver.layout(0).is_none() && !receiver.has(0, 0));
+    receiver.announce(0, 2_096).unwrap();
+    put(&mut receiver, &data(0, 0, 1), &FULL);
+    assert_eq!(receiver.layout(0).map(Layout::bytes), Some(2_096));
+    assert_eq!([0, 1, 2, 64].map(|index| receiver.has(0, index)), [false, true, false, false]);
+    put(&mut receiver, &data(1, 0, 0), &FULL);
+    put(&mut receiver, &data(2, 0, 2), &LAST);
+    assert_eq!((receiver.layout(0), receiver.has(0, 1)), (None, false));
+    assert_eq!((receiver.counters().taken, receiver.counters().chunks), (3, 1));
+    receiver.taken(0);
+    assert_eq!((receiver.layout(0), receiver.has(0, 1)), (None, false));
+}
+
+#[test]
+fn acknowledgments_name_the_chunks_that_are_complete() {
+    let mut receiver = receiver(64, "none");
+    for (place, chunk) in [0, 2, 5, 63].into_iter().enumerate() {
+        receiver.announce(chunk, 4_096).unwrap();
+        whole(&mut receiver, chunk, place as u64 * 5);
+    }
+    let told = ack(&mut receiver).unwrap();
+    assert_eq!((told.done_below, told.done), (1, 1 | 1 << 3 | 1 << 61));
+    receiver.taken(0);
+    receiver.announce(64, 4_096).unwrap();
+    whole(&mut receiver, 64, 20);
+    receiver.announce(1, 4_096).unwrap();
+    whole(&mut receiver, 1, 25);
+    let told = ack(&mut receiver).unwrap();
+    assert_eq!((told.done_below, told.done), (3, 1 << 1 | 1 << 59 | 1 << 60));
+    assert_eq!(receiver.counters().acks, 2);
+}
+
+/// A chunk that is complete, one that comes again, and a window that moves: the sender waits for each.
+#[test]
+fn the_sender_is_told_at_once_of_what_it_waits_for() {
+    let mut receiver = receiver(4, "none");
+    put(&mut receiver, &data(0, 0, 0), &FULL);
+    assert_eq!((ack_at_once(&mut receiver), receiver.next_wakeup(1)), (None, None));
+    let due = receiver.next_wakeup(0).unwrap();
+    assert!(due > Instant::from_ns(1_000) && due <= Instant::from_ns(2_000_000), "{due:?}");
+    assert!(receiver.poll(0, due).is_some());
+    // It has come already, but its chunk is not complete.
+    put(&mut receiver, &data(1, 0, 0), &FULL);
+    assert_eq!(ack_at_once(&mut receiver), None);
+    for chunk in 1..3 {
+        receiver.announce(chunk, 4_096).unwrap();
+        whole(&mut receiver, chunk, u64::from(chunk) * 5 - 3);
+        assert!(ack_at_once(&mut receiver).is_some());
+    }
+    put(&mut receiver, &data(12, 2, 0), &FULL);
+    assert!(ack_at_once(&mut receiver).is_some());
+    receiver.taken(1);
+    assert_eq!(ack_at_once(&mut receiver), None);
+    receiver.skip(0..1);
+    assert_eq!(ack_at_once(&mut receiver).map(|ack| ack.window_end), Some(6));
+    receiver.taken(2);
+    assert_eq!(ack_at_once(&mut receiver).map(|ack| ack.window_end), Some(7));
+    // Nothing new: chunks that are not wanted already, and none.
+    for chunks in [0..3, 1..2, 3..3, 5..5] {
+        receiver.skip(chunks);
+        assert_eq!(ack_at_once(&mut receiver), None);
+    }
+}
+
+#[test]
+fn chunks_that_do_not_come_are_known_wherever_they_are() {
+    let mut receiver = receiver(2, "none");
+    [0..1, 4..5, 6..7, 9..12].into_iter().for_each(|chunks| receiver.skip(chunks));
+    assert_eq!((receiver.taken_below(), receiver.window_end()), (1, 3));
+    // Behind the window, too: the sender may tell of any.
+    for chunk in [0, 4, 6, 9, 11] {
+        assert_eq!(receiver.announce(chunk, 4_096), Ok(()), "{chunk}");
+    }
+    for chunk in [3, 5, 7, 12] {
+        assert_eq!(receiver.announce(chunk, 4_096), Err(AnnounceError::Window(chunk)));
+    }
+    let mut number = 0;
+    for (chunk, next) in [(1, 2), (2, 3), (3, 5), (5, 7)] {
+        receiver.announce(chunk, 4_096).unwrap();
+        whole(&mut receiver, chunk, number);
+        number += 5;
+        receiver.taken(chunk);
+        assert_eq!(receiver.taken_below(), next);
+    }
+    assert_eq!(put(&mut receiver, &data(number, 6, 0), &FULL), Arrival::Refused(Refusal::Repeated));
+}
+
+/// Before a chunk is announced, its last packet is the one that is shorter, and so are the repair packets of its last
+/// group.
+#[test]
+fn repair_that_contradicts_the_length_is_noticed() {
+    let repair = |number, index| Header { kind: Kind::Repair, ..data(number, 0, index) };
+    let contradiction = Err(AnnounceError::Contradiction(0));
+    // Of a second group, of which there is none.
+    let mut one = receiver(2, "rs:2,1");
+    put(&mut one, &repair(0, 1 << 8), &FULL);
+    assert_eq!(one.announce(0, 2_000), contradiction);
+    // As long as a full packet, longer than the only one.
+    let mut two = receiver(2, "rs:4,2");
+    put(&mut two, &repair(0, 0), &FULL);
+    assert_eq!(two.announce(0, 96), contradiction);
+    // Shorter than others of the group, or than those of the group before it.
+    let mut three = receiver(2, "rs:4,2");
+    let short = |row| Arrival::Repair { chunk: 0, group: 0, row };
+    assert_eq!(put(&mut three, &repair(0, 0), &LAST), short(0));
+    assert_eq!(put(&mut three, &repair(1, 1), &LAST[1..]), Arrival::Refused(Refusal::Length));
+    assert_eq!(put(&mut three, &repair(2, 1), &LAST), short(1));
+    assert_eq!(put(&mut three, &repair(3, 1 << 8), &LAST[1..]), Arrival::Refused(Refusal::Length));
+    assert_eq!(three.announce(0, 97), contradiction);
+    assert_eq!(three.announce(0, 96), Ok(()));
+    let missing = [1, 0, 0, 0];
+    let event = ReceiveEvent::Repair { chunk: 0, group: 0, bytes: 96, missing };
+    assert_eq!(three.next_event(), Some(event));
+}
+
+#[test]
+fn only_one_packet_and_the_repair_of_one_group_are_shorter_than_the_others() {
+    let repair = |number, index| Header { kind: Kind::Repair, ..data(number, 0, index) };
+    let refused = Arrival::Refused(Refusal::Length);
+    // As long as in a full chunk, but it is not one: a packet before it was the last.
+    let mut data_only = receiver(2, "none");
+    assert_eq!(
+        put(&mut data_only, &data(0, 0, 1), &LAST),
+        Arrival::Data { chunk: 0, offset: 1_000 }
+    );
+    assert_eq!(put(&mut data_only, &data(1, 0, 4), &LAST), refused);
+    assert_eq!(put(&mut data_only, &data(2, 0, 1), &LAST), Arrival::Refused(Refusal::Repeated));
+    assert_eq!(data_only.announce(0, 4_096), Err(AnnounceError::Contradiction(0)));
+    assert_eq!(data_only.announce(0, 1_096), Ok(()));
+    let mut repaired = receiver(2, "rs:4,2");
+    put(&mut repaired, &repair(0, 0), &LAST);
+    assert_eq!(put(&mut repaired, &repair(1, 1 << 8), &LAST), refused);
+    assert_eq!(repaired.announce(0, 4_096), Err(AnnounceError::Contradiction(0)));
+}
+
 /// No packet makes it panic, and each one is counted.
 #[test]
 fn random_packets_are_survived() {
