@@ -67,3 +67,23 @@ impl FromStr for Repair {
         if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::Fixed) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn what_is_written_is_read_again_with_its_least_overhead() {
+        for (text, repair, overhead) in [
+            ("auto", Repair::Auto, 0.0),
+            ("none", Repair::default(), 0.0),
+            ("duplicate", Repair::Fixed(Scheme::DUPLICATE), 1.0),
+            ("rs:28,7", Repair::Fixed(Scheme::reed_solomon(28, 7).unwrap()), 0.25),
+        ] {
+            assert_eq!((text.parse(), repair.to_string()), (Ok(repair), text.into()));
+            assert_eq!(repair.least_overhead(), overhead);
+        }
+        assert_eq!("Auto".parse::<Repair>(), Err(SchemeError::Unknown("Auto".into())));
+    }
+}

@@ -164,6 +164,16 @@ mod tests {
     }
 
     #[test]
+    fn kernels_are_named_in_their_order_from_the_plain_one_to_the_fastest() {
+        let all = ["plain", "AVX2", "GFNI-256", "GFNI-512", "NEON"];
+        let names: Vec<&str> = Kernel::available().map(Kernel::name).collect();
+        assert!(names.starts_with(&["plain"]) && names.ends_with(&[Kernel::best().name()]));
+        let places: Vec<usize> =
+            names.iter().filter_map(|name| all.iter().position(|known| known == name)).collect();
+        assert!(places.len() == names.len() && places.is_sorted_by(|a, b| a < b), "{names:?}");
+    }
+
+    #[test]
     fn every_kernel_multiplies_by_every_factor_at_every_length_and_alignment() {
         let source = random(&mut Rng::new(1), 256);
         for kernel in Kernel::available() {
