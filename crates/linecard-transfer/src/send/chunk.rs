@@ -315,4 +315,108 @@ mod tests {
         [0, 3, 5, 2].into_iter().for_each(|slot| chunk.arrived(slot, false));
         assert!(chunk.is_recovered());
     }
+
+    #[test]
+    fn packets_that_a_group_no_longer_needs_are_not_sent() {
+        let mut chunk = chunk(6, "rs:3,2", 1);
+        for slot in 0..3 {
+            assert_eq!(chunk.take(0, 1), Some(slot));
+            chunk.arrived(slot, false);
+        }
+        // The repair of the first group is left out, and of the second what comes too late.
+        let rest: Vec<u32> = core::iter::from_fn(|| chunk.take(0, 1)).take(4).collect();
+        assert_eq!((rest, chunk.repair), (vec![5, 6, 7, 8], 1));
+        assert!(chunk.has_work());
+        (5..8).for_each(|slot| chunk.arrived(slot, false));
+        assert_eq!((chunk.take(0, 1), chunk.has_work()), (None, false));
+        assert!(chunk.is_recovered());
+    }
+
+    #[test]
+    fn a_lane_carries_no_more_of_a_group_than_repair_replaces_or_its_share() {
+        for (alive, share) in [(8, 2), (3, 2), (2, 3)] {
+            let mut chunk = chunk(12, "rs:4,2", 8);
+            let mut sent = [0; 3];
+            for _ in 0..3 * share {
+                assert_eq!(chunk.exposed, 0);
+                sent[(chunk.take(5, alive).unwrap() / 6) as usize] += 1;
+            }
+            assert_eq!(sent, [share; 3], "{alive} lanes");
+            // Rather than none, it takes more, of the first.
+            assert!(chunk.take(5, alive).unwrap() < 6);
+            assert!(chunk.take(5, alive).unwrap() < 6);
+            assert_eq!(chunk.exposed, 2);
+            assert!(chunk.take(4, alive).unwrap() < 6);
+            assert_eq!(chunk.exposed, 2);
+        }
+        // Not where one lane works, or carries the chunk alone.
+        let mut alone = chunk(12, "rs:4,2", 8);
+        alone.spread = Spread::One(5);
+        assert!(alone.is_for(5) && !alone.is_for(4));
+        let slots: Vec<u32> = (0..6).filter_map(|_| alone.take(5, 8)).collect();
+        assert_eq!((slots, alone.exposed), ((0..6).collect(), 0));
+        let mut single = chunk(12, "rs:4,2", 8);
+        let slots: Vec<u32> = (0..6).filter_map(|_| single.take(5, 1)).collect();
+        assert_eq!((slots, single.exposed), ((0..6).collect(), 0));
+    }
+
+    #[test]
+    fn what_is_lost_repaired_and_sent_again_is_counted() {
+        let mut chunk = chunk(4, "rs:4,1", 1);
+        while chunk.take(0, 1).is_some() {}
+        chunk.lost(0);
+        assert_eq!((chunk.resent, chunk.repaired, chunk.take(0, 1)), (0, 1, None));
+        chunk.lost(2);
+        chunk.lost(3);
+        assert_eq!(
+            (chunk.take(0, 1), chunk.take(0, 1), chunk.take(0, 1)),
+            (Some(2), Some(3), None)
+        );
+        assert_eq!((chunk.resent, chunk.repaired, chunk.repair), (2, 1, 1));
+        // One that was taken for lost has come: the other loss is repaired by it.
+        chunk.arrived(0, true);
+        chunk.lost(2);
+        assert_eq!((chunk.take(0, 1), chunk.repaired), (None, 2));
+        // The same again is no other packet.
+        chunk.arrived(0, true);
+        chunk.arrived(1, false);
+        chunk.arrived(1, false);
+        chunk.arrived(4, false);
+        assert!(!chunk.is_recovered());
+        chunk.arrived(3, false);
+        assert!(chunk.is_recovered());
+    }
+
+    #[test]
+    fn a_packet_is_duplicated_once_while_it_may_help() {
+        let mut chunk = chunk(4, "rs:3,1", 2);
+        assert!(!chunk.duplicate(0, 1), "it was not sent");
+        assert_eq!([chunk.take(0, 1), chunk.take(0, 1)], [Some(0), Some(1)]);
+        assert!(chunk.duplicate(0, 1) && !chunk.duplicate(0, 1));
+        assert_eq!((chunk.duplicates, chunk.resent), (1, 0));
+        // One of the copies is lost, the other comes.
+        chunk.lost(0);
+        assert_eq!((chunk.take(0, 1), chunk.repaired), (Some(2), 0));
+        chunk.arrived(0, false);
+        assert!(!chunk.duplicate(0, 1), "it has arrived");
+        chunk.lost(2);
+        assert!(!chunk.duplicate(2, 1), "no copy is in flight");
+        chunk.arrived(1, false);
+        assert_eq!(chunk.take(0, 1), Some(3));
+        chunk.arrived(3, false);
+        assert_eq!(chunk.take(0, 1), Some(4));
+        assert!(chunk.duplicate(4, 1), "of another group");
+        assert_eq!(chunk.duplicates, 2);
+    }
+
+    #[test]
+    fn a_group_that_is_complete_before_an_earlier_one_is_left_out() {
+        let mut chunk = chunk(12, "rs:4,2", 3);
+        let mut two = |lane: usize| [(); 2].map(|()| chunk.take(lane, 3).unwrap());
+        assert_eq!([two(0), two(0), two(1), two(1)], [[0, 1], [6, 7], [2, 3], [8, 9]]);
+        // The third lane carries its share of the first group, too.
+        assert!(chunk.duplicate(0, 2) && chunk.duplicate(1, 2));
+        (6..10).for_each(|slot| chunk.arrived(slot, false));
+        assert_eq!(chunk.take(2, 3), Some(12));
+    }
 }

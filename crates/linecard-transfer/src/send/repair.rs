@@ -133,7 +133,8 @@ impl Sender {
             return Rows::default();
         }
         let path = self.path(spread);
-        if path.loss > 0.0 && path.rate > 0.0 { path.best(layout) } else { Rows::default() }
+        // With a loss there is a rate, too.
+        if path.loss > 0.0 { path.best(layout) } else { Rows::default() }
     }
 
     fn path(&self, spread: Spread) -> Path {
@@ -158,6 +159,9 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lane::LaneSettings;
+    use crate::send::SendSettings;
+    use crate::send::tests::{at, lanes, over};
     use linecard::rng::Rng;
 
     /// Beside counting random groups.
@@ -196,5 +200,113 @@ mod tests {
         assert_eq!(rows(16 << 20, 0.01, 50.0), (3, 40));
         // Where a round trip is as short as some packets, repair gains nothing.
         assert_eq!(rows(1 << 20, 0.01, 0.1).0, 0);
+    }
+
+    #[test]
+    fn where_a_round_trip_takes_no_time_nothing_is_repaired() {
+        let layout = Layout::new(1 << 20, 1_408, Repair::AUTO).unwrap();
+        let path = Path { loss: 0.01, rate: 0.025, rtt_ns: 0.0 };
+        assert_eq!(path.best(&layout), Rows { each: 0, from: layout.groups() });
+    }
+
+    /// In a chunk of 27 groups, of which the last ten are late; what was lost of the ten before them, and of the other
+    /// seven, is late if its retransmissions are lost, too.
+    #[test]
+    fn round_trips_behind_the_last_packet_are_those_of_all_that_may_be_lost_again() {
+        let layout = Layout::new(27 * 28 * 1_000, 1_000, Repair::AUTO).unwrap();
+        let path = Path { loss: 0.1, rate: 0.025, rtt_ns: 1e6 };
+        for rows in [0, 2, 4] {
+            let [broken, missing] = shortage(28, rows, 0.1);
+            let at_least_one = |share: f64, count: f64| 1.0 - libm::pow(1.0 - share, count);
+            let of_late = 10.0 * missing;
+            let expected = at_least_one(broken, 10.0)
+                + at_least_one(0.1, of_late + 10.0 * 2.8)
+                + at_least_one(0.01, of_late + 17.0 * 2.8)
+                + at_least_one(0.001, of_late + 17.0 * 2.8);
+            let found = path.rounds(&layout, 10.0, rows);
+            assert!((found - expected).abs() < 1e-9, "{rows}: {found} {expected}");
+        }
+    }
+
+    #[test]
+    fn none_among_none_is_impossible_even_if_each_is_certain() {
+        assert_eq!(any(1.0, 0.0), 0.0);
+        assert!((any(1.0, 3.0) - 1.0).abs() < 1e-9);
+        assert!((any(0.5, 2.0) - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn losses_are_a_share_of_the_packets_of_late() {
+        let mut losses = Losses::default();
+        assert_eq!(losses.share(), 0.0);
+        let mut counters =
+            LaneCounters { packets: 1_000, lost: 30, late: 10, ..Default::default() };
+        losses.observe(counters);
+        assert_eq!(losses.share(), 0.02);
+        losses.observe(counters);
+        assert_eq!(losses.share(), 0.02);
+        // They were only late.
+        (counters.packets, counters.late) = (2_000, 30);
+        losses.observe(counters);
+        assert_eq!(losses.share(), 0.0);
+        // 4,000 are kept as they are; of 8,000 and of each 4,000 more, earlier ones count half.
+        (counters.packets, counters.lost) = (4_000, 430);
+        losses.observe(counters);
+        assert_eq!(losses.share(), 0.1);
+        for share in [0.05, 0.025, 0.0125] {
+            counters.packets += 4_000;
+            losses.observe(counters);
+            assert_eq!(losses.share(), share);
+        }
+    }
+
+    /// Lanes of 100 and 300 Mbit/s that lose 1 and 5 %, a stream, and one that has failed.
+    fn sender_with_losses() -> Sender {
+        let mut four = lanes(4);
+        four[1].rate_bits_per_second *= 3;
+        four[2] = LaneSettings { stream: true, ..four[2] };
+        let settings = SendSettings { fec: Repair::Auto, ..Default::default() };
+        let mut sender = over(&four, SendSettings { window_end: 100, ..settings });
+        for (lane, lost) in sender.lanes.iter_mut().zip([10, 50, 500, 500]) {
+            (lane.counters.packets, lane.counters.lost) = (1_000, lost);
+        }
+        sender.fail(3, at(2));
+        sender
+    }
+
+    #[test]
+    fn the_lanes_of_a_chunk_are_those_that_carry_it() {
+        let mut sender = sender_with_losses();
+        sender.repair_rows(&Layout::new(1_000, 1_000, Repair::AUTO).unwrap(), Spread::All);
+        let path = |spread| {
+            let Path { loss, rate, rtt_ns } = sender.path(spread);
+            [loss, rate, rtt_ns].map(|value| (value * 1e6).round() / 1e6)
+        };
+        assert_eq!(path(Spread::All), [0.04, 0.05, 1e6]);
+        assert_eq!(path(Spread::One(0)), [0.01, 0.0125, 1e6]);
+        assert_eq!(path(Spread::One(1)), [0.05, 0.0375, 1e6]);
+        assert_eq!(path(Spread::One(2)), [0.5, 0.0125, 1e6]);
+        assert_eq!(path(Spread::One(4)), [0.0; 3]);
+    }
+
+    #[test]
+    fn repair_is_sent_with_what_lanes_share_and_with_the_last_chunk() {
+        let layout = Layout::new(16 << 20, 1_000, Repair::AUTO).unwrap();
+        let each = |sender: &mut Sender, spread| sender.repair_rows(&layout, spread).each > 0;
+        let mut sender = sender_with_losses();
+        assert!(each(&mut sender, Spread::All));
+        assert!(!each(&mut sender, Spread::One(1)));
+        sender.offer(0, 1_000).unwrap();
+        sender.finish();
+        assert!(each(&mut sender, Spread::All));
+        assert!(!each(&mut sender, Spread::One(1)));
+        sender.offered.clear();
+        assert!(each(&mut sender, Spread::One(1)));
+        // Nothing was lost.
+        sender.lanes[1].counters.late = 50;
+        assert_eq!(sender.repair_rows(&layout, Spread::One(1)), Rows::default());
+        // As configured, whatever is lost.
+        sender.settings.fec = Repair::Fixed(Repair::AUTO);
+        assert_eq!(sender.repair_rows(&layout, Spread::One(1)), Rows { each: 4, from: 0 });
     }
 }
