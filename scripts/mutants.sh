@@ -24,9 +24,14 @@ file ; linecard-transfer-net ; linecard-transfer-net/src/file/{chunk,digest,flus
 virtio ; linecard ; linecard/src/offload/virtio/*.rs ; --config=profile.dev.opt-level=0 --features=std --test=segment --test=virtio ;
 segment ; linecard ; linecard/src/offload/segment/*.rs ; --config=profile.dev.opt-level=0 --features=std --test=gather --test=lengths --test=segment --test=twin ; --skip layouts_ --skip merges_as_the_naive --skip merges_in_tunnels
 reassemble ; linecard ; linecard/src/offload/reassemble/*.rs ; --config=profile.dev.opt-level=0 --features=std --lib --test=reassembly --test=reassembly_tunnels --test=reassembly_twin ;
+fec ; linecard-transfer ; linecard-transfer/src/fec/{*,*/mod,kernel/vectors,kernel/x86}.rs ; --features=std --lib ; fec::
+receive ; linecard-transfer ; linecard-transfer/src/receive/*.rs ; --features=std --lib ; receive:: every_byte_arrives
+send ; linecard-transfer ; linecard-transfer/src/send/*.rs ; --features=std --lib ; send:: every_byte_arrives nothing_is_repaired
 '
 # Tests of many cases try one in this many.
 export LINECARD_PART=${LINECARD_PART:-37}
+# The same for transfers in virtual time, besides the seeds that are kept.
+export LINECARD_SEEDS=${LINECARD_SEEDS:-0..100}
 # A build, and a run of the tests, of which none takes a quarter of this.
 build_seconds=300 test_seconds=60
 
