@@ -122,11 +122,11 @@ fn keys_that_were_not_asked_for_are_an_error() {
             whole(connection, "200 OK", &page(key, true))
         });
         let listed = bucket.list(1_000);
-        match is_below {
-            true => assert_eq!(listed.unwrap().len(), usize::from(key != "in"), "{key}"),
-            false => {
-                assert!(listed.unwrap_err().to_string().contains("not below the prefix"), "{key}")
-            }
+        if is_below {
+            assert_eq!(listed.unwrap().len(), usize::from(key != "in"), "{key}");
+        } else {
+            let error = listed.unwrap_err().to_string();
+            assert!(error.contains("not below the prefix"), "{key}: {error}");
         }
     }
 }
