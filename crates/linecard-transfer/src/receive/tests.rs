@@ -49,7 +49,11 @@ fn whole(receiver: &mut Receiver, chunk: u32, number: u64) {
 }
 
 fn ack(receiver: &mut Receiver) -> Option<Ack> {
-    match receiver.poll(0, Instant::from_ns(10_000_000)) {
+    ack_at(receiver, Instant::from_ns(10_000_000))
+}
+
+fn ack_at(receiver: &mut Receiver, now: Instant) -> Option<Ack> {
+    match receiver.poll(0, now) {
         Some((Reply::Ack(ack), None)) => Some(ack),
         _ => None,
     }
@@ -198,10 +202,7 @@ fn a_group_is_repaired_once_and_says_what_was_missing() {
 
 /// An acknowledgment that waits neither for more packets nor for time.
 fn ack_at_once(receiver: &mut Receiver) -> Option<Ack> {
-    match receiver.poll(0, Instant::from_ns(1_000)) {
-        Some((Reply::Ack(ack), None)) => Some(ack),
-        _ => None,
-    }
+    ack_at(receiver, Instant::from_ns(1_000))
 }
 
 #[test]
