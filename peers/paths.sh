@@ -2,7 +2,7 @@
 # Two namespaces joined by paths in user space, for scripts that include this file with `here` set to its folder.
 #
 # lay DELAY_MS LOSS RATE... makes the paths (src/bin/path.rs), each with a rate in Mbit/s, a delay one way, losses from 0
-# to 1, and a queue of 50 ms; `count` is their number. The kernel of such a machine need not have netem. At the end,
+# to 1, and a queue of 50 ms (or `queue`); `count` is their number. `change NUMBER RATE` gives one another rate. With a rate of 0 a path is a veth pair, as fast as it is. The kernel of such a machine need not have netem. At the end,
 # nothing is left. `linecard` is the command, `work` a folder with `key`, and `mptcp.so`, which makes TCP sockets those of
 # Multipath TCP.
 
@@ -24,6 +24,7 @@ cargo build --quiet --release --locked --manifest-path "$here/Cargo.toml" --bin 
 cargo build --quiet --release --locked --manifest-path "$here/../Cargo.toml" --package linecard-cli \
     --target-dir "${LINECARD_TARGET_DIR:-$here/../target}"
 path=${CARGO_TARGET_DIR:-$here/target}/release/path
+quic=${CARGO_TARGET_DIR:-$here/target}/release/quic
 linecard=${LINECARD_TARGET_DIR:-$here/../target}/release/linecard
 "$linecard" keys psk "$work/key" >/dev/null
 
@@ -39,17 +40,25 @@ int socket(int domain, int type, int protocol) {
 }
 C
 
+change() { echo "$2" >"$work/rates$1"; }
+
 # lay DELAY_MS LOSS RATE...: the paths of a case.
 lay() {
     local delay=$1 loss=$2 number=0 rate end
     shift 2
     cleanup
-    rm -f "$work"/ready*
+    rm -f "$work"/ready* "$work"/rates*
     ip netns add "$one" && ip netns add "$two"
     for rate in "$@"; do
-        "$path" "pa$number" "pb$number" "$rate" "$delay" "$loss" 50 >"$work/ready$number" &
-        paths+=($!)
-        until grep -q ready "$work/ready$number"; do sleep 0.05; done
+        if [[ $rate == 0 ]]; then
+            ip link add "pa$number" type veth peer name "pb$number"
+        else
+            mkfifo "$work/rates$number"
+            "$path" "pa$number" "pb$number" "$rate" "$delay" "$loss" "${queue:-50}" \
+                <>"$work/rates$number" >"$work/ready$number" &
+            paths+=($!)
+            until grep -q ready "$work/ready$number"; do sleep 0.05; done
+        fi
         for end in a b; do
             local space=$one host=1
             [[ $end == a ]] || { space=$two host=2; }

@@ -4,18 +4,20 @@
 //! path NAME_A NAME_B RATE DELAY_MS LOSS QUEUE_MS     rate in Mbit/s, delay one way, loss from 0 to 1
 //! ```
 //!
-//! The devices exist as long as it runs. A script gives each to a namespace; what enters one leaves the other. Both
+//! A line of the standard input is another rate from then on. The devices exist as long as it runs. A script gives each to a namespace; what enters one leaves the other. Both
 //! directions have the same figures. At the end (SIGTERM) nothing is left.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
+/// The rate of both directions, in Mbit/s, as bits of a floating-point number.
+static RATE: AtomicU64 = AtomicU64::new(0);
+
 #[derive(Debug, Clone, Copy)]
 struct Path {
-    /// In bytes per second.
-    rate: f64,
     delay: Duration,
     loss: f64,
     queue: Duration,
@@ -28,8 +30,8 @@ fn main() {
         std::process::exit(2);
     };
     let number = |text: &str| text.parse::<f64>().expect("a number");
+    RATE.store(number(rate).to_bits(), Ordering::Relaxed);
     let path = Path {
-        rate: number(rate) * 1e6 / 8.0,
         delay: Duration::from_secs_f64(number(delay) / 1e3),
         loss: number(loss),
         queue: Duration::from_secs_f64(number(queue) / 1e3),
@@ -44,6 +46,11 @@ fn main() {
     let (a, b) = (open(a), open(b));
     println!("ready");
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for line in std::io::stdin().lines().map_while(Result::ok) {
+                RATE.store(number(line.trim()).to_bits(), Ordering::Relaxed);
+            }
+        });
         scope.spawn(|| path.carry(&a, &b, seed));
         scope.spawn(|| path.carry(&b, &a, !seed));
     });
@@ -80,7 +87,8 @@ impl Path {
                 spare.push(buffer);
                 continue;
             }
-            free = start + Duration::from_secs_f64(length as f64 / self.rate);
+            let rate = f64::from_bits(RATE.load(Ordering::Relaxed)) * 1e6 / 8.0;
+            free = start + Duration::from_secs_f64(length as f64 / rate);
             if drawn < self.loss {
                 spare.push(buffer);
             } else {

@@ -1,5 +1,5 @@
-//! Bulk data over loopback by quinn, and what that takes of the processor: `peers/quic.sh` sets it beside
-//! `linecard send test:SIZE`.
+//! Bulk data by quinn, and what that takes of the processor: `peers/quic.sh` sets it beside `linecard send test:SIZE` over
+//! loopback, `peers/transfer.sh` beside other programs over a path between two namespaces.
 //!
 //! Two threads, each with an executor and a core of its own, one connection. The sender gives quinn the
 //! same bytes again and again without copying them; the receiver counts what comes, in order, and drops
@@ -14,14 +14,16 @@ use quinn::{
 };
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::net::sockopt;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{CipherSuite, RootCertStore};
 use std::error::Error;
+use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,7 +33,8 @@ use std::time::{Duration, Instant};
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 const USAGE: &str = "quic [--bytes 2G] [--streams 1] [--mtu BYTES] [--cipher aes128|aes256|chacha20] \
-                     [--window 64M] [--cores SENDER,RECEIVER] [--json]";
+                     [--window 64M] [--cores SENDER,RECEIVER | --cores any] [--spaces SENDER,RECEIVER] \
+                     [--addresses SENDER,RECEIVER] [--json]";
 
 /// The name in the certificate.
 const NAME: &str = "localhost";
@@ -52,7 +55,11 @@ struct Options {
     mtu: Option<u16>,
     cipher: CipherSuite,
     window: u32,
-    cores: [usize; 2],
+    /// None is any.
+    cores: Option<[usize; 2]>,
+    /// Namespaces that `ip netns` has made; none is that of this process.
+    spaces: Option<[String; 2]>,
+    addresses: [Ipv4Addr; 2],
     json: bool,
 }
 
@@ -129,7 +136,9 @@ impl Options {
             mtu: None,
             cipher: CipherSuite::TLS13_AES_256_GCM_SHA384,
             window: 64 << 20,
-            cores: [0, 1],
+            cores: Some([0, 1]),
+            spaces: None,
+            addresses: [Ipv4Addr::LOCALHOST; 2],
             json: false,
         };
         while let Some(name) = arguments.next() {
@@ -145,9 +154,15 @@ impl Options {
                 "--mtu" => options.mtu = Some(value.parse()?),
                 "--cipher" => options.cipher = cipher(&value)?,
                 "--window" => options.window = u32::try_from(bytes(&value)?)?,
+                "--cores" if value == "any" => options.cores = None,
                 "--cores" => {
-                    let (sender, receiver) = value.split_once(',').ok_or(USAGE)?;
-                    options.cores = [sender.parse()?, receiver.parse()?];
+                    let [sender, receiver] = pair(&value)?;
+                    options.cores = Some([sender.parse()?, receiver.parse()?]);
+                }
+                "--spaces" => options.spaces = Some(pair(&value)?.map(str::to_owned)),
+                "--addresses" => {
+                    let [sender, receiver] = pair(&value)?;
+                    options.addresses = [sender.parse()?, receiver.parse()?];
                 }
                 _ => return Err(USAGE.into()),
             }
@@ -174,6 +189,24 @@ impl Options {
         Ok(Arc::new(transport))
     }
 
+    /// The socket of the sender (0) or the receiver (1), in its namespace.
+    fn socket(&self, end: usize) -> Result<UdpSocket> {
+        let bind = || -> Result<UdpSocket> {
+            if let Some(spaces) = &self.spaces {
+                let space = &spaces[end];
+                let file = File::open(format!("/run/netns/{space}"))
+                    .map_err(|error| format!("namespace {space}: {error}"))?;
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(file.as_fd(), kind)?;
+            }
+            let address = SocketAddr::from((self.addresses[end], 0));
+            UdpSocket::bind(address).map_err(|error| format!("{address}: {error}").into())
+        };
+        // In a thread of its own: this one stays where it is.
+        std::thread::scope(|scope| scope.spawn(bind).join())
+            .map_err(|_| "the thread that binds a socket has panicked")?
+    }
+
     /// An end of the connection, on a socket with room.
     fn endpoint(&self, socket: UdpSocket, server: Option<ServerConfig>) -> Result<Endpoint> {
         // Without rights the limits of the system stay, and more is lost.
@@ -190,6 +223,12 @@ impl Options {
         let runtime = Arc::new(TokioRuntime);
         Ok(Endpoint::new_with_abstract_socket(config, server, socket, runtime)?)
     }
+}
+
+/// What stands before and behind a comma.
+fn pair(text: &str) -> Result<[&str; 2]> {
+    let (sender, receiver) = text.split_once(',').ok_or(USAGE)?;
+    Ok([sender, receiver])
 }
 
 /// A size as 500M or 2G.
@@ -216,12 +255,14 @@ fn cipher(name: &str) -> Result<CipherSuite> {
 fn run(options: &Options) -> Result<()> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed([NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let address = socket.local_addr()?;
+    let [from, to] = [options.socket(0)?, options.socket(1)?];
+    let address = to.local_addr()?;
+    let core = |end: usize| options.cores.map(|cores| cores[end]);
     let server = server_config(options, cert.der().clone(), key)?;
     let (sent, got) = std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| on_core(options.cores[1], receive(options, socket, server)));
-        let sent = on_core(options.cores[0], send(options, address, cert.der().clone()));
+        let receiver = scope.spawn(|| on_core(core(1), receive(options, to, server)));
+        let connection = send(options, from, address, cert.der().clone());
+        let sent = on_core(core(0), connection);
         let got = receiver.join().map_err(|_| "the receiver's thread has panicked");
         Ok::<_, Box<dyn Error + Send + Sync>>((sent?, got??))
     })?;
@@ -238,11 +279,13 @@ fn cpu() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// One end, on one thread of one core.
-fn on_core<T>(core: usize, end: impl Future<Output = Result<T>>) -> Result<T> {
-    let mut cores = CpuSet::new();
-    cores.set(core);
-    sched_setaffinity(None, &cores).map_err(|error| format!("core {core}: {error}"))?;
+/// One end, on one thread, of one core if there is one for it.
+fn on_core<T>(core: Option<usize>, end: impl Future<Output = Result<T>>) -> Result<T> {
+    if let Some(core) = core {
+        let mut cores = CpuSet::new();
+        cores.set(core);
+        sched_setaffinity(None, &cores).map_err(|error| format!("core {core}: {error}"))?;
+    }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(end)
 }
 
@@ -285,10 +328,10 @@ fn client_config(options: &Options, certificate: CertificateDer<'static>) -> Res
 
 async fn send(
     options: &Options,
+    socket: UdpSocket,
     address: SocketAddr,
     certificate: CertificateDer<'static>,
 ) -> Result<End> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let endpoint = options.endpoint(socket, None)?;
     let config = client_config(options, certificate)?;
     let connection = endpoint.connect_with(config, address, NAME)?.await?;
