@@ -4,12 +4,9 @@ use super::access::{self, allowed};
 use super::error::{TransferError, of_key};
 use crate::{Context, Error, Job};
 use garde::Validate;
-use linecard_transfer_net::keys::{Authorized, KeyError, SharedKey};
+use linecard_transfer_net::keys::{Authorized, KeyError, ListFile, SharedKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 pub use linecard_transfer_net::keys::Fingerprint;
@@ -138,65 +135,42 @@ pub fn authorize(
         wanted.map_err(|problem| TransferError::Note { note: note.to_owned(), problem })?;
     // A list that is not as it should be would be refused later, with this line in it.
     allowed(&list)?;
-    let there = Authorized::Listed(list.clone()).entry(fingerprint).map_err(of_key)?;
-    let was_there = there.is_some();
-    if there.is_some_and(|there| !note.is_empty() && there != wanted) {
-        return Err(TransferError::ListedOtherwise { list }.into());
-    }
+    let there = |there: Authorized| {
+        let there = there.entry(fingerprint).map_err(of_key)?;
+        match there.as_ref().is_some_and(|there| !note.is_empty() && *there != wanted) {
+            true => Err(Error::from(TransferError::ListedOtherwise { list: list.clone() })),
+            false => Ok(there.is_some()),
+        }
+    };
+    // One that cannot be written is still read.
+    let mut was_there = there(Authorized::Listed(list.clone()))?;
     if !was_there {
-        let open = AuthorizedList::open(list.clone()).map_err(of_key)?;
-        open.append(line.trim_end()).map_err(of_key)?;
+        let file = ListFile::open(list.clone()).map_err(of_key)?;
+        let added = file.add(|text| {
+            let was_there = there(Authorized::of_text(&list, text)?);
+            let is_new = matches!(was_there, Ok(false));
+            Ok((is_new.then(|| line.trim_end().to_owned()), was_there))
+        });
+        was_there = added.map_err(of_key)??;
     }
     Ok(Entry { list, was_there })
 }
 
-/// The list of authorized senders, open for more: a receiver that has given up its rights can still add some.
-#[derive(Debug)]
-pub(super) struct AuthorizedList {
-    path: PathBuf,
-    file: File,
-}
-
-impl AuthorizedList {
-    /// Opens it; a missing one is made, as is its folder.
-    pub(super) fn open(path: PathBuf) -> Result<Self, KeyError> {
-        let opened = || {
-            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-            }
-            OpenOptions::new().append(true).create(true).mode(0o600).open(&path)
-        };
-        match opened() {
-            Ok(file) => Ok(Self { path, file }),
-            Err(cause) => Err(KeyError::File { path, cause }),
-        }
+/// Allows the owner of this key to send, unless it may already.
+pub(super) fn allow(list: &ListFile, key: Fingerprint, note: &str) -> Result<(), KeyError> {
+    let named = Authorized::Listed(list.path().to_owned());
+    if named.allows(key)? {
+        return Ok(());
     }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    list.add(|text| {
+        let is_there = Authorized::of_text(list.path(), text)?.allows(key)?;
+        Ok(((!is_there).then(|| format!("{key} {note}")), ()))
+    })?;
+    if named.allows(key)? {
+        return Ok(());
     }
-
-    /// Allows the owner of this key to send, unless it may already.
-    pub(super) fn add(&self, key: Fingerprint, note: &str) -> Result<(), KeyError> {
-        let list = Authorized::Listed(self.path.clone());
-        if list.allows(key)? {
-            return Ok(());
-        }
-        self.append(&format!("{key} {note}"))?;
-        if list.allows(key)? {
-            return Ok(());
-        }
-        let what = "another program has replaced this list: start again";
-        Err(KeyError::Content { path: self.path.clone(), what })
-    }
-
-    /// One write at the end, so that lines of two processes do not mix.
-    fn append(&self, line: &str) -> Result<(), KeyError> {
-        // An editor may have left the last line open.
-        let written = (&self.file).write_all(format!("\n{line}\n").as_bytes());
-        let synced = written.and_then(|()| self.file.sync_all());
-        synced.map_err(|cause| KeyError::File { path: self.path.clone(), cause })
-    }
+    let what = "another program has replaced this list: start again";
+    Err(KeyError::Content { path: list.path().to_owned(), what })
 }
 
 #[cfg(test)]
@@ -208,14 +182,14 @@ mod tests {
     fn senders_are_added_once_to_the_list_that_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("linecard/authorized");
-        let list = AuthorizedList::open(path.clone()).unwrap();
+        let list = ListFile::open(path.clone()).unwrap();
         let [a, b] = [b"a", b"b"].map(|key| Fingerprint::of(key));
         for key in [a, a, b] {
-            list.add(key, "paired, from 10.0.0.1:4000").unwrap();
+            allow(&list, key, "paired, from 10.0.0.1:4000").unwrap();
         }
         assert_eq!(allowed(&path).unwrap(), 2);
         fs::remove_file(&path).unwrap();
-        let replaced = list.add(Fingerprint::of(b"c"), "").unwrap_err().to_string();
+        let replaced = allow(&list, Fingerprint::of(b"c"), "").unwrap_err().to_string();
         assert!(replaced.contains("another program has replaced this list"), "{replaced}");
     }
 }

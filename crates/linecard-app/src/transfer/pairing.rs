@@ -2,11 +2,11 @@
 
 use super::Log;
 use super::error::TransferError;
-use super::keys::AuthorizedList;
+use super::keys::allow;
 use super::send::Observer;
 use crate::{Error, Failure};
 use linecard_config::ConfigError;
-use linecard_transfer_net::keys::{CODE_LIFETIME, NoCode, Pairing, PairingCode};
+use linecard_transfer_net::keys::{CODE_LIFETIME, ListFile, NoCode, Pairing, PairingCode};
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -51,14 +51,14 @@ impl CodeSource {
 }
 
 /// The receiver's part, with a new code: the sender's key goes into the list.
-pub(super) fn shown(list: AuthorizedList, log: &Log) -> Result<Pairing, Error> {
+pub(super) fn shown(list: ListFile, log: &Log) -> Result<Pairing, Error> {
     let code = PairingCode::fresh().map_err(|error| Failure::Thread.with(error))?;
     let log = Arc::clone(log);
     let remember = move |name: &str, key| {
         // Its port is another one next time.
         let address =
             name.parse().map_or_else(|_| name.to_owned(), |at: SocketAddr| at.ip().to_string());
-        list.add(key, &format!("paired, from {address}"))?;
+        allow(&list, key, &format!("paired, from {address}"))?;
         log(&format!(
             "paired with {name}: {key} may send from now on, as {} says",
             list.path().display()

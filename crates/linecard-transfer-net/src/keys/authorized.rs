@@ -117,7 +117,6 @@ impl Authorized {
     /// # Errors
     ///
     /// A line that is not as it should be.
-    #[doc(hidden)]
     pub fn of_text(path: &Path, text: &str) -> Result<Self, KeyError> {
         let mut list = Vec::new();
         for (index, line) in text.lines().enumerate() {

@@ -1,9 +1,8 @@
 //! The key of each address from earlier connections.
 
-use super::{Fingerprint, KeyError, private};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use super::{Fingerprint, KeyError, ListFile, private};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A file of lines `name fingerprint`, as SSH's `known_hosts`. Empty lines and those that begin
@@ -82,11 +81,18 @@ impl KnownPeers {
         }
         *self = Self::load(&self.path)?;
         let standing = self.standing(name, fingerprint);
-        if standing == Standing::New {
-            self.append(name, fingerprint).map_err(|cause| KeyError::file(&self.path, cause))?;
-            self.entries.push((name.to_owned(), fingerprint));
+        if standing != Standing::New {
+            return Ok(standing);
         }
-        Ok(standing)
+        ListFile::open(self.path.clone())?.add(|text| {
+            *self = Self::of_text(&self.path, text)?;
+            let standing = self.standing(name, fingerprint);
+            let line = (standing == Standing::New).then(|| {
+                self.entries.push((name.to_owned(), fingerprint));
+                format!("{name} {fingerprint}")
+            });
+            Ok((line, standing))
+        })
     }
 
     /// The names that have this key.
@@ -105,15 +111,6 @@ impl KnownPeers {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// One write at the end, so that lines of two processes do not mix.
-    fn append(&self, name: &str, fingerprint: Fingerprint) -> io::Result<()> {
-        private::make_parent(&self.path)?;
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
-        // An editor may have left the last line open.
-        file.write_all(format!("\n{name} {fingerprint}\n").as_bytes())?;
-        file.sync_all()
     }
 }
 

@@ -13,6 +13,7 @@ mod code;
 mod fingerprint;
 mod identity;
 mod known;
+mod list;
 mod pairing;
 mod private;
 mod shared;
@@ -21,6 +22,7 @@ pub use authorized::{Authorized, Entry};
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use identity::Identity;
 pub use known::{KnownPeers, Standing};
+pub use list::ListFile;
 pub use pairing::{
     CODE_LIFETIME, CodeRefused, MAX_WRONG_CODES, NoCode, Pairing, PairingCode, Remember,
 };

@@ -8,7 +8,6 @@ pub use outcome::{Lane, LaneOutcome, ReceiveOutcome, Transfer};
 
 use super::access::{allowed, file, file_of};
 use super::error::{TransferError, of_key, of_receive};
-use super::keys::AuthorizedList;
 use super::pairing;
 use super::rejected::Rejected;
 use super::started::{self, Wanted};
@@ -18,8 +17,10 @@ use linecard_config::ConfigError;
 use linecard_io::rights::{Use, confine, folder_of};
 use linecard_transfer_net::control::{Access, Trust};
 use linecard_transfer_net::file::{FileError, Folder};
-use linecard_transfer_net::keys::{Authorized, Pairing};
-use linecard_transfer_net::receive::{Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress};
+use linecard_transfer_net::keys::{Authorized, ListFile, Pairing};
+use linecard_transfer_net::receive::{
+    Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress, TurnedAway,
+};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -195,9 +196,8 @@ impl Config {
         let path = self.list(context)?;
         // Errors in it are reported now, and not at the first connection.
         allowed(&path)?;
-        let pairing = self
-            .pair
-            .then(|| pairing::shown(AuthorizedList::open(path.clone()).map_err(of_key)?, log));
+        let pairing =
+            self.pair.then(|| pairing::shown(ListFile::open(path.clone()).map_err(of_key)?, log));
         Ok((Trust::Authorized(Authorized::Listed(path)), pairing.transpose()?))
     }
 
