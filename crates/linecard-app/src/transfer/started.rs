@@ -1,7 +1,7 @@
 //! A receiver that the sender starts on its host, by a command such as ssh.
 //!
-//! The sender writes a one-time key and the folder to the command's standard input, and the receiver answers on its
-//! standard output with the port at which it listens, and with the address at which the login arrived. Both ends
+//! The sender writes a one-time key and the folder to the command's standard input, and that it only asks in a dry run.
+//! The receiver answers on its standard output with the port at which it listens, and with the address at which the login arrived. Both ends
 //! authenticate by that key. The receiver ends when its standard input does.
 
 use super::error::TransferError;
@@ -28,6 +28,8 @@ const MAX_LINE: u64 = 8_192;
 const MAX_GREETING: u64 = 1 << 20;
 /// The option of the receiver that lets its sender remove files.
 const ALLOW_DELETE: &str = "--allow-delete";
+/// Stands behind the key where the folder need not be there.
+const DRY_RUN: &str = " dry-run";
 /// How a shell ends that finds no command of a name.
 pub(super) const NOT_FOUND: i32 = 127;
 /// How ssh ends if its connection does.
@@ -46,6 +48,15 @@ pub(super) struct Commands<'a> {
     pub(super) receiver: &'a str,
 }
 
+/// The purpose of a receiver.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Purpose {
+    /// This sender may remove files.
+    pub(super) allow_delete: bool,
+    /// It only asks: a missing folder is not made.
+    pub(super) is_dry: bool,
+}
+
 /// A receiver that was started. On drop it is ended.
 #[derive(Debug)]
 pub(super) struct StartedReceiver {
@@ -58,8 +69,7 @@ pub(super) struct StartedReceiver {
 }
 
 impl StartedReceiver {
-    /// Starts it, and waits until it listens. `allow_delete` lets this sender remove files; `stop` ends the
-    /// login.
+    /// Starts it, and waits until it listens; `stop` ends the login.
     ///
     /// # Errors
     ///
@@ -67,7 +77,7 @@ impl StartedReceiver {
     pub(super) fn start(
         place: &RemoteFolder,
         commands: Commands<'_>,
-        allow_delete: bool,
+        Purpose { allow_delete, is_dry }: Purpose,
         stop: &Progress,
     ) -> Result<Self, Error> {
         let Commands { login, receiver } = commands;
@@ -76,7 +86,8 @@ impl StartedReceiver {
         let delete = if allow_delete && !is_given { ALLOW_DELETE } else { "" };
         // The folder goes the way of the key: shells do not agree on how words are quoted.
         let remote = format!("{receiver} --started {delete} .");
-        let text = format!("{text}\n{}\n", place.folder);
+        let dry = if is_dry { DRY_RUN } else { "" };
+        let text = format!("{text}{dry}\n{}\n", place.folder);
         let [login, host, receiver] = [login, &place.login, receiver].map(str::to_owned);
         let failed =
             |source| TransferError::Start { login: login.clone(), host: host.clone(), source };
@@ -212,6 +223,8 @@ pub(super) struct Wanted {
     pub(super) key: SharedKey,
     /// Seen from where the login begins.
     pub(super) folder: PathBuf,
+    /// The sender only asks.
+    pub(super) is_dry: bool,
 }
 
 /// Reads it from the standard input, whose end then stops this process.
@@ -226,8 +239,11 @@ pub(super) fn read_wanted(stop: &Arc<Progress>) -> Result<Wanted, Error> {
         stdin.by_ref().take(MAX_LINE).read_line(&mut line).ok()?;
         line.strip_suffix('\n').map(str::to_owned)
     };
-    let (key, folder) = (line().and_then(|line| SharedKey::parse(&line)), line());
+    let (key, folder) = (line(), line());
     drop(stdin);
+    let key = key.as_deref().map(|key| (key, key.strip_suffix(DRY_RUN)));
+    let is_dry = key.is_some_and(|(_, dry)| dry.is_some());
+    let key = key.and_then(|(key, dry)| SharedKey::parse(dry.unwrap_or(key)));
     let (Some(key), Some(folder)) = (key, folder) else {
         return Err(TransferError::NotStarted.into());
     };
@@ -237,7 +253,7 @@ pub(super) fn read_wanted(stop: &Arc<Progress>) -> Result<Wanted, Error> {
         stop.stop();
     });
     // A folder, whatever its name: `-` would be the standard output.
-    Ok(Wanted { key, folder: Path::new(".").join(folder) })
+    Ok(Wanted { key, folder: Path::new(".").join(folder), is_dry })
 }
 
 #[cfg(test)]

@@ -127,8 +127,10 @@ impl Receiving<'_> {
                 }
                 result => result?,
             },
+            // The sender that has started it has ended, and has said why.
             Err(Failed { error, outcome: None })
-                if arguments.keep && error.failure() == Some(Failure::Stopped) =>
+                if (arguments.keep || self.config.started)
+                    && error.failure() == Some(Failure::Stopped) =>
             {
                 return Ok(false);
             }

@@ -82,8 +82,9 @@ impl<'a> Receiver<'a> {
     ) -> Result<Self, Error> {
         linecard_config::check(config)?;
         let wanted = config.started.then(|| started::read_wanted(context.progress)).transpose()?;
+        let is_asked = wanted.as_ref().is_some_and(|wanted| wanted.is_dry);
         let (config, access) = match wanted {
-            Some(Wanted { key, folder }) => {
+            Some(Wanted { key, folder, .. }) => {
                 (&Config { folder, ..config.clone() }, Access::Shared(key))
             }
             None => (config, config.access.with_trust(context, || config.trust(context, log))?),
@@ -94,7 +95,8 @@ impl<'a> Receiver<'a> {
                 |source| FileError::System { doing: "use", path: bucket.url().into(), source };
             bucket.check().map_err(|error| Failure::Storage.with(source(error)))?;
         }
-        if let Some(folder) = &options.folder {
+        if let Some(folder) = options.folder.as_ref().filter(|folder| !is_asked || folder.exists())
+        {
             Folder::open(folder).map_err(|error| Failure::Storage.with(error))?;
         }
         let at = config.listen.map(|listen| listen.0.0);
@@ -112,7 +114,14 @@ impl<'a> Receiver<'a> {
             confine(&files).map_err(|error| Failure::Attach.with(error))?;
         }
         let rejected = Rejected::new(config.authorize(), Arc::clone(log));
-        let notice = Box::new(move |peer| rejected.add(peer));
+        let is_started = config.started;
+        let notice = Box::new(move |peer: TurnedAway| {
+            // The sender that has started this receiver prints what it has asked.
+            let is_asked = matches!(peer.why, ReceiveError::DryRun | ReceiveError::Probed { .. });
+            if !(is_started && is_asked) {
+                rejected.add(peer);
+            }
+        });
         let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
         if !config.started {
             config.announce(context, &access, at)?.iter().for_each(|line| log(line));

@@ -13,7 +13,7 @@ pub use probe::{LaneProbe, Probe, ProbedLane};
 use self::probe::{Findings, GivenOptions, Samples};
 use super::access::{file, file_of};
 use super::error::{TransferError, of_key, of_send};
-use super::started::{Commands, StartedReceiver};
+use super::started::{Commands, Purpose, StartedReceiver};
 use super::{CodeSource, Failed, Peer, RemoteFolder, cores, objects};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
@@ -249,7 +249,8 @@ impl Config {
         }
         let commands = Commands { login: &self.ssh, receiver: &self.receiver };
         observer.login(true);
-        let started = StartedReceiver::start(place, commands, self.delete, context.progress);
+        let purpose = Purpose { allow_delete: self.delete, is_dry: self.dry_run || self.probe };
+        let started = StartedReceiver::start(place, commands, purpose, context.progress);
         observer.login(false);
         started
     }

@@ -61,6 +61,22 @@ fn a_receiver_is_started_by_a_login() {
     assert!(ends.folder.path("to/tree/a").exists() && !ends.folder.path("to/tree/old").exists());
 }
 
+/// It made the folder.
+#[test]
+fn a_receiver_that_is_started_for_a_dry_run_makes_nothing() {
+    let ends = Ends::with_login(1_000);
+    let asked = outcome(ends.send_to("from.bin", "localhost:new/deeper", &["--dry-run"]));
+    assert_eq!((asked.code, asked.stderr.as_str()), (Some(0), ""), "{asked:?}");
+    assert!(asked.stdout.contains("from.bin"), "{asked:?}");
+    assert!(!ends.folder.path("new").exists(), "{asked:?}");
+    ends.folder.write("file", b"");
+    let refused = outcome(ends.send_to("from.bin", "localhost:file", &["--dry-run"]));
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    let sent = outcome(ends.send_to("from.bin", "localhost:new/deeper", &[]));
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    assert!(ends.folder.read("from.bin") == ends.folder.read("new/deeper/from.bin"));
+}
+
 #[test]
 fn a_receiver_that_does_not_start_is_said() {
     let ends = Ends::with_login(1_000);
