@@ -1,6 +1,6 @@
 //! The last message of an end that cannot continue.
 
-use super::driver::take_packets;
+use super::turns::take_packets;
 use super::{Clock, Crew, Endpoint, Ready, Role, SealedSocket, relay_messages};
 use crate::control::{Control, ControlError};
 use linecard::time::Instant;

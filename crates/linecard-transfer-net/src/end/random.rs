@@ -25,3 +25,19 @@ pub(crate) fn challenges() -> io::Result<Challenges> {
         hash.as_bytes().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// The authenticated other end could compute them once, as those of all lanes came from one generator.
+    #[test]
+    fn challenges_depend_on_a_key_of_their_own_and_do_not_repeat() {
+        let mut sources = [challenges().unwrap(), challenges().unwrap()];
+        let drawn: Vec<u64> =
+            sources.iter_mut().flat_map(|source| [(); 1_000].map(|()| source.next())).collect();
+        // Of 2,000 random ones, two are the same once in 10^13 runs.
+        assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), drawn.len());
+    }
+}

@@ -357,3 +357,90 @@ impl SealedSocket {
         Ok(Verdict::Accepted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seal::LaneSecret;
+    use linecard_transfer::control::Suite;
+    use linecard_transfer::wire::Kind;
+    use std::os::fd::BorrowedFd;
+    use std::sync::{Arc, Mutex};
+
+    /// Where datagrams went, and the room that is left.
+    #[derive(Debug, Default)]
+    struct Taken {
+        to: Vec<Option<SocketAddr>>,
+        room: usize,
+    }
+
+    #[derive(Debug, Default)]
+    struct Recorder {
+        taken: Arc<Mutex<Taken>>,
+        to: Option<SocketAddr>,
+    }
+
+    impl Lane for Recorder {
+        fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
+            let mut taken = self.taken.lock().unwrap();
+            let count = datagrams.count().min(taken.room);
+            taken.room -= count;
+            taken.to.extend(vec![self.to; count]);
+            Ok(count)
+        }
+
+        fn receive(&mut self, _received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
+            Ok(0)
+        }
+
+        fn answer_to(&mut self, peer: SocketAddr) {
+            self.to = Some(peer);
+        }
+
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            rustix::stdio::stdin()
+        }
+
+        fn describe(&self) -> String {
+            String::new()
+        }
+
+        fn is_stream(&self) -> bool {
+            false
+        }
+
+        fn max_datagram(&self) -> usize {
+            MAX_DATAGRAM_BYTES
+        }
+    }
+
+    fn socket(lane: Recorder) -> SealedSocket {
+        let (suite, secret) = (Suite::Aes128Gcm, || LaneSecret::new([7; 32]));
+        let opener = Opener::new(suite, &secret(), 0, 1).unwrap();
+        SealedSocket::new(Box::new(lane), (Sealer::new(suite, secret()).unwrap(), opener))
+    }
+
+    /// Packets that waited for room went to the address of those that were pushed behind them.
+    #[test]
+    fn packets_that_wait_keep_their_address() {
+        let taken = Arc::new(Mutex::new(Taken { room: 1, ..Taken::default() }));
+        let mut socket = socket(Recorder { taken: Arc::clone(&taken), to: None });
+        let [old, new] = [1_000, 2_000].map(|port| SocketAddr::from(([192, 0, 2, 1], port)));
+        let mut number = 0;
+        let mut push = |socket: &mut SealedSocket| {
+            let header = Header::without_chunk(Kind::Probe, 0, 1, number);
+            socket.push(&header, |out| out.extend_from_slice(&[0; 100]));
+            number += 1;
+        };
+        socket.answer_to(old);
+        (0..3).for_each(|_| push(&mut socket));
+        socket.flush().unwrap();
+        socket.answer_to(new);
+        (0..2).for_each(|_| push(&mut socket));
+        assert!(!socket.is_idle());
+        taken.lock().unwrap().room = 10;
+        socket.flush().unwrap();
+        assert!(socket.is_idle());
+        assert_eq!(taken.lock().unwrap().to, [old, old, old, new, new].map(Some));
+    }
+}

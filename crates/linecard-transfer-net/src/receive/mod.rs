@@ -3,6 +3,7 @@
 mod accept;
 mod error;
 mod lanes;
+mod moderation;
 mod objects;
 mod open;
 mod pending;
@@ -18,16 +19,15 @@ pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;
 use crate::end::{Clock, Cores, Crew, Driver, Pinned, SocketCounters, Waker, processor_time};
-use crate::file::{Bucket, ChunkBytes, Failures};
+use crate::file::{Bucket, Failures};
 use crate::keys::Fingerprint;
 use crate::lane::Spec;
 use linecard::progress::Progress;
 use linecard_transfer::receive::ReceiveCounters;
-use open::Destination;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Where to receive, from whom, and where to put it.
@@ -176,34 +176,19 @@ impl Acceptor {
         observer: &mut dyn FnMut(&ReceiveProgress),
     ) -> Result<Received, ReceiveError> {
         let options = &self.options;
-        let (mut opened, Destination { folder, quota, .. }) = open::open(self, guest)?;
+        let (mut opened, destination) = open::open(self, guest)?;
         let began = processor_time();
-        let (jobs, given) = mpsc::channel();
-        let (out, results) = mpsc::channel();
-        let waker = Waker::new()?;
-        let over = Arc::new(AtomicBool::new(false));
-        let work = writing::Work {
-            folder: folder.map(|folder| folder.with_flusher(Arc::clone(&over))).transpose()?,
-            bucket: options.bucket.clone(),
-            is_dry: opened.is_dry,
-            quota,
-            overwrite: options.overwrite,
-            chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
-            window: opened.window,
-            over: Arc::clone(&over),
-            jobs: given,
-            out,
-            waker: waker.clone(),
-        };
+        let (waker, over) = (Waker::new()?, Arc::new(AtomicBool::new(false)));
+        let destination = destination.with_flusher(&over)?;
+        let (work, queue) = writing::Work::new(options, &opened, destination, (&over, &waker))?;
         let crew = Crew::new(&options.cores, opened.endpoint.sockets.len())?;
         let received = std::thread::scope(|scope| {
             let writing = Pinned::to(options.cores.files)?;
             scope.spawn(move || work.run());
             drop(writing);
             let _pinned = Pinned::to(options.cores.lanes)?;
-            let files = role::Files { jobs, results };
             let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
-            let received = role::run(options, &mut opened, (files, driver), observer);
+            let received = role::run(options, &mut opened, (queue, driver), observer);
             // Files that are whole get their names; nothing else is done any more.
             over.store(true, Ordering::Relaxed);
             let mut received = received?;

@@ -15,9 +15,11 @@ use linecard_transfer::control::{
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Resources of a receiver.
 pub(super) struct Opened {
@@ -41,10 +43,16 @@ pub(super) struct Destination {
     /// None for the standard output and for an object store, and in a dry run where there is none.
     pub(super) folder: Option<Folder>,
     pub(super) quota: Option<Arc<Quota>>,
-    may_delete: bool,
+    pub(super) may_delete: bool,
 }
 
 impl Destination {
+    /// With a thread that flushes its files, until `over` is set.
+    pub(super) fn with_flusher(self, over: &Arc<AtomicBool>) -> io::Result<Self> {
+        let with_flusher = |folder: Folder| folder.with_flusher(Arc::clone(over));
+        Ok(Self { folder: self.folder.map(with_flusher).transpose()?, ..self })
+    }
+
     /// As the list of senders says.
     fn of(acceptor: &Acceptor, control: &Control, is_dry: bool) -> Result<Self, ReceiveError> {
         let options = &acceptor.options;

@@ -2,10 +2,11 @@
 
 use super::accept::HANDSHAKE;
 use super::lanes::Lanes;
+use super::moderation::Moderation;
 use super::objects::{Objects, Step};
 use super::open::Opened;
 use super::removal::Removal;
-use super::writing::{Job, Written};
+use super::writing::{Job, WriteQueue, Written};
 use super::{ReceiveError, ReceiveOptions, ReceiveProgress, Received};
 use crate::control::ControlError;
 use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, deliver};
@@ -20,12 +21,8 @@ use linecard_transfer::store::Store;
 use linecard_transfer::wire::{Header, Kind};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::mpsc;
 use std::time::Duration;
 
-/// When packets have come, more are on their way: they are waited for together, as an interrupt that is
-/// moderated does. On 8 lanes of 200 Mbit/s that is a quarter of this end's processor time.
-const MODERATION: Duration = Duration::from_micros(100);
 /// How long this end waits at most, with everything in its place, for the sender to know that: a lane on which nothing comes
 /// for a while may be its only one.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -35,17 +32,11 @@ const SHORT_FAREWELL: Duration = Duration::from_secs(2);
 /// Callback for progress.
 pub(super) type Observer<'a> = &'a mut dyn FnMut(&ReceiveProgress);
 
-/// The channels to and from the files' thread.
-pub(super) struct Files {
-    pub(super) jobs: mpsc::Sender<Job>,
-    pub(super) results: mpsc::Receiver<Written>,
-}
-
 /// The receiving end.
 pub(super) struct Receiving<'a> {
     options: &'a ReceiveOptions,
     objects: Objects,
-    files: Files,
+    files: WriteQueue,
     lanes: &'a mut Lanes,
     receiver: &'a mut Receiver,
     store: &'a mut Store,
@@ -68,8 +59,8 @@ pub(super) struct Receiving<'a> {
     first: Option<Instant>,
     /// When something was last heard of the sender.
     last: Instant,
-    /// Data came in this turn.
-    came: bool,
+    /// When packets have come, more are on their way: they are waited for together.
+    moderation: Moderation,
     progress: ReceiveProgress,
     observer: Observer<'a>,
 }
@@ -78,7 +69,7 @@ pub(super) struct Receiving<'a> {
 pub(super) fn run(
     options: &ReceiveOptions,
     opened: &mut Opened,
-    (files, driver): (Files, Driver<'_>),
+    (files, driver): (WriteQueue, Driver<'_>),
     observer: Observer<'_>,
 ) -> Result<Received, ReceiveError> {
     let (clock, start) = (driver.clock, driver.clock.now());
@@ -186,7 +177,6 @@ impl Role for Receiving<'_> {
     }
 
     fn take_results(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), ReceiveError> {
-        self.came = false;
         while let Ok(written) = self.files.results.try_recv() {
             self.take_result(endpoint, written, now)?;
         }
@@ -200,7 +190,7 @@ impl Role for Receiving<'_> {
     fn packet(&mut self, packet: &Packet<'_>, now: Instant) -> bool {
         let arrival = self.receiver.receive_from(packet.header, (packet.body, packet.from), now);
         if matches!(arrival, Arrival::Data { .. } | Arrival::Repair { .. }) {
-            self.came = true;
+            self.moderation.add(packet.body.len());
             self.last = now;
             self.first.get_or_insert(now);
         }
@@ -307,8 +297,8 @@ impl Role for Receiving<'_> {
         (self.observer)(&self.progress);
     }
 
-    fn moderation(&self) -> Duration {
-        if self.came { MODERATION } else { Duration::ZERO }
+    fn moderation(&mut self, now: Instant) -> Duration {
+        self.moderation.pause(now)
     }
 
     fn next_wakeup(&self, lane: usize, _is_idle: bool) -> Instant {
@@ -325,7 +315,7 @@ impl<'a> Receiving<'a> {
     /// The role at its start, and its endpoint.
     pub(super) fn new(
         options: &'a ReceiveOptions,
-        (opened, files): (&'a mut Opened, Files),
+        (opened, files): (&'a mut Opened, WriteQueue),
         observer: Observer<'a>,
         start: Instant,
     ) -> Result<(Self, &'a mut Endpoint), FileError> {
@@ -348,7 +338,7 @@ impl<'a> Receiving<'a> {
             start,
             first: None,
             last: start,
-            came: false,
+            moderation: Moderation::new(start),
             progress: ReceiveProgress { from, ..ReceiveProgress::default() },
             observer,
         };

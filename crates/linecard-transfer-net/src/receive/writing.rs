@@ -3,6 +3,8 @@
 mod storing;
 
 use self::storing::Storing;
+use super::ReceiveOptions;
+use super::open::{Destination, Opened};
 use crate::end::Waker;
 use crate::file::{
     Bucket, ChunkBytes, Existing, FileError, Folder, Have, Kind, Name, Object, Ordered, Quota,
@@ -13,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 
 /// Files that wait for the disk together before they get their names.
 const MAX_BATCH: usize = 64;
@@ -94,22 +96,29 @@ pub(super) struct Findings {
     pub(super) replaces: bool,
 }
 
+/// Channels to and from the thread that writes.
+pub(super) struct WriteQueue {
+    pub(super) jobs: Sender<Job>,
+    pub(super) results: Receiver<Written>,
+}
+
+/// Work of the thread.
 pub(super) struct Work {
     /// None for the standard output and for an object store.
-    pub(super) folder: Option<Folder>,
-    pub(super) bucket: Option<Arc<dyn Bucket>>,
+    folder: Option<Folder>,
+    bucket: Option<Arc<dyn Bucket>>,
     /// The quota of the sender.
-    pub(super) quota: Option<Arc<Quota>>,
-    pub(super) overwrite: bool,
+    quota: Option<Arc<Quota>>,
+    overwrite: bool,
     /// Nothing is changed: the sender only asks.
-    pub(super) is_dry: bool,
-    pub(super) chunk_bytes: ChunkBytes,
-    pub(super) window: u32,
+    is_dry: bool,
+    chunk_bytes: ChunkBytes,
+    window: u32,
     /// The transfer has ended: stored objects are not read any further, and only files that are whole get their names.
-    pub(super) over: Arc<AtomicBool>,
-    pub(super) jobs: Receiver<Job>,
-    pub(super) out: Sender<Written>,
-    pub(super) waker: Waker,
+    over: Arc<AtomicBool>,
+    jobs: Receiver<Job>,
+    out: Sender<Written>,
+    waker: Waker,
 }
 
 /// State of the thread.
@@ -125,6 +134,32 @@ pub(super) struct Writing {
 }
 
 impl Work {
+    /// For a transfer, with the channels of its lanes' thread, which `waker` wakes for results. It ends early when `over`
+    /// is set.
+    pub(super) fn new(
+        options: &ReceiveOptions,
+        opened: &Opened,
+        Destination { folder, quota, .. }: Destination,
+        (over, waker): (&Arc<AtomicBool>, &Waker),
+    ) -> Result<(Self, WriteQueue), FileError> {
+        let (jobs, given) = mpsc::channel();
+        let (out, results) = mpsc::channel();
+        let work = Self {
+            folder,
+            bucket: options.bucket.clone(),
+            quota,
+            overwrite: options.overwrite,
+            is_dry: opened.is_dry,
+            chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
+            window: opened.window,
+            over: Arc::clone(over),
+            jobs: given,
+            out,
+            waker: waker.clone(),
+        };
+        Ok((work, WriteQueue { jobs, results }))
+    }
+
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
         let mut writing = Writing::new(self);
@@ -510,7 +545,6 @@ fn failed(object: u32, error: FileError) -> Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
 
     /// All the names of the last folder were kept until the end of the transfer.
     #[test]

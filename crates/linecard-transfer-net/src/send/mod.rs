@@ -28,9 +28,8 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::{LaneCounters, LaneState};
 use linecard_transfer::send::{LimitTimes, SendCounters};
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Data to send, its receiver, and the options.
@@ -180,20 +179,9 @@ pub fn send(
         return Err(SendError::NoFolder);
     }
     let opened = open::open(options)?;
-    let (orders, ordered) = mpsc::channel();
-    let (buffers, freed) = mpsc::channel();
-    let (out, results) = mpsc::sync_channel(reading::MAX_READ);
     let waker = Waker::new()?;
-    let work = reading::Work {
-        source,
-        chunk_bytes: options.chunk_bytes,
-        orders: ordered,
-        ahead: VecDeque::new(),
-        buffers: reading::Buffers::new(freed),
-        out,
-        waker: waker.clone(),
-    };
-    let queue = reading::ReadQueue { orders, buffers, results };
+    let (work, queue) =
+        reading::work_and_queue(source, options.chunk_bytes, reading::MAX_READ, waker.clone());
     let reading = Pinned::to(options.cores.files)?;
     // Not waited for: it may be reading a pipe in which nothing comes any more.
     std::thread::spawn(move || work.run());

@@ -1,10 +1,10 @@
 //! Data to send is read and hashed on a separate thread: lanes do not wait for disks.
 
 use crate::end::Waker;
-use crate::file::{ChunkBytes, ChunkHash, FileError, Have, Kind, Object, Reader, Source, Tree};
+use crate::file::{ChunkBytes, FileError, Have, Kind, Object, Reader, Source, Tree};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 /// Results that may wait to be taken.
@@ -53,19 +53,19 @@ pub(super) enum Read {
 
 /// State of the thread.
 pub(super) struct Work {
-    pub(super) source: Arc<Source>,
-    pub(super) chunk_bytes: ChunkBytes,
-    pub(super) orders: Receiver<Order>,
+    source: Arc<Source>,
+    chunk_bytes: ChunkBytes,
+    orders: Receiver<Order>,
     /// Orders that were taken early, in turn.
-    pub(super) ahead: VecDeque<(Order, Option<Reader>)>,
-    pub(super) buffers: Buffers,
-    pub(super) out: SyncSender<Read>,
-    pub(super) waker: Waker,
+    ahead: VecDeque<(Order, Option<Reader>)>,
+    buffers: Buffers,
+    out: SyncSender<Read>,
+    waker: Waker,
 }
 
 /// Buffers of chunks that are done with, for the next.
 #[derive(Debug)]
-pub(super) struct Buffers {
+struct Buffers {
     freed: Receiver<Vec<u8>>,
     /// The shortest first, at most [`MAX_SPARE`].
     spare: Vec<Vec<u8>>,
@@ -78,8 +78,23 @@ pub(super) struct ReadQueue {
     pub(super) results: Receiver<Read>,
 }
 
+/// The work of the thread, and the queue of the lanes' thread, which is woken by results. At most `max_read` of them wait.
+pub(super) fn work_and_queue(
+    source: Arc<Source>,
+    chunk_bytes: ChunkBytes,
+    max_read: usize,
+    waker: Waker,
+) -> (Work, ReadQueue) {
+    let (orders, ordered) = mpsc::channel();
+    let (buffers, freed) = mpsc::channel();
+    let (out, results) = mpsc::sync_channel(max_read);
+    let (ahead, freed) = (VecDeque::new(), Buffers::new(freed));
+    let work = Work { source, chunk_bytes, orders: ordered, ahead, buffers: freed, out, waker };
+    (work, ReadQueue { orders, buffers, results })
+}
+
 impl Buffers {
-    pub(super) const fn new(freed: Receiver<Vec<u8>>) -> Self {
+    const fn new(freed: Receiver<Vec<u8>>) -> Self {
         Self { freed, spare: Vec::new() }
     }
 
