@@ -28,15 +28,9 @@ impl ChunkHash {
     pub fn of(chunk: u32, chunk_bytes: ChunkBytes, bytes: &[u8]) -> Self {
         let longest = usize::try_from(chunk_bytes.bytes()).unwrap_or(usize::MAX);
         let bytes = &bytes[..bytes.len().min(longest)];
-        if bytes.is_empty() {
-            let alone = *blake3::hash(&[]).as_bytes();
-            return Self { node: [0; HASH_BYTES], alone };
-        }
-        let mut hasher = Hasher::new();
-        // The first chunk's may also be taken as the root, which one with an offset must not be.
-        hasher.set_input_offset(chunk_bytes.start(chunk)).update(bytes);
-        let alone = if chunk == 0 { *hasher.finalize().as_bytes() } else { [0; HASH_BYTES] };
-        Self { node: hasher.finalize_non_root(), alone }
+        let mut hasher = ChunkHasher::new(chunk, chunk_bytes);
+        hasher.update(bytes);
+        hasher.finish()
     }
 
     /// The hash of chunk number `chunk` of an object of `size` bytes, as it is in `file` now, read through
@@ -48,8 +42,7 @@ impl ChunkHash {
         buffer: &mut [u8],
     ) -> io::Result<Self> {
         let range = chunk_bytes.range(chunk, size);
-        let mut hasher = Hasher::new();
-        hasher.set_input_offset(chunk_bytes.start(chunk));
+        let mut hasher = ChunkHasher::new(chunk, chunk_bytes);
         let mut at = range.start;
         while at < range.end {
             let length = buffer.len().min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
@@ -57,8 +50,39 @@ impl ChunkHash {
             hasher.update(&buffer[..length]);
             at += length as u64;
         }
-        let alone = if chunk == 0 { *hasher.finalize().as_bytes() } else { [0; HASH_BYTES] };
-        Ok(Self { node: hasher.finalize_non_root(), alone })
+        Ok(hasher.finish())
+    }
+}
+
+/// Bytes that are hashed and read or written in turns: they are in the cache for both.
+pub(super) const STEP_BYTES: usize = 256 << 10;
+
+/// The hash of a chunk whose bytes come in order.
+#[derive(Debug)]
+pub(super) struct ChunkHasher {
+    hasher: Hasher,
+    is_first: bool,
+}
+
+impl ChunkHasher {
+    pub(super) fn new(chunk: u32, chunk_bytes: ChunkBytes) -> Self {
+        let mut hasher = Hasher::new();
+        hasher.set_input_offset(chunk_bytes.start(chunk));
+        Self { hasher, is_first: chunk == 0 }
+    }
+
+    pub(super) fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+    }
+
+    pub(super) fn finish(self) -> ChunkHash {
+        let Self { hasher, is_first } = self;
+        if hasher.count() == 0 {
+            return ChunkHash { node: [0; HASH_BYTES], alone: *blake3::hash(&[]).as_bytes() };
+        }
+        // The first chunk's may also be taken as the root, which one with an offset must not be.
+        let alone = if is_first { *hasher.finalize().as_bytes() } else { [0; HASH_BYTES] };
+        ChunkHash { node: hasher.finalize_non_root(), alone }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Reading an object chunk by chunk.
 
 use super::bucket::{Bucket, Stored, StoredReader, place};
-use super::{ChunkBytes, FileError, Kind, Object, Stamp, link};
+use super::digest::{ChunkHasher, STEP_BYTES};
+use super::{ChunkBytes, ChunkHash, FileError, Kind, Object, Stamp, link};
 use rustix::fs::OFlags;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -101,7 +102,7 @@ impl Reader {
     ) -> Result<Piece, FileError> {
         match &self.from {
             From::File { file, size, .. } => {
-                self.read_file((file, *size), chunk, chunk_bytes, into)
+                self.read_file((file, *size), (chunk, chunk_bytes), into, |_| {})
             }
             From::Link(target) => {
                 let range = chunk_bytes.range(chunk, target.len() as u64);
@@ -121,6 +122,32 @@ impl Reader {
                 Ok(Piece { bytes: into.len(), is_last: range.end == stored.size() })
             }
         }
+    }
+
+    /// The same with the hash of the chunk. The bytes of a file are hashed while they are in the cache.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::read`].
+    pub fn read_and_hash(
+        &self,
+        chunk: u32,
+        chunk_bytes: ChunkBytes,
+        into: &mut [u8],
+    ) -> Result<(Piece, ChunkHash), FileError> {
+        let mut hasher = ChunkHasher::new(chunk, chunk_bytes);
+        let piece = match &self.from {
+            From::File { file, size, .. } => {
+                let update = |bytes: &[u8]| hasher.update(bytes);
+                self.read_file((file, *size), (chunk, chunk_bytes), into, update)?
+            }
+            _ => {
+                let piece = self.read(chunk, chunk_bytes, into)?;
+                hasher.update(&into[..piece.bytes]);
+                piece
+            }
+        };
+        Ok((piece, hasher.finish()))
     }
 
     /// Bytes of the object: of a stream, those read so far.
@@ -159,13 +186,20 @@ impl Reader {
     fn read_file(
         &self,
         (file, size): (&File, u64),
-        chunk: u32,
-        chunk_bytes: ChunkBytes,
+        (chunk, chunk_bytes): (u32, ChunkBytes),
         into: &mut [u8],
+        mut each: impl FnMut(&[u8]),
     ) -> Result<Piece, FileError> {
         let range = chunk_bytes.range(chunk, size);
         let into = room(into, chunk, range.end - range.start)?;
-        match file.read_exact_at(into, range.start) {
+        let mut at = range.start;
+        let read: io::Result<()> = into.chunks_mut(STEP_BYTES).try_for_each(|step| {
+            file.read_exact_at(step, at)?;
+            at += step.len() as u64;
+            each(step);
+            Ok(())
+        });
+        match read {
             Ok(()) => Ok(Piece { bytes: into.len(), is_last: range.end == size }),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 let now = file.metadata().map_or(0, |metadata| metadata.len());

@@ -5,6 +5,7 @@
 //! is right. At the end the hash of all chunks is compared with the sender's, and the file takes its name in one step.
 //! A stream, whose length is unknown, and a file of one chunk have no journal and start again.
 
+use super::digest::{ChunkHasher, STEP_BYTES};
 use super::dress::dress;
 use super::flusher::{FLUSH_BYTES, Flusher};
 use super::journal::RECORD_BYTES;
@@ -112,17 +113,21 @@ impl Sink {
     /// [`FileError::Chunk`] if it is none of this object, [`FileError::DiskFull`], and what the system
     /// says: the chunk is not there then, and may be written again.
     pub fn write(&self, chunk: u32, bytes: &[u8]) -> Result<ChunkHash, FileError> {
-        let is_there = self.expect(chunk, bytes.len())?;
-        let hash = ChunkHash::of(chunk, self.chunk_bytes, bytes);
-        if is_there {
-            return Ok(hash);
+        if self.expect(chunk, bytes.len())? {
+            return Ok(ChunkHash::of(chunk, self.chunk_bytes, bytes));
         }
         let failed = self.failed("write the partial file of", bytes.len() as u64);
-        let start = self.chunk_bytes.start(chunk);
-        let written = match self.object.has_holes {
-            true => holes::write(&self.file, bytes, start),
-            false => self.file.write_all_at(bytes, start),
-        };
+        let mut hasher = ChunkHasher::new(chunk, self.chunk_bytes);
+        let mut start = self.chunk_bytes.start(chunk);
+        let written = bytes.chunks(STEP_BYTES).try_for_each(|step| {
+            hasher.update(step);
+            match self.object.has_holes {
+                true => holes::write(&self.file, step, start),
+                false => self.file.write_all_at(step, start),
+            }?;
+            start += step.len() as u64;
+            Ok(())
+        });
         if let Err(error) = written {
             if self.state().size.is_some() && self.state().journal.is_none() {
                 // There is nothing to resume.
@@ -130,6 +135,7 @@ impl Sink {
             }
             return Err(failed(error));
         }
+        let hash = hasher.finish();
         self.remember(chunk, &hash)?;
         Ok(hash)
     }

@@ -290,11 +290,11 @@ impl Work {
                 break;
             }
             let mut buffer = self.buffers.take((range.end - range.start) as usize);
-            let piece = reader.read(chunk, self.chunk_bytes, &mut buffer)?;
+            let (piece, hash) = reader.read_and_hash(chunk, self.chunk_bytes, &mut buffer)?;
             if piece.bytes == 0 {
                 break;
             }
-            tree.set(chunk, &ChunkHash::of(chunk, self.chunk_bytes, &buffer[..piece.bytes]));
+            tree.set(chunk, &hash);
             if have.contains(chunk) {
                 self.buffers.keep(buffer);
             } else {

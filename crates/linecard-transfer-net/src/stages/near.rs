@@ -4,7 +4,7 @@
 use super::far::Far;
 use super::{FILE_CHUNKS, LineError, LineSettings, Stage};
 use crate::end::{Inbox, SealedSocket};
-use crate::file::{ChunkBytes, ChunkHash, Folder, Patterns, Reader, Source as Files, Tree};
+use crate::file::{ChunkBytes, Folder, Patterns, Reader, Source as Files, Tree};
 use crate::lane::{At, Lane, LocalEnd, Udp};
 use crate::seal::{LaneSecret, Opener, Sealer};
 use linecard::rng::Rng;
@@ -109,8 +109,8 @@ impl Near {
         let mut tree = Tree::new(self.chunk_bytes);
         let mut buffer = vec![0; self.chunk_bytes.bytes() as usize];
         for chunk in 0..FILE_CHUNKS {
-            self.reader.read(chunk, self.chunk_bytes, &mut buffer)?;
-            tree.set(chunk, &ChunkHash::of(chunk, self.chunk_bytes, &buffer));
+            let (_, hash) = self.reader.read_and_hash(chunk, self.chunk_bytes, &mut buffer)?;
+            tree.set(chunk, &hash);
         }
         tree.root(self.reader.size())?.ok_or(LineError::Stuck)
     }
@@ -154,8 +154,7 @@ impl Near {
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.resize(length, 0);
         let of_file = self.next % FILE_CHUNKS;
-        let piece = self.reader.read(of_file, self.chunk_bytes, &mut buffer)?;
-        let hash = ChunkHash::of(of_file, self.chunk_bytes, &buffer[..piece.bytes]);
+        let (piece, hash) = self.reader.read_and_hash(of_file, self.chunk_bytes, &mut buffer)?;
         self.tree.set(of_file, &hash);
         self.source.put(self.next, buffer);
         self.sender.offer(self.next, piece.bytes as u32)?;
