@@ -9,6 +9,7 @@ pub mod packets;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Names a file to which skipped tests are appended, a line each. `./test` prints it at its end.
@@ -75,4 +76,18 @@ pub fn part() -> usize {
     let Some(text) = std::env::var_os("LINECARD_PART") else { return 1 };
     let part = text.to_str().and_then(|text| text.parse().ok()).filter(|part| *part > 0);
     part.expect("LINECARD_PART is a number from 1 on, say, 7")
+}
+
+/// The seeds of a test of many: the first `count`, or those of `LINECARD_SEEDS=FROM..END`.
+///
+/// # Panics
+///
+/// When `LINECARD_SEEDS` names none.
+#[must_use]
+pub fn seeds(count: u64) -> Range<u64> {
+    let Some(text) = std::env::var_os("LINECARD_SEEDS") else { return 0..count };
+    let range = text.to_str().and_then(|text| text.split_once(".."));
+    let range = range.and_then(|(from, end)| Some(from.parse().ok()?..end.parse().ok()?));
+    let range = range.filter(|range: &Range<u64>| !range.is_empty());
+    range.expect("LINECARD_SEEDS is a range of numbers, say, 7..8")
 }

@@ -14,3 +14,4 @@ pub mod send;
 #[cfg(test)]
 mod simulated;
 pub mod stages;
+mod stream;

@@ -29,12 +29,12 @@ pub use tls::provider;
 
 use crate::keys::Fingerprint;
 use crate::seal::{Direction, LaneSecret, Opener, Sealer};
+use crate::stream::Stream;
 use linecard_transfer::control::{Message, Reader, Suite};
 use linecard_transfer::wire::MAX_LANES;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
-pub(crate) use transport::Stream;
 use transport::{Received, Transport};
 
 /// Bytes that wait to be sent, at most: some of the longest messages.

@@ -1,16 +1,10 @@
 //! Bytes to the other end and from it, through TLS or not, never waiting.
 
 use super::error::{ControlError, Protocol};
+use crate::stream::Stream;
 use core::fmt;
 use rustls::{AlertDescription, Connection, Error, InvalidMessage, PeerIncompatible};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::AsFd;
-
-/// A connection that gives and takes bytes, and never waits.
-pub(crate) trait Stream: Read + Write + AsFd + fmt::Debug + Send + Sync {}
-
-impl Stream for TcpStream {}
 
 /// Bytes that are kept encrypted, or that are encrypted at once, at most.
 const QUEUE_BYTES: usize = 64 << 10;

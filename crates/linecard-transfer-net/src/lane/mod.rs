@@ -112,6 +112,21 @@ pub trait Lane: Debug + Send {
     }
 }
 
+/// Opens the sending end of a lane, as often as it is needed.
+pub(crate) trait Connect: Debug + Send {
+    /// As [`Spec::connect`].
+    fn connect(&self, peer: SocketAddr) -> Result<Box<dyn Lane>, OpenError>;
+}
+
+/// Accepts the connections of a lane.
+pub(crate) trait Accept: Debug + Send {
+    /// As [`Listener::accept`].
+    fn accept(&self) -> Result<Option<Box<dyn Lane>>, LaneError>;
+
+    /// Readable when a connection has come.
+    fn as_fd(&self) -> BorrowedFd<'_>;
+}
+
 /// Datagrams that lie one behind the other, all of the same length but the last, which may be shorter.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagrams<'a> {

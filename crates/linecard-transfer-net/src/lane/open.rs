@@ -1,7 +1,7 @@
 //! Opening lanes: by address or by interface.
 
 use super::spec::{LocalEnd, Spec};
-use super::{Lane, LaneError, Tcp, Udp};
+use super::{Accept, Connect, Lane, LaneError, Tcp, Udp};
 use linecard_transfer::control::LaneKind;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fmt;
@@ -106,6 +106,22 @@ impl Spec {
         super::tcp::enlarge(&socket);
         socket.listen(BACKLOG).map_err(|source| at.failed(source))?;
         Ok(Listener::Tcp(socket))
+    }
+}
+
+impl Connect for Spec {
+    fn connect(&self, peer: SocketAddr) -> Result<Box<dyn Lane>, OpenError> {
+        Self::connect(self, peer)
+    }
+}
+
+impl Accept for Listener {
+    fn accept(&self) -> Result<Option<Box<dyn Lane>>, LaneError> {
+        Ok(Self::accept(self)?.map(|lane| Box::new(lane) as _))
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        Self::as_fd(self)
     }
 }
 

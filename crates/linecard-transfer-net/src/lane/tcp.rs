@@ -12,9 +12,10 @@ use super::buffer::{MAX_FRAMES, ReceiveBuffer};
 use super::error::or_none;
 use super::open::{At, OpenError};
 use super::{Datagrams, Lane, LaneError, MAX_DATAGRAM_BYTES, MAX_SEND};
+use crate::stream::Stream;
 use rustix::net::sockopt;
 use socket2::{Socket, Type};
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -34,7 +35,7 @@ const LENGTH_BYTES: usize = 2;
 /// One connection, at either end.
 #[derive(Debug)]
 pub struct Tcp {
-    socket: Socket,
+    stream: Box<dyn Stream>,
     name: String,
     /// The part of a frame that the kernel has not accepted yet.
     begun: Vec<u8>,
@@ -74,7 +75,12 @@ impl Tcp {
             (Some(own), None) => format!("tcp {own}, connecting"),
             _ => "tcp".into(),
         };
-        Ok(Self { socket, name, begun: Vec::new(), splitter: Splitter::default() })
+        Ok(Self::over(Box::new(Connection(socket)), name))
+    }
+
+    /// A lane over a connection that never waits. `name` describes it.
+    pub(crate) fn over(stream: Box<dyn Stream>, name: String) -> Self {
+        Self { stream, name, begun: Vec::new(), splitter: Splitter::default() }
     }
 
     /// Writes what was begun and as much of `all` as there is room for; how many of them were begun.
@@ -91,7 +97,7 @@ impl Tcp {
             slices[2 + 2 * at] = IoSlice::new(datagram);
         }
         let slices = &slices[..1 + 2 * count];
-        match self.socket.send_vectored_with_flags(slices, libc::MSG_NOSIGNAL) {
+        match self.stream.write_vectored(slices) {
             Ok(written) => Ok(self.count_taken(written, all)),
             Err(error) => or_none(error),
         }
@@ -130,7 +136,7 @@ impl Lane for Tcp {
     }
 
     fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError> {
-        self.splitter.receive(&mut &self.socket, received)
+        self.splitter.receive(&mut self.stream, received)
     }
 
     fn flush(&mut self) -> Result<(), LaneError> {
@@ -145,7 +151,7 @@ impl Lane for Tcp {
     }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.stream.as_fd()
     }
 
     fn describe(&self) -> String {
@@ -167,6 +173,38 @@ pub(super) fn enlarge(socket: &Socket) {
     let _refused = sockopt::set_socket_send_buffer_size_force(socket, BUFFER_BYTES);
     let _refused = sockopt::set_socket_recv_buffer_size_force(socket, BUFFER_BYTES);
 }
+
+/// A socket of TCP; one whose peer is gone raises no signal.
+#[derive(Debug)]
+struct Connection(Socket);
+
+impl Read for Connection {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes)
+    }
+}
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.send_with_flags(bytes, libc::MSG_NOSIGNAL)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.send_vectored_with_flags(slices, libc::MSG_NOSIGNAL)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Stream for Connection {}
 
 /// Finds frames in received bytes, in place. Keeps the beginning of the next one.
 #[derive(Debug, Default)]
@@ -233,7 +271,7 @@ mod tests {
             linecard_testkit::skip("buffers of TCP lanes", "it takes root or net_admin");
             return;
         }
-        assert!(connecting.socket.send_buffer_size().unwrap() >= BUFFER_BYTES);
+        assert!(sockopt::socket_send_buffer_size(&connecting.stream).unwrap() >= BUFFER_BYTES);
         assert!(listener.recv_buffer_size().unwrap() >= BUFFER_BYTES);
         assert!(LaneSettings::default().stream_window >= BUFFER_BYTES as u64);
     }

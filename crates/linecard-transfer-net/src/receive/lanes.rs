@@ -8,7 +8,7 @@
 use super::ReceiveError;
 use crate::control::Control;
 use crate::end::{SealedSocket, Verdict};
-use crate::lane::{Absent, Lane, Listener, Own, Spec};
+use crate::lane::{Absent, Accept, Lane, Listener, Own, Spec};
 use linecard::time::Instant;
 use linecard_transfer::control::{Hello, Suite};
 use linecard_transfer::wire::{Header, Kind};
@@ -28,7 +28,7 @@ const MAX_ACCEPTED: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     /// Of a TCP lane.
-    listener: Option<Listener>,
+    listener: Option<Box<dyn Accept>>,
     pub(super) candidates: VecDeque<Candidate>,
     /// There is no connection.
     pub(super) is_down: bool,
@@ -66,19 +66,15 @@ impl Lanes {
             let keys = control.lane(suite, connection, number)?;
             let listener = spec.listen()?;
             lanes.addresses.push(listener.address_for(&spec.local, peer.ip())?);
-            let (lane, listener): (Box<dyn Lane>, _) = match listener {
-                Listener::Udp(lane) => (Box::new(lane), None),
+            let (lane, incoming): (Box<dyn Lane>, _) = match listener {
+                Listener::Udp(lane) => (Box::new(lane), Incoming::default()),
                 tcp @ Listener::Tcp(_) => {
                     let name = "a connection that has not arrived".into();
-                    (Box::new(Absent::new(name, true)), Some(tcp))
+                    (Box::new(Absent::new(name, true)), Incoming::at(Box::new(tcp)))
                 }
             };
             sockets.push(SealedSocket::new(lane, keys));
-            lanes.all.push(Incoming {
-                is_down: listener.is_some(),
-                listener,
-                ..Incoming::default()
-            });
+            lanes.all.push(incoming);
         }
         Ok((lanes, sockets))
     }
@@ -107,10 +103,15 @@ pub(super) fn places(hello: &Hello, control: (IpAddr, IpAddr), is_anywhere: bool
 }
 
 impl Incoming {
+    /// Of a lane whose connections come from there.
+    pub(super) fn at(listener: Box<dyn Accept>) -> Self {
+        Self { listener: Some(listener), is_down: true, ..Self::default() }
+    }
+
     /// Events to wait for beside the lane's socket: connections that come, and candidates.
     pub(super) fn waiting_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let candidates = self.candidates.iter().map(|candidate| candidate.lane.as_fd());
-        self.listener.as_ref().map(Listener::as_fd).into_iter().chain(candidates)
+        self.listener.as_ref().map(|listener| listener.as_fd()).into_iter().chain(candidates)
     }
 
     /// A stream that has failed waits for the sender to connect again.
@@ -127,7 +128,7 @@ impl Incoming {
             if self.candidates.len() == MAX_CANDIDATES {
                 self.candidates.pop_front();
             }
-            self.candidates.push_back(Candidate { lane: Box::new(connection), since: now });
+            self.candidates.push_back(Candidate { lane: connection, since: now });
         }
     }
 

@@ -1,20 +1,21 @@
 //! A receiving end in virtual time: all of it but its sockets, its handshake, and its two threads.
 
 use super::lanes::{Incoming, Lanes};
-use super::open::Opened;
-use super::role::{Files, Receiving};
+use super::open::{Destination, Opened};
+use super::role::Receiving;
 use super::writing::{Work, Writing};
 use super::{ReceiveError, ReceiveOptions, ReceiveProgress};
 use crate::control::Control;
 use crate::end::{Cores, Crew, Endpoint, Next, SealedSocket, Turns, Waker, next_wakeup};
-use crate::file::{ChunkBytes, Folder};
+use crate::file::Folder;
+use crate::lane::Accept;
 use crate::simulated::{Due, End};
 use linecard::time::Instant;
 use linecard_transfer::receive::{ReceiveSettings, Receiver};
 use linecard_transfer::store::Store;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 
 /// Resources of a receiver in memory.
 pub(crate) struct OpenedInMemory(Opened);
@@ -23,11 +24,18 @@ impl OpenedInMemory {
     /// For a sender that only asks if `is_dry` is set, and that wants to remove files, and may, if `may_delete` is.
     pub(crate) fn new(
         settings: ReceiveSettings,
-        (control, sockets, from): (Control, Vec<SealedSocket>, SocketAddr),
+        (control, sockets, from): (
+            Control,
+            Vec<(SealedSocket, Option<Box<dyn Accept>>)>,
+            SocketAddr,
+        ),
         (seed, is_dry, may_delete): (u64, bool, bool),
     ) -> Result<Self, ReceiveError> {
-        let ReceiveSettings { payload_bytes, chunk_bytes, fec, window, lanes, .. } = settings;
-        let all = (0..lanes).map(|_| Incoming::default()).collect();
+        let ReceiveSettings { payload_bytes, chunk_bytes, fec, window, .. } = settings;
+        let (sockets, listeners): (Vec<_>, Vec<_>) = sockets.into_iter().unzip();
+        let listeners = listeners.into_iter();
+        let all = listeners.map(|listener| listener.map_or_else(Incoming::default, Incoming::at));
+        let all = all.collect();
         Ok(Self(Opened {
             endpoint: Endpoint::new(control, sockets, payload_bytes),
             from,
@@ -61,26 +69,14 @@ impl<'a> ReceivingEnd<'a> {
         OpenedInMemory(opened): &'a mut OpenedInMemory,
         (observer, now): (&'a mut dyn FnMut(&ReceiveProgress), Instant),
     ) -> Result<Self, ReceiveError> {
-        let (jobs, given) = mpsc::channel();
-        let (out, results) = mpsc::channel();
-        let over = Arc::new(AtomicBool::new(false));
-        let writing = Writing::new(Work {
-            folder: match (options.folder.as_deref(), opened.is_dry) {
-                (Some(path), true) => Folder::look(path)?,
-                (path, _) => path.map(Folder::open).transpose()?,
-            },
-            bucket: None,
-            quota: None,
-            overwrite: options.overwrite,
-            is_dry: opened.is_dry,
-            chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
-            window: opened.window,
-            over: Arc::clone(&over),
-            jobs: given,
-            out,
-            waker: Waker::new()?,
-        });
-        let files = Files { jobs, results };
+        let folder = match (options.folder.as_deref(), opened.is_dry) {
+            (Some(path), true) => Folder::look(path)?,
+            (path, _) => path.map(Folder::open).transpose()?,
+        };
+        let destination = Destination { folder, quota: None, may_delete: opened.may_delete };
+        let (waker, over) = (Waker::new()?, Arc::new(AtomicBool::new(false)));
+        let (work, files) = Work::new(options, opened, destination, (&over, &waker))?;
+        let writing = Writing::new(work);
         let (role, endpoint) = Receiving::new(options, (opened, files), observer, now)?;
         let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?, now);
         Ok(Self { role, endpoint, turns, result: None, writing, over })
@@ -107,6 +103,11 @@ impl End for ReceivingEnd<'_> {
 
     fn next_wakeup(&self) -> Instant {
         next_wakeup(&self.role, self.endpoint)
+    }
+
+    /// Connections come also where there is none.
+    fn has_lane(&self, _lane: usize) -> bool {
+        true
     }
 
     fn has_control(&self) -> bool {

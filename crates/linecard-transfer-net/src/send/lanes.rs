@@ -64,7 +64,7 @@ impl Lanes {
                 continue;
             }
             connection.tried(now);
-            match self.paths[lane].spec.connect(self.paths[lane].peer) {
+            match self.paths[lane].connect() {
                 Ok(connected) => {
                     // Data in flight on the previous connection is lost with it.
                     sender.fail(lane, now);

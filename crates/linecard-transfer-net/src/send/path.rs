@@ -1,6 +1,6 @@
 //! Where each lane goes, and whether it can be opened.
 
-use crate::lane::{Absent, Lane, LocalEnd, OpenError, Own, Peer, Spec};
+use crate::lane::{Absent, Connect, Lane, LocalEnd, OpenError, Own, Peer, Spec};
 use linecard_transfer::control::LaneKind;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +17,7 @@ pub(super) struct Path {
     pub(super) problem: Option<LaneProblem>,
     /// The link that its packets share with other lanes, as one line.
     pub(super) detour: Option<String>,
+    connect: Box<dyn Connect>,
     lane: Box<dyn Lane>,
 }
 
@@ -56,12 +57,14 @@ impl Path {
         let name = format!("{spec} to {peer}, not open");
         let absent = Box::new(Absent::new(name, spec.kind == LaneKind::Tcp));
         let is_proven = peer.ip() == receiver.ip;
-        let mut path = Self { spec, peer, is_proven, problem: None, detour: None, lane: absent };
+        let connect = Box::new(spec.clone());
+        let (problem, detour) = (None, None);
+        let mut path = Self { spec, peer, is_proven, problem, detour, connect, lane: absent };
         if let Some(reason) = receiver.refuses(peer, source, own) {
             path.problem = Some(LaneProblem::Refused { peer, reason });
             return path;
         }
-        match path.spec.connect(peer) {
+        match path.connect() {
             Ok(lane) => path.lane = lane,
             Err(source) => path.problem = Some(LaneProblem::Closed { peer, source }),
         }
@@ -82,11 +85,16 @@ impl Path {
         path
     }
 
-    /// Of a lane that is open, and that a sealed socket has.
+    /// Of a lane that a sealed socket has, and that is opened again by `connect`.
     #[cfg(test)]
-    pub(super) fn in_memory(spec: Spec, peer: SocketAddr) -> Self {
-        let lane = Box::new(Absent::new(String::new(), false));
-        Self { spec, peer, is_proven: true, problem: None, detour: None, lane }
+    pub(super) fn in_memory(spec: Spec, peer: SocketAddr, connect: Box<dyn Connect>) -> Self {
+        let lane = Box::new(Absent::new(String::new(), spec.kind == LaneKind::Tcp));
+        Self { spec, peer, is_proven: true, problem: None, detour: None, connect, lane }
+    }
+
+    /// Opens the lane once more.
+    pub(super) fn connect(&self) -> Result<Box<dyn Lane>, OpenError> {
+        self.connect.connect(self.peer)
     }
 
     /// Takes a path that was found out of use, unless it leads to the receiver by an interface of its own.

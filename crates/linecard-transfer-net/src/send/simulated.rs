@@ -4,19 +4,19 @@ use super::lanes::Lanes;
 use super::objects::Objects;
 use super::open::{Opened, lane_settings, under_way};
 use super::path::Path;
-use super::reading::{Buffers, ReadQueue, Work};
+use super::reading::{Work, work_and_queue};
 use super::role::Sending;
 use super::{SendError, SendOptions, SendProgress};
 use crate::control::Control;
-use crate::end::{Cores, Crew, Endpoint, Next, SealedSocket, Turns, Waker, next_wakeup};
+use crate::end::{Cores, Crew, Endpoint, Next, Role, SealedSocket, Turns, Waker, next_wakeup};
 use crate::file;
+use crate::lane::Connect;
 use crate::simulated::{Due, End};
 use linecard::time::Instant;
 use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 /// Results of the reading thread that fit: it must never wait.
 const MAX_READ: usize = 1 << 16;
@@ -28,6 +28,9 @@ pub(crate) struct Agreement {
     pub(crate) window_chunks: u32,
     pub(crate) seed: u64,
 }
+
+/// Where a lane leads, and what opens it again.
+type Way = (SocketAddr, Box<dyn Connect>);
 
 /// The sending end.
 pub(crate) struct SendingEnd<'a> {
@@ -44,7 +47,7 @@ impl<'a> SendingEnd<'a> {
     pub(crate) fn new(
         options: &'a SendOptions,
         agreement: &Agreement,
-        (control, sockets): (Control, Vec<(SealedSocket, SocketAddr)>),
+        (control, sockets): (Control, Vec<(SealedSocket, Way)>),
         (observer, now): (&'a mut dyn FnMut(&SendProgress), Instant),
     ) -> Result<Self, SendError> {
         let source = Arc::new(file::Source::of(&options.input, options.patterns.clone())?);
@@ -52,24 +55,14 @@ impl<'a> SendingEnd<'a> {
         let deletion = options
             .delete
             .then(|| super::delete::Deletion::new(Arc::clone(&source), options.max_delete));
-        let (orders, ordered) = mpsc::channel();
-        let (buffers, freed) = mpsc::channel();
-        let (out, results) = mpsc::sync_channel(MAX_READ);
-        let reading = Work {
-            source,
-            chunk_bytes: options.chunk_bytes,
-            orders: ordered,
-            ahead: VecDeque::new(),
-            buffers: Buffers::new(freed),
-            out,
-            waker: Waker::new()?,
-        };
-        let queue = ReadQueue { orders, buffers, results };
+        let (reading, queue) = work_and_queue(source, options.chunk_bytes, MAX_READ, Waker::new()?);
         let objects = Objects::new(options, all, (queue, deletion));
-        let (sockets, peers): (Vec<_>, Vec<_>) = sockets.into_iter().unzip();
+        let (sockets, ways): (Vec<_>, Vec<_>) = sockets.into_iter().unzip();
         let specs = options.lanes.iter().cloned();
-        let paths: Vec<Path> =
-            specs.zip(peers).map(|(spec, peer)| Path::in_memory(spec, peer)).collect();
+        let paths: Vec<Path> = specs
+            .zip(ways)
+            .map(|(spec, (peer, again))| Path::in_memory(spec, peer, again))
+            .collect();
         let settings = SendSettings {
             connection: agreement.connection,
             payload_bytes: agreement.payload_bytes,
@@ -105,6 +98,10 @@ impl End for SendingEnd<'_> {
 
     fn next_wakeup(&self) -> Instant {
         next_wakeup(&self.role, &self.endpoint)
+    }
+
+    fn has_lane(&self, lane: usize) -> bool {
+        self.role.is_up(lane)
     }
 
     fn has_control(&self) -> bool {

@@ -1,13 +1,16 @@
 //! Transfers in virtual time: both ends as they are shipped, with their control messages, files, keys and packets.
 //!
-//! Only what a host gives is in memory: lanes ([`lane`]), the control connection ([`control`]), and the clock. Threads for
+//! Only what a host gives is in memory: lanes over UDP ([`udp`]), the connections of those over TCP ([`tcp`]) and of control
+//! messages ([`connection`]), and the clock. Threads for
 //! files have their turn behind that of the driver which asked them. So a seed gives the same run, to the last packet, and
 //! ten seconds of silence take no time.
 
-mod control;
+mod connection;
 mod lane;
 mod scenario;
+mod tcp;
 mod tests;
+mod udp;
 
 use crate::control::Control;
 use crate::end::{Next, SealedSocket};
@@ -16,7 +19,7 @@ use crate::receive::{ReceiveError, ReceiveProgress};
 use crate::seal::{Direction, LaneSecret, Opener, Sealer};
 use crate::send::simulated::SendingEnd;
 use crate::send::{SendError, SendProgress};
-use control::Connection;
+use connection::{Connection, ConnectionSettings};
 use lane::Wire;
 use linecard::progress::Progress;
 use linecard::rng::Rng;
@@ -31,6 +34,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The time that a turn takes, in ns: without, two ends could wait for each other at one moment without end.
 const TURN_NS: u64 = 2_000;
+/// The rate of the control connection.
+const CONTROL_BITS_PER_SECOND: u64 = 1_000_000_000;
 /// Virtual time after which a run is stuck, in ns.
 const STUCK_NS: u64 = 600_000_000_000;
 
@@ -66,6 +71,8 @@ struct RunResults {
     links: Vec<LinkCounters>,
     /// Of each lane: probes that strangers have sent to the receiver, answers that it has sent to them, and all packets.
     strangers: Vec<[u64; 3]>,
+    /// Of each lane over TCP: those that the sender has made.
+    connections: Vec<u64>,
     /// Bytes that came in this run and are written.
     written_bytes: u64,
     /// Turns of both ends.
@@ -82,6 +89,9 @@ pub(crate) trait End {
 
     /// Whether it waits for its control connection.
     fn has_control(&self) -> bool;
+
+    /// Whether it waits for a lane.
+    fn has_lane(&self, lane: usize) -> bool;
 }
 
 /// When an end has its next turn.
@@ -119,15 +129,28 @@ impl Network {
         let mut rng = Rng::new(scenario.seed ^ 3);
         let paths = scenario.paths.iter().zip(0..);
         let wires = paths.map(|(path, lane)| Wire::new(lane, path, &time, &mut rng)).collect();
-        let connection = Connection::new(&time, scenario.control_delay_ns, scenario.control);
+        let settings = ConnectionSettings {
+            delay_ns: scenario.control_delay_ns,
+            rate_bits_per_second: CONTROL_BITS_PER_SECOND,
+            open: [time.now(); 2],
+            fault: scenario.control,
+        };
+        let connection = Connection::new(&time, settings);
         Self { time, wires, connection }
     }
 
-    /// When something comes to an end.
-    fn next_arrival(&self, end: usize, has_control: bool) -> Instant {
-        let lanes = self.wires.iter().map(|wire| wire.next_event(end));
-        let control = if has_control { self.connection.next_event(end) } else { Instant::NEVER };
-        lanes.fold(control, Instant::min)
+    /// When something comes to an end that waits for it.
+    fn next_arrival(&self, end: usize, who: &dyn End) -> Instant {
+        let wires = self.wires.iter().enumerate().filter(|(lane, _)| who.has_lane(*lane));
+        let lanes = wires.map(|(_, wire)| wire.next_event(end));
+        let control = who.has_control().then(|| self.connection.next_event(end));
+        lanes.fold(control.unwrap_or(Instant::NEVER), Instant::min)
+    }
+
+    /// The process of an end is gone, which its kernel says; of the control connection, if `is_said`, it has done so.
+    fn close(&self, end: usize, is_said: bool) {
+        self.connection.close(end, is_said);
+        self.wires.iter().for_each(|wire| wire.close(end));
     }
 
     /// The lanes of an end, with their keys.
@@ -138,11 +161,9 @@ impl Network {
         let suite = Suite::Aes128Gcm;
         lanes
             .map(|(wire, lane)| {
-                let [sender, receiver] = wire.ends();
-                let own = if end == 0 { sender } else { receiver };
                 let sealer = Sealer::new(suite, secret(lane, end)).expect("a known suite");
                 let opener = Opener::new(suite, &secret(lane, 1 - end), lane, connection);
-                SealedSocket::new(Box::new(own), (sealer, opener.expect("a known suite")))
+                SealedSocket::new(wire.lane(end), (sealer, opener.expect("a known suite")))
             })
             .collect()
     }
@@ -169,13 +190,14 @@ fn run(scenario: &Scenario, (from, into): (&Path, &Path)) -> RunResults {
     let mut watch_sender = |progress: &SendProgress| sent = progress.clone();
     let mut watch_receiver = |progress: &ReceiveProgress| received = progress.clone();
     let agreement = scenario.agreement();
-    let peers = network.wires.iter().map(Wire::receiver);
+    let peers = network.wires.iter().map(|wire| (wire.receiver(), wire.connect()));
     let sockets = network.sockets(0, agreement.connection).into_iter().zip(peers).collect();
     let lanes = (network.control(0), sockets);
     let mut sender = SendingEnd::new(&send, &agreement, lanes, (&mut watch_sender, start))
         .expect("a sending end");
-    let lanes =
-        (network.control(1), network.sockets(1, agreement.connection), network.addresses()[0]);
+    let listeners = network.wires.iter().map(Wire::listener);
+    let sockets = network.sockets(1, agreement.connection).into_iter().zip(listeners).collect();
+    let lanes = (network.control(1), sockets, network.addresses()[0]);
     let flags = (scenario.seed ^ 1, scenario.is_dry, scenario.delete);
     let mut opened = OpenedInMemory::new(scenario.receive_settings(), lanes, flags)
         .expect("the resources of a receiving end");
@@ -187,7 +209,19 @@ fn run(scenario: &Scenario, (from, into): (&Path, &Path)) -> RunResults {
     let (sender, receiver) = (sender.result.take(), receiver.result.take());
     let links = network.wires.iter().map(Wire::counters).collect();
     let strangers = network.wires.iter().map(Wire::strangers).collect();
-    RunResults { sender, receiver, end, sent, received, links, strangers, written_bytes, turns }
+    let connections = network.wires.iter().map(Wire::made).collect();
+    RunResults {
+        sender,
+        receiver,
+        end,
+        sent,
+        received,
+        links,
+        strangers,
+        connections,
+        written_bytes,
+        turns,
+    }
 }
 
 /// Gives both ends their turns until they are over. When that was, and how many turns they had.
@@ -202,7 +236,7 @@ fn take_turns(
         let at = [0, 1].map(|end| match dues[end] {
             Due::At(at) => scenario.running_from(end, at),
             Due::After(at) => {
-                let arrival = network.next_arrival(end, ends[end].has_control());
+                let arrival = network.next_arrival(end, &*ends[end]);
                 scenario.running_from(end, at.max(arrival.min(ends[end].next_wakeup())))
             }
             Due::Over => Instant::NEVER,
@@ -214,7 +248,7 @@ fn take_turns(
         dues[end] = match scenario.departure {
             Some((EarlyEnd::Vanishes { is_heard }, who, when)) if who == end && when <= now => {
                 if is_heard {
-                    network.connection.close(end, false);
+                    network.close(end, false);
                 }
                 Due::Over
             }
@@ -229,7 +263,7 @@ fn take_turns(
                 turns += 1;
                 let due = ends[end].take_turn(now, scenario.disk_ns);
                 if matches!(due, Due::Over) {
-                    network.connection.close(end, true);
+                    network.close(end, true);
                 }
                 due
             }

@@ -1,6 +1,6 @@
 //! Parameters and faults of a transfer, drawn from a seed.
 
-use super::control::ConnectionFault;
+use super::connection::ConnectionFault;
 use super::lane::PathSettings;
 use crate::control::Access;
 use crate::end::Cores;
@@ -103,6 +103,8 @@ fn path(rng: &mut Rng, is_needed: bool) -> PathSettings {
     };
     let dead = if rng.chance(0.3) { from..until } else { Instant::NEVER..Instant::NEVER };
     PathSettings {
+        kind: LaneKind::Udp,
+        visits: Vec::new(),
         link: LinkSettings {
             rate_bits_per_second,
             framing_bytes: 42,
@@ -117,6 +119,19 @@ fn path(rng: &mut Rng, is_needed: bool) -> PathSettings {
         garbage: if rng.chance(0.2) { 0.1 } else { 0.0 },
         busy: if rng.chance(0.2) { 0.3 } else { 0.0 },
         is_noticed: rng.chance(0.3),
+    }
+}
+
+/// Makes some lanes those over TCP.
+fn make_streams(rng: &mut Rng, paths: &mut [PathSettings]) {
+    if !rng.chance(0.3) {
+        return;
+    }
+    for path in paths {
+        if rng.chance(0.6) {
+            path.kind = LaneKind::Tcp;
+            path.visits = (0..pick(rng, &[0, 0, 1, 3, 20])).map(|_| moment(rng)).collect();
+        }
     }
 }
 
@@ -136,12 +151,13 @@ impl Scenario {
         let mut rng = Rng::new(seed);
         let rng = &mut rng;
         // The first lane always comes back.
-        let paths: Vec<PathSettings> =
+        let mut paths: Vec<PathSettings> =
             (0..pick(rng, &[1, 2, 2, 3, 4])).map(|lane| path(rng, lane == 0)).collect();
+        make_streams(&mut Rng::new(seed ^ 5), &mut paths);
         let lanes = paths.iter().map(|path| Spec {
             rate_bits_per_second: rng.chance(0.5).then_some(path.link.rate_bits_per_second),
             congestion: pick(rng, &[Congestion::Bbr, Congestion::Bbr, Congestion::Cubic]),
-            ..Spec::new(LaneKind::Udp, [127, 0, 0, 1].into())
+            ..Spec::new(path.kind, [127, 0, 0, 1].into())
         });
         let lanes = lanes.collect();
         let fec = ["none", "none", "auto", "auto", "xor:5", "rs:4,2", "rs:28,4", "duplicate"];
@@ -191,6 +207,8 @@ impl Scenario {
                 dead: Instant::NEVER..Instant::NEVER,
                 ..path.link.clone()
             },
+            kind: path.kind,
+            visits: Vec::new(),
             rebinds: Vec::new(),
             replayed: 0.0,
             garbage: 0.0,

@@ -1,6 +1,6 @@
 //! Properties of the runs of all seeds.
 
-use super::control::ConnectionFault;
+use super::connection::ConnectionFault;
 use super::scenario::{EarlyEnd, Scenario};
 use super::{RunResults, run};
 use crate::receive::ReceiveError;
@@ -8,7 +8,6 @@ use crate::send::SendError;
 use linecard::rng::Rng;
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -24,17 +23,6 @@ const LONGEST_NS: u64 = 80_000_000_000;
 const TURNS: [u64; 2] = [20, 3_000];
 /// One seed in so many is run twice.
 const REPEATED: u64 = 50;
-
-/// `LINECARD_SEEDS=FROM..END` runs others than the first 1,000.
-fn seeds() -> Range<u64> {
-    let wanted = std::env::var("LINECARD_SEEDS").ok();
-    let Some(wanted) = wanted else { return 0..1_000 };
-    let range = wanted.split_once("..");
-    let range = range.and_then(|(from, end)| Some(from.parse().ok()?..end.parse().ok()?));
-    range.filter(|range: &Range<u64>| !range.is_empty()).unwrap_or_else(|| {
-        panic!("LINECARD_SEEDS is `{wanted}`: write FROM..END, as 7..8");
-    })
-}
 
 fn write(below: &Path, name: &Path, content: &[u8]) {
     let path = below.join(name);
@@ -90,6 +78,8 @@ struct Seen {
     full: u64,
     refused: u64,
     strange: u64,
+    /// Connections of lanes over TCP that were made again.
+    reconnected: u64,
 }
 
 impl Seen {
@@ -111,6 +101,8 @@ impl Seen {
             self.refused += lane.socket.sealed.malformed + lane.socket.sealed.replayed;
         }
         self.strange += outcome.strangers.iter().map(|[probes, ..]| probes).sum::<u64>();
+        let made = outcome.connections.iter();
+        self.reconnected += made.map(|made| made.saturating_sub(1)).sum::<u64>();
         self.resent += outcome.sent.counters.resent;
         for link in &outcome.links {
             self.lost += link.lost;
@@ -126,7 +118,7 @@ impl Seen {
         let lanes = [self.by_lanes, self.rebound, self.deaths, self.rejoins, self.resent];
         let packets =
             [self.lost, self.duplicated, self.corrupted, self.full, self.refused, self.strange];
-        [&ends[..], &lanes[..], &packets[..]].concat()
+        [&ends[..], &lanes[..], &packets[..], &[self.reconnected]].concat()
     }
 }
 
@@ -263,7 +255,7 @@ fn check(scenario: &Scenario, seen: &mut Seen) {
 /// disappear.
 #[test]
 fn files_are_in_their_places_or_both_ends_say_why_not() {
-    let all = seeds();
+    let all = linecard_testkit::seeds(1_000);
     let part = |of: u64| {
         let all = all.clone();
         move || {

@@ -214,14 +214,6 @@ impl Seen {
     }
 }
 
-/// `LINECARD_SEEDS=FROM..END` runs others than the first 10,000.
-fn seeds() -> Range<u64> {
-    let wanted = std::env::var("LINECARD_SEEDS").ok();
-    let range = wanted.as_deref().and_then(|range| range.split_once(".."));
-    let range = range.and_then(|(from, end)| Some(from.parse().ok()?..end.parse().ok()?));
-    range.unwrap_or(0..10_000)
-}
-
 /// Promise (Transfer): Everything that is sent over lanes arrives, byte for byte, or the transfer
 /// says that all lanes are dead: 10,000 seeds in virtual time with loss, duplicates, reordering,
 /// damage, full queues, lanes that fail and return, skewed clocks, slow receivers, all modes and
@@ -230,7 +222,7 @@ fn seeds() -> Range<u64> {
 fn every_byte_arrives_whatever_goes_wrong() {
     let mut found = Seen::default();
     FOUND.into_iter().for_each(|seed| found.add(seed));
-    let all = seeds();
+    let all = linecard_testkit::seeds(10_000);
     let halves: Vec<Seen> = std::thread::scope(|scope| {
         let half = |of: u64| {
             let all = all.clone();
