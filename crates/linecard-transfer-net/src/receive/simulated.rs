@@ -17,6 +17,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The socket of a lane, and the listener of one over TCP.
+type Socket = (SealedSocket, Option<Box<dyn Accept>>);
+
 /// Resources of a receiver in memory.
 pub(crate) struct OpenedInMemory(Opened);
 
@@ -24,11 +27,7 @@ impl OpenedInMemory {
     /// For a sender that only asks if `is_dry` is set, and that wants to remove files, and may, if `may_delete` is.
     pub(crate) fn new(
         settings: ReceiveSettings,
-        (control, sockets, from): (
-            Control,
-            Vec<(SealedSocket, Option<Box<dyn Accept>>)>,
-            SocketAddr,
-        ),
+        (control, sockets, from): (Control, Vec<Socket>, SocketAddr),
         (seed, is_dry, may_delete): (u64, bool, bool),
     ) -> Result<Self, ReceiveError> {
         let ReceiveSettings { payload_bytes, chunk_bytes, fec, window, .. } = settings;

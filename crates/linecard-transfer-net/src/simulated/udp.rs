@@ -80,7 +80,7 @@ impl Way {
 #[derive(Debug, Clone)]
 pub(super) struct UdpWire {
     time: Time,
-    settings: PathSettings,
+    settings: Arc<PathSettings>,
     /// Towards the receiver, and back.
     ways: [Arc<Mutex<Way>>; 2],
     /// Probes that strangers have sent to the receiver, answers that it has sent to them, and all that it has.
@@ -105,7 +105,7 @@ impl UdpWire {
         };
         Self {
             time: time.clone(),
-            settings: settings.clone(),
+            settings: Arc::new(settings.clone()),
             ways: [way(), way()],
             strangers: Arc::default(),
             room: Arc::default(),
@@ -191,7 +191,7 @@ impl MemoryLane {
 impl Lane for MemoryLane {
     fn send(&mut self, datagrams: &Datagrams<'_>) -> Result<usize, LaneError> {
         let now = self.wire.time.now();
-        let PathSettings { link, is_noticed, .. } = &self.wire.settings;
+        let PathSettings { link, is_noticed, .. } = &*self.wire.settings;
         if *is_noticed && link.dead.contains(&now) {
             return Err(LaneError::Dead(io::ErrorKind::NetworkDown.into()));
         }
