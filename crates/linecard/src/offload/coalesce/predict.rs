@@ -47,7 +47,7 @@ pub(super) struct Head<'a> {
 
 impl<'a> Head<'a> {
     #[inline(always)]
-    fn of<B: AsRef<[u8]>>(first: &'a Packet<B>, config: &Config) -> Self {
+    pub(super) fn of<B: AsRef<[u8]>>(first: &'a Packet<B>, config: &Config) -> Self {
         let Meta { lane, mark, .. } = first.meta;
         let (verifies, pads) = (config.checksum == ChecksumPolicy::Verify, config.device.is_none());
         let source = Source { link: first.link(), lane, mark, verifies, pads };
@@ -479,6 +479,8 @@ fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::arrivals::Packets;
+    use super::super::steady::tests::each_traffic;
     use super::super::{Config, SPARE_CHAINS};
     use super::*;
     use crate::packet::{Batch, ChecksumState, LinkType, Piece};
@@ -512,5 +514,26 @@ mod tests {
             });
         }
         assert!(coalescer.chains.len() <= SPARE_CHAINS);
+    }
+
+    /// The fast path takes all packets that simply continue, whether the first one has been examined or not.
+    #[test]
+    fn what_continues_is_followed() {
+        for traffic in each_traffic() {
+            for verify_alone in [false, true] {
+                let config = Config { verify_alone, ..Config::default() };
+                let mut coalescer = Coalescer::new(config);
+                let out = &mut |_, _| unreachable!("all is held");
+                coalescer.push(traffic.packet(0, 1), Instant::ZERO, out);
+                let mut rest: Vec<_> = (1..9).map(|index| traffic.packet(index, 7)).collect();
+                let mut arrivals = Packets(rest.drain(..));
+                if !verify_alone {
+                    let slot = coalescer.current.expect("it is held");
+                    assert!(coalescer.is_plainly_next(slot, &arrivals), "{traffic:?}");
+                }
+                assert_eq!(coalescer.follow(&mut arrivals, out), 8, "{traffic:?}");
+                assert_eq!(coalescer.held(), 9);
+            }
+        }
     }
 }

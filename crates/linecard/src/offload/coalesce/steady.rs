@@ -164,3 +164,146 @@ fn word<const N: usize>(header: &[u8; PATTERN], start: usize, offset: usize) -> 
     word.copy_from_slice(&header[start % NEAR + offset % Tcp::LEN.next_power_of_two()..][..N]);
     word
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::arrivals::Packets;
+    use super::super::config::Config;
+    use super::super::predict::Head;
+    use super::*;
+    use crate::packet::checksum::Sum;
+    use crate::packet::{ChecksumState, FlowHasher, LinkType, Meta, Packet};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    /// Packets of a flow.
+    #[derive(Debug, Clone, Copy)]
+    pub(in super::super) struct Traffic {
+        v6: bool,
+        pub(in super::super) tcp: bool,
+        tags: usize,
+        len: usize,
+        /// The first identification, and the step to the next one.
+        ids: (u16, u16),
+        sequence: u32,
+    }
+
+    impl Traffic {
+        /// The `index`th packet, with bytes of this value.
+        pub(in super::super) fn packet(self, index: usize, value: u8) -> Packet<Vec<u8>> {
+            let Self { v6, tcp, tags, len, ids, sequence } = self;
+            let header = if tcp { Tcp::LEN } else { Udp::LEN };
+            let size = (header + len) as u16;
+            let mut bytes = vec![2; 12];
+            (0..tags).for_each(|tag| bytes.extend([0x81, 0, 0, tag as u8]));
+            bytes.extend(if v6 { [0x86, 0xDD] } else { [8, 0] });
+            let ip = bytes.len();
+            let number = if tcp { 6 } else { 17 };
+            if v6 {
+                let [high, low] = size.to_be_bytes();
+                bytes.extend([0x60, 0, 0, 5, high, low, number, 64]);
+                bytes.extend([7; 32]);
+            } else {
+                let [high, low] = (size + 20).to_be_bytes();
+                let [first, second] = ids.0.wrapping_add(ids.1 * index as u16).to_be_bytes();
+                bytes.extend([0x45, 0, high, low, first, second, 0x40, 0, 64, number, 0, 0]);
+                bytes.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+                let checksum = Sum::of(&bytes[ip..]).checksum();
+                bytes[ip + 10..ip + 12].copy_from_slice(&checksum.to_be_bytes());
+            }
+            let at = bytes.len();
+            bytes.extend([0, 7, 0, 9]);
+            if tcp {
+                bytes.extend(sequence.wrapping_add((index * len) as u32).to_be_bytes());
+                bytes.extend([0, 0, 0, 3, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+            } else {
+                bytes.extend(size.to_be_bytes());
+                bytes.extend([0, 0]);
+            }
+            bytes.extend((0..len).map(|at| value.wrapping_add(at as u8)));
+            let addresses = &bytes[if v6 { at - 32 } else { at - 8 }..at];
+            let pseudo =
+                Sum::of(addresses).plus(Sum::from_fields(u64::from(size) + u64::from(number)));
+            let checksum = Sum::of(&bytes[at..]).plus(pseudo).checksum();
+            let place = at + if tcp { Tcp::CHECKSUM } else { Udp::CHECKSUM };
+            bytes[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
+            Packet::new(bytes, LinkType::Ethernet, Meta::default())
+        }
+    }
+
+    /// How many of `packets` join the first one by [`follow`] and by [`Expected::run`], and what they add up to. The
+    /// fields of checksums are sums of 16 bits, modulo 65,535, and of flags PSH and FIN are carried.
+    fn both(packets: &[Packet<Vec<u8>>], limits: &Limits) -> [(usize, Aggregate); 2] {
+        let config = Config::default();
+        let (first, rest) = packets.split_first().expect("one at least");
+        [true, false].map(|steadily| {
+            let mut hasher = FlowHasher::new(1);
+            let head = (first.bytes(), first.layout());
+            let usual = Aggregate::open_usual(head, &first.meta, &config);
+            let mut aggregate = usual.expect("it is usual");
+            assert_eq!(Aggregate::examine(first, &config), Ok(aggregate));
+            let mut rest = rest.to_vec();
+            let mut arrivals = Packets(rest.drain(..));
+            let shape = hasher.shape(first.layout()).expect("visible ports");
+            let head = Head::of(first, &config);
+            let expected = Expected::after(head, &aggregate, shape, &arrivals);
+            let count = if steadily {
+                follow(&arrivals, &expected, &mut aggregate, limits)
+            } else {
+                let mut chain = Vec::new();
+                expected.run(&mut aggregate, limits, (&mut arrivals, &mut chain)).packets
+            };
+            let folded =
+                aggregate.grown.fields.map(|fields| Sum::from_fields(fields).fold().into());
+            aggregate.grown.fields = folded;
+            aggregate.grown.last_flags &= tcp_flags::PSH | tcp_flags::FIN;
+            (count, aggregate)
+        })
+    }
+
+    const UNLIMITED: Limits = Limits { packets: usize::MAX, bytes: usize::MAX };
+
+    pub(in super::super) fn each_traffic() -> impl Iterator<Item = Traffic> {
+        (0..64).map(|bits: usize| Traffic {
+            v6: bits & 1 != 0,
+            tcp: bits & 2 != 0,
+            tags: bits >> 2 & 1,
+            len: if bits & 8 == 0 { 100 } else { 1_448 },
+            ids: (0x12F0, u16::from(bits & 16 == 0)),
+            sequence: if bits & 32 == 0 { 0xFFFF_FF00 } else { 5 },
+        })
+    }
+
+    /// What the fast path takes adds up as on the general one, and it takes all of a run.
+    #[test]
+    fn a_steady_run_is_taken_at_once() {
+        for traffic in each_traffic() {
+            for checksum in [ChecksumState::Valid, ChecksumState::Unknown] {
+                let mut packets: Vec<_> =
+                    (0..20).map(|index| traffic.packet(index, 3 * index as u8)).collect();
+                packets.iter_mut().for_each(|packet| packet.meta.checksum = checksum);
+                let [steady, general] = both(&packets, &UNLIMITED);
+                assert_eq!((steady.0, general.0), (19, 19), "{traffic:?}");
+                assert_eq!(steady.1, general.1, "{traffic:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_steady_run_ends_at_its_limits() {
+        for traffic in each_traffic() {
+            let packets: Vec<_> = (0..6).map(|index| traffic.packet(index, 9)).collect();
+            let len = packets[0].bytes().len();
+            for count in 0..6 {
+                for (packets_left, bytes) in
+                    [(count, usize::MAX), (9, count * len), (9, (count + 1) * len - 1)]
+                {
+                    let limits = Limits { packets: packets_left, bytes };
+                    let [steady, general] = both(&packets, &limits);
+                    assert_eq!((steady.0, general.0), (count.min(5), count.min(5)));
+                    assert_eq!(steady.1, general.1);
+                }
+            }
+        }
+    }
+}

@@ -351,3 +351,28 @@ impl<S: Store> Joining<'_, S> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::steady::tests::each_traffic;
+    use super::*;
+
+    #[test]
+    fn the_next_packet_of_a_flow_follows_by_ports_and_sequence_number() {
+        for traffic in each_traffic() {
+            let packets = [0, 1, 2].map(|index| traffic.packet(index, 5));
+            let [first, next, after] = packets.each_ref().map(|packet| packet.bytes());
+            let first = (packets[0].layout(), first);
+            assert!(is_followed_by(first, next), "{traffic:?}");
+            // Of UDP, only the ports are compared.
+            assert_eq!(is_followed_by(first, after), !traffic.tcp, "{traffic:?}");
+            assert_eq!(is_followed_by(first, first.1), !traffic.tcp, "{traffic:?}");
+            let at = packets[0].layout().ports().0;
+            for bit in 0..32 {
+                let mut other = next.to_vec();
+                other[at + bit / 8] ^= 1 << (bit % 8);
+                assert!(!is_followed_by(first, &other), "{traffic:?} {bit}");
+            }
+        }
+    }
+}
