@@ -290,7 +290,10 @@ mod tests {
         let mut merger = Merger::new(LinkType::Raw, Config::burst());
         let mut buffer = [0; 10];
         let refused = merger.merge_burst(&mut buffer, [0..10, 4..11], &mut |_| panic!("called"));
-        assert_eq!(refused, Err(OutsideBuffer { index: 1, start: 4, end: 11, len: 10 }));
+        let outside = OutsideBuffer { index: 1, start: 4, end: 11, len: 10 };
+        assert_eq!(refused, Err(outside));
+        let begins = "frame 1 is at bytes 4..11 of a buffer of 10 bytes: ";
+        assert!(alloc::format!("{outside}").starts_with(begins));
         #[expect(clippy::reversed_empty_ranges, reason = "it is what is refused")]
         for reversed in [50..3, 5..3] {
             let refused = merger.merge_burst(&mut buffer, [reversed], &mut |_| panic!("called"));

@@ -257,3 +257,43 @@ impl<S: Store> Upcoming for Later<'_, S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_to_leave_alone_says_what_is_known() {
+        use Refusal::{Longer, NoPayload, Trailer};
+        let flushed = Exit::Flushed;
+        for (reason, exit, is_sure, has_data) in [
+            (Alone::default(), flushed(Flush::BatchEnd), false, true),
+            (Alone::of(false, false), flushed(Flush::BatchEnd), false, true),
+            (Alone::of(false, true), flushed(Flush::EndFlag), true, true),
+            (Alone::of(true, false), Exit::Passed(NoPayload), true, false),
+            (Alone::of(true, true), Exit::Passed(NoPayload), true, false),
+            (Alone::TRAILER, Exit::Passed(Trailer), true, false),
+            (Alone::BEFORE_EMPTY, flushed(Flush::Bypass), false, true),
+            (Alone::BEFORE_LONGER, flushed(Flush::Displaced), false, true),
+        ] {
+            assert_eq!(reason.exit(), exit);
+            assert_eq!((reason.is_sure(), reason.has_data()), (is_sure, has_data), "{exit:?}");
+            let refusal = (reason == Alone::BEFORE_LONGER).then_some(Longer);
+            assert_eq!(reason.refusal(), refusal, "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn further_packets_are_compared_by_number() {
+        let mut links = Links::default();
+        links.begin(5);
+        let (mut last, mut other) = (0, 1);
+        links.append(&mut last, 2, 10);
+        links.append(&mut other, 3, 10);
+        links.append(&mut last, 4, 10);
+        let chains = [0, 1].map(|at| links.chain(at, Layout::default()));
+        let [first, second] = chains.each_ref().map(Chain::further);
+        assert!(first.eq([2, 4]) && second.eq([3]) && first == first);
+        assert!(first != second && first != Further::default());
+    }
+}
