@@ -1,0 +1,281 @@
+//! What keeps packets apart is named and counted exactly, in every kind of header, and what nothing keeps apart merges.
+
+use linecard::offload::coalesce::{Config, Counters, Creation, Exit, Flush, LargePackets, Refusal};
+use linecard::offload::virtio::Device;
+use linecard::packet::{BATCH, Batch, Gso, Meta, Packet};
+use linecard::time::Instant;
+use linecard_testkit::packets::frame::{ACK, CWR, FIN, Field, Frame, SYN, TCP, UDP};
+use linecard_testkit::packets::ip::Ip;
+use linecard_testkit::packets::runner::{
+    Buffer, Real, arrival, arrivals, check_round_trip, packet,
+};
+use linecard_testkit::packets::tunnel::{Wrap, each_kind};
+
+/// Changes a frame.
+type Change = fn(&mut Frame);
+
+/// Data leaves at the end of its batch, or is held.
+fn each_config() -> [Config; 2] {
+    let config = Config { max_tunnels: 3, ..Config::default() };
+    [Config { flush_at_batch_end: true, ..config.clone() }, config]
+}
+
+/// Gives packets to a coalescer as one batch, which is all.
+fn batch(config: &Config, packets: impl IntoIterator<Item = Packet<Buffer>>) -> Real {
+    let mut real = Real::new(config.clone());
+    let mut batch = Batch::new();
+    packets.into_iter().for_each(|packet| batch.push(packet).expect("at most 64"));
+    real.push_batch(&mut batch, Instant::ZERO);
+    real.stop();
+    real
+}
+
+/// The same of frames, of which all are given back.
+fn batch_of(config: &Config, frames: &[Frame]) -> Real {
+    let arrivals = arrivals(frames);
+    let packets = arrivals.iter().enumerate().map(|(number, arrival)| packet(number, arrival));
+    let real = batch(config, packets);
+    check_round_trip(&real, &arrivals);
+    real
+}
+
+/// Why packets were refused, each reason as often as it was counted.
+fn refused(counters: &Counters) -> Vec<Refusal> {
+    let times = |of: &Refusal| core::iter::repeat_n(*of, counters.refused.of(*of) as usize);
+    Refusal::ALL.iter().flat_map(times).collect()
+}
+
+/// The second of two packets is changed, and refused for this reason.
+fn check_reason(name: &str, frames: [Frame; 2], change: Change, reason: Refusal) {
+    let mut frames = frames;
+    for config in each_config() {
+        assert_eq!(batch_of(&config, &frames).out.len(), 1, "{name}: {frames:?}");
+    }
+    change(&mut frames[1]);
+    for config in each_config() {
+        let real = batch_of(&config, &frames);
+        let counters = real.coalescer.counters();
+        assert_eq!(refused(counters), [reason], "{name}: {:?}", frames[1]);
+        let displaced = [counters.flushed.of(Flush::Displaced), counters.flushed.total()];
+        assert_eq!(displaced, [1, 2], "{name}");
+    }
+}
+
+#[test]
+fn a_changed_field_is_the_reason_in_every_tunnel() {
+    let network: [(Change, Refusal); 2] = [
+        (|frame| frame.ttl -= 1, Refusal::TimeToLive),
+        (|frame| frame.tos ^= 8, Refusal::TrafficClass),
+    ];
+    let transport: [(Change, Refusal); 7] = [
+        (|frame| frame.acknowledgment += 1, Refusal::Acknowledgment),
+        (|frame| frame.window -= 1, Refusal::Window),
+        (|frame| frame.urgent = 3, Refusal::Urgent),
+        (|frame| frame.flags |= CWR, Refusal::Flags),
+        (|frame| frame.options[11] += 1, Refusal::Options),
+        (|frame| frame.options.extend([1; 4]), Refusal::Options),
+        (|frame| frame.sequence -= 50, Refusal::SequenceOld),
+    ];
+    let plain = [("plain", Vec::new())];
+    for (at, (name, _)) in plain.into_iter().chain(each_kind(0)).enumerate() {
+        for (v6, protocol) in [(false, TCP), (true, TCP), (false, UDP), (true, UDP)] {
+            let frame = |index| Frame {
+                tunnel: at.checked_sub(1).map_or(Vec::new(), |at| each_kind(index).remove(at).1),
+                options: vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2],
+                v6,
+                protocol,
+                ..Frame::bulk(index, 100)
+            };
+            let check = |(change, reason)| check_reason(name, [frame(0), frame(1)], change, reason);
+            network.into_iter().for_each(check);
+            if protocol == TCP {
+                transport.into_iter().for_each(check);
+            }
+            if !v6 {
+                check((|frame| frame.flags_fragment ^= 0x4000, Refusal::DontFragment));
+                check((|frame| frame.id += 1, Refusal::IpId));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_changed_outer_field_is_the_reason() {
+    fn outer(frame: &mut Frame, change: fn(&mut Ip)) {
+        let ip = frame.tunnel.iter_mut().find_map(|wrap| match wrap {
+            Wrap::Ip(ip) => Some(ip),
+            _ => None,
+        });
+        change(ip.expect("an outer header"));
+    }
+    for (at, (name, wraps)) in each_kind(0).into_iter().enumerate() {
+        let Some(v6) = wraps.iter().find_map(|wrap| match wrap {
+            Wrap::Ip(ip) => Some(ip.v6),
+            _ => None,
+        }) else {
+            continue;
+        };
+        let frame =
+            |index| Frame { tunnel: each_kind(index).remove(at).1, ..Frame::bulk(index, 99) };
+        let check = |(change, reason)| check_reason(name, [frame(0), frame(1)], change, reason);
+        check((|frame| outer(frame, |ip| ip.ttl -= 1), Refusal::TimeToLive));
+        check((|frame| outer(frame, |ip| ip.tos ^= 8), Refusal::TrafficClass));
+        if !v6 {
+            check((|frame| outer(frame, |ip| ip.flags_fragment ^= 0x4000), Refusal::DontFragment));
+            check((|frame| outer(frame, |ip| ip.id += 9), Refusal::IpId));
+        }
+    }
+}
+
+/// A packet that a port says to be large, or never to be merged, keeps what was said of it.
+#[test]
+fn what_a_port_says_of_a_packet_keeps_it_apart() {
+    let gso = Gso { size: 50, segments: 2, ..Gso::default() };
+    for said in
+        [Meta { gso: Some(gso), ..Meta::default() }, Meta { mark: Meta::NEVER, ..Meta::default() }]
+    {
+        let [burst, holding] = each_config();
+        for (config, len) in [(burst, 100), (holding.clone(), 100), (holding, 0)] {
+            for at in 0..4 {
+                let all: Vec<_> = (0..4)
+                    .map(|index| {
+                        let len = if index == at { len } else { 100 };
+                        let frame = Frame { payload: vec![7; len], ..Frame::bulk(index, 100) };
+                        let mut arrival = arrival(&frame, 0);
+                        if index == at {
+                            arrival.meta = said;
+                        }
+                        arrival
+                    })
+                    .collect();
+                let packets = all.iter().enumerate().map(|(at, arrival)| packet(at, arrival));
+                let real = batch(&config, packets);
+                let own: Vec<_> =
+                    real.out.iter().filter(|(packet, _)| packet.buffer().number == at).collect();
+                assert_eq!(own.len(), 1);
+                let (packet, exit) = own[0];
+                assert_eq!(*exit, Exit::Passed(Refusal::Unmergeable), "{at} {said:?}");
+                assert!(!packet.is_merged() && packet.meta == said);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_port_takes_merges() {
+    let kinds = [
+        (LargePackets::TCP4, TCP, false),
+        (LargePackets::TCP6, TCP, true),
+        (LargePackets::UDP, UDP, false),
+        (LargePackets::UDP, UDP, true),
+    ];
+    for (bits, (kind, protocol, v6)) in (0..16).flat_map(|bits| kinds.map(|kind| (bits, kind))) {
+        for tunnelled in [false, true] {
+            let frame = |index| {
+                let tunnel = if tunnelled { each_kind(index).remove(2).1 } else { Vec::new() };
+                Frame { tunnel, v6, protocol, ..Frame::bulk(index, 100) }
+            };
+            let large = LargePackets::from_bits(bits);
+            let taken = large.with(kind, true).with(LargePackets::IN_TUNNELS, tunnelled) == large;
+            for config in each_config() {
+                let mut real = Real::new(config);
+                real.coalescer.set_large(large, &mut |_, _| unreachable!("nothing is held"));
+                let mut batch = Batch::new();
+                for (number, arrival) in arrivals(&[frame(0), frame(1)]).iter().enumerate() {
+                    batch.push(packet(number, arrival)).expect("room");
+                }
+                real.push_batch(&mut batch, Instant::ZERO);
+                real.stop();
+                let times = real.coalescer.counters().refused.of(Refusal::NotTaken);
+                let expected = if taken { (1, 0) } else { (2, 2) };
+                assert_eq!((real.out.len(), times), expected, "{large:?} {kind:?} {tunnelled}");
+            }
+        }
+    }
+}
+
+/// A packet whose checksum is found wrong when another one is to join it takes no room after it has left.
+#[test]
+fn a_corrupt_packet_gives_its_room_back() {
+    let bytes = Frame::bulk(0, 100).bytes().len();
+    let limits = [(usize::MAX, 3 * bytes), (3, Config::default().max_held_bytes)];
+    for (max_held_packets, max_held_bytes) in limits {
+        let max_held_packets = max_held_packets.min(Config::default().max_held_packets);
+        let config = Config { max_held_packets, max_held_bytes, ..Config::default() };
+        let frames: Vec<Frame> = (0..12)
+            .map(|index| {
+                let field = if index % 3 == 0 { Field::Bad } else { Field::Good };
+                let ports = (index as u16 / 3, 9);
+                let flags = ACK | if index % 3 == 2 { FIN } else { 0 };
+                Frame { field, ports, flags, ..Frame::bulk(index, 100) }
+            })
+            .collect();
+        let mut real = Real::new(config);
+        for (number, arrival) in arrivals(&frames).iter().enumerate() {
+            real.push(number, arrival);
+        }
+        assert_eq!(real.coalescer.held(), 0);
+        let counters = real.coalescer.counters();
+        assert_eq!(refused(counters), [Refusal::Checksum; 4]);
+        assert_eq!((counters.flushed.of(Flush::EndFlag), counters.flushed.total()), (4, 4));
+        assert_eq!(counters.merged, 4);
+    }
+}
+
+#[test]
+fn flows_are_counted_by_what_made_them() {
+    let frame = |port, flags, len| Frame { ports: (port, 9), flags, ..Frame::bulk(0, len) };
+    let counts = |config: Config, frames: &[Frame]| {
+        let mut real = Real::new(config);
+        for (number, arrival) in arrivals(frames).iter().enumerate() {
+            real.push(number, arrival);
+        }
+        let flows = real.coalescer.flows();
+        let Counters { flows_on_data, flows_on_syn, flows_released, flows_evicted, .. } =
+            *real.coalescer.counters();
+        (flows, [flows_on_data, flows_on_syn, flows_released, flows_evicted])
+    };
+    let on_syn = Config { creation: Creation::OnSyn, ..Config::default() };
+    let data: Vec<Frame> = (0..90).map(|port| frame(port, ACK, 10)).collect();
+    assert_eq!(counts(Config::default(), &data), (90, [90, 0, 0, 0]));
+    assert_eq!(counts(on_syn.clone(), &data), (0, [0; 4]));
+    let small = Config { max_flows: 8, ..Config::default() };
+    assert_eq!(counts(small, &data), (8, [90, 0, 0, 82]));
+    // Each place that is released is the flow's own.
+    let ports = 0..90;
+    let opened: Vec<Frame> = ports.clone().map(|port| frame(port, SYN, 0)).collect();
+    assert_eq!(counts(on_syn.clone(), &opened), (90, [0, 90, 0, 0]));
+    let closed: Vec<Frame> = ports.map(|port| frame(port, FIN | ACK, 0)).collect();
+    assert_eq!(counts(on_syn.clone(), &[&opened[..], &closed].concat()), (0, [0, 90, 90, 0]));
+    let some = [&opened[..], &closed[..70], &data].concat();
+    assert_eq!(counts(on_syn, &some), (20, [0, 90, 70, 0]));
+}
+
+/// A batch is merged without a table of flows if no limit could be reached within it.
+#[test]
+fn only_what_could_exceed_a_limit_is_held() {
+    let config = |packets, bytes| Config {
+        flush_at_batch_end: true,
+        max_held_packets: packets,
+        max_held_bytes: bytes,
+        ..Config::default()
+    };
+    let flows = |config: &Config, packets: usize| {
+        let frames: Vec<Frame> = (0..packets).map(|index| Frame::bulk(index, 100)).collect();
+        batch_of(config, &frames).coalescer.counters().flows_on_data
+    };
+    for packets in [2, 7, BATCH - 1, BATCH] {
+        assert_eq!(flows(&config(packets, usize::MAX), packets), 0, "{packets}");
+        assert_eq!(flows(&config(100, packets << 16), packets), 0, "{packets}");
+        if packets < BATCH {
+            assert_eq!(flows(&config(packets, usize::MAX), packets + 1), 1, "{packets}");
+            assert_eq!(flows(&config(100, ((packets + 1) << 16) - 1), packets + 1), 1, "{packets}");
+        }
+    }
+}
+
+#[test]
+fn what_a_burst_merges_can_be_described() {
+    assert_eq!(Config::burst().device, Some(Device::default()));
+    assert_eq!(Config::holding().device, None);
+}
