@@ -47,7 +47,7 @@ fn none_merge(frames: &[Frame]) {
     assert_eq!(groups(frames), [[0], [1], [2]]);
 }
 
-fn vxlan(name: &str, index: usize) -> Frame {
+fn tunnelled(name: &str, index: usize) -> Frame {
     Frame { tunnel: each_kind(index).remove(place(name)).1, ..Frame::bulk(index, 100) }
 }
 
@@ -153,20 +153,25 @@ fn fault_02_an_unusual_header_inside_hides_no_wrong_one_outside() {
 /// that such a SYN was taken for a corrupt one, and a corrupt one perhaps for right.
 #[test]
 fn fault_02_outer_checksums_cover_padding_inside() {
-    for (padding, spoilt) in [(vec![], 0), (vec![0; 5], 0), (vec![7; 5], 0), (vec![7; 4], 9)] {
-        let mut syn = Frame { flags: SYN, payload: Vec::new(), ..vxlan("VXLAN with checksum", 0) };
-        for wrap in &mut syn.tunnel {
-            if let Wrap::Ethernet { behind, .. } = wrap {
-                behind.clone_from(&padding);
+    let names = ["VXLAN with checksum", "Ethernet in GRE"];
+    for (name, v6) in names.into_iter().flat_map(|name| [(name, false), (name, true)]) {
+        for (padding, spoilt) in [(vec![], 0), (vec![0; 5], 0), (vec![7; 5], 0), (vec![7; 4], 9)] {
+            let mut syn = Frame { flags: SYN, payload: Vec::new(), ..tunnelled(name, 0) };
+            for wrap in &mut syn.tunnel {
+                match wrap {
+                    Wrap::Ethernet { behind, .. } => behind.clone_from(&padding),
+                    Wrap::Ip(ip) => ip.v6 = v6,
+                    _ => {}
+                }
             }
+            let mut all = arrivals(&[syn]);
+            if let Some(last) = all[0].bytes.last_mut() {
+                *last ^= spoilt;
+            }
+            let mut real = Real::new(Config { creation: Creation::OnSyn, ..Config::default() });
+            real.push(0, &all[0]);
+            assert_eq!(real.coalescer.flows(), usize::from(spoilt == 0), "{name} {v6} {padding:?}");
         }
-        let mut all = arrivals(&[syn]);
-        if let Some(last) = all[0].bytes.last_mut() {
-            *last ^= spoilt;
-        }
-        let mut real = Real::new(Config { creation: Creation::OnSyn, ..Config::default() });
-        real.push(0, &all[0]);
-        assert_eq!(real.coalescer.flows(), usize::from(spoilt == 0), "{padding:?}");
     }
 }
 
@@ -287,7 +292,7 @@ fn fault_07_nothing_overtakes_held_data_in_a_tunnel() {
         ("no known header inside", with_another_type, true),
     ];
     for (name, change, all) in cases {
-        let held = |index| vxlan("Ethernet in GRE", index);
+        let held = |index| tunnelled("Ethernet in GRE", index);
         let frames = [held(0), held(1), other(held(0)), change(held(2)), held(3)];
         let real = coalesce(Config::default(), &frames);
         check_round_trip(&real, &arrivals(&frames));
@@ -461,12 +466,12 @@ fn fault_12_what_ends_within_a_tunnel_header_is_not_merged() {
 /// length of 0 put the payload behind the end of the packet.
 #[test]
 fn fault_12_headers_lie_inside_what_is_around_them() {
-    let mut bytes = Frame { v6: true, ..vxlan("IP in IPv4", 0) }.bytes();
+    let mut bytes = Frame { v6: true, ..tunnelled("IP in IPv4", 0) }.bytes();
     bytes[16..18].copy_from_slice(&40_u16.to_be_bytes());
     let layout = Layout::parse(LinkType::Ethernet, &bytes);
     assert_eq!((layout.form(), layout.layer_count(), layout.end()), (Form::Malformed, 1, 54));
     for len in 0..2_u16 {
-        let mut bytes = vxlan("PPPoE", 0).bytes();
+        let mut bytes = tunnelled("PPPoE", 0).bytes();
         bytes[18..20].copy_from_slice(&len.to_be_bytes());
         let layout = Layout::parse(LinkType::Ethernet, &bytes);
         assert_eq!(layout.form(), Form::Malformed);
@@ -477,7 +482,7 @@ fn fault_12_headers_lie_inside_what_is_around_them() {
 /// The addresses of a tunnel packet were forgotten when a header inside of it was amiss.
 #[test]
 fn fault_12_the_innermost_ip_header_is_known_whatever_follows() {
-    let mut frame = vxlan("PPPoE in VXLAN", 0);
+    let mut frame = tunnelled("PPPoE in VXLAN", 0);
     frame.tunnel.push(Wrap::Mpls { labels: vec![[0; 4]], endless: false });
     let layout = Layout::parse(frame.link, &frame.bytes());
     assert_eq!(layout.form(), Form::Malformed);
@@ -488,7 +493,7 @@ fn fault_12_the_innermost_ip_header_is_known_whatever_follows() {
 #[test]
 fn fault_06_fragments_in_pppoe_have_its_length() {
     for v6 in [false, true] {
-        let mut frame = Frame { v6, flags_fragment: 0, ..vxlan("PPPoE", 0) };
+        let mut frame = Frame { v6, flags_fragment: 0, ..tunnelled("PPPoE", 0) };
         frame.payload = vec![7; 3_000];
         let bytes = frame.bytes();
         let packet = Packet::new(bytes.clone(), frame.link, Meta::default());
