@@ -21,6 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 areas='
 seal ; linecard-transfer-net ; linecard-transfer-net/src/seal/*.rs ; --lib --test=security ; seal:: lanes::
 file ; linecard-transfer-net ; linecard-transfer-net/src/file/{chunk,digest,flusher,have,holes,journal,partial,sink,stamp}.rs ; --lib --test=files ; file:: names:: resume:: sinks::
+coalesce ; linecard ; linecard/src/offload/coalesce/**/*.rs ; --config=profile.dev.opt-level=0 --features=std --lib --test=allocation --test=bounds --test=burst --test=faults --test=faults_in_tunnels --test=prediction --test=refusals --test=twin ; --skip layouts_ --skip segments_ --skip fragments_
 virtio ; linecard ; linecard/src/offload/virtio/*.rs ; --config=profile.dev.opt-level=0 --features=std --test=segment --test=virtio ;
 segment ; linecard ; linecard/src/offload/segment/*.rs ; --config=profile.dev.opt-level=0 --features=std --test=gather --test=lengths --test=segment --test=twin ; --skip layouts_ --skip merges_as_the_naive --skip merges_in_tunnels
 reassemble ; linecard ; linecard/src/offload/reassemble/*.rs ; --config=profile.dev.opt-level=0 --features=std --lib --test=reassembly --test=reassembly_tunnels --test=reassembly_twin ;
