@@ -154,9 +154,11 @@ fn fault_02_an_unusual_header_inside_hides_no_wrong_one_outside() {
 #[test]
 fn fault_02_outer_checksums_cover_padding_inside() {
     let names = ["VXLAN with checksum", "Ethernet in GRE"];
-    for (name, v6) in names.into_iter().flat_map(|name| [(name, false), (name, true)]) {
+    let kinds = names.into_iter().flat_map(|name| [(name, false), (name, true)]);
+    for ((name, v6), len) in kinds.flat_map(|kind| [(kind, 0), (kind, 1)]) {
         for (padding, spoilt) in [(vec![], 0), (vec![0; 5], 0), (vec![7; 5], 0), (vec![7; 4], 9)] {
-            let mut syn = Frame { flags: SYN, payload: Vec::new(), ..tunnelled(name, 0) };
+            let payload = vec![7; len];
+            let mut syn = Frame { flags: SYN, payload, ..tunnelled(name, 0) };
             for wrap in &mut syn.tunnel {
                 match wrap {
                     Wrap::Ethernet { behind, .. } => behind.clone_from(&padding),

@@ -2,13 +2,14 @@
 
 use linecard::offload::coalesce::{Config, Counters, Creation, Exit, Flush, LargePackets, Refusal};
 use linecard::offload::virtio::Device;
-use linecard::packet::{BATCH, Batch, Gso, Meta, Packet};
+use linecard::packet::{BATCH, Batch, ChecksumState, Gso, Meta, Packet};
 use linecard::time::Instant;
-use linecard_testkit::packets::frame::{ACK, CWR, FIN, Field, Frame, SYN, TCP, UDP};
+use linecard_testkit::packets::frame::{ACK, CWR, FIN, Field, Frame, IpField, PSH, SYN, TCP, UDP};
 use linecard_testkit::packets::ip::Ip;
 use linecard_testkit::packets::runner::{
-    Buffer, Real, arrival, arrivals, check_round_trip, packet,
+    Buffer, Real, arrival, arrivals, check_round_trip, packet, whole,
 };
+use linecard_testkit::packets::traffic::Arrival;
 use linecard_testkit::packets::tunnel::{Wrap, each_kind};
 
 /// Changes a frame.
@@ -56,8 +57,8 @@ fn check_reason(name: &str, frames: [Frame; 2], change: Change, reason: Refusal)
         let real = batch_of(&config, &frames);
         let counters = real.coalescer.counters();
         assert_eq!(refused(counters), [reason], "{name}: {:?}", frames[1]);
-        let displaced = [counters.flushed.of(Flush::Displaced), counters.flushed.total()];
-        assert_eq!(displaced, [1, 2], "{name}");
+        let displaced = (counters.flushed.of(Flush::Displaced), real.out.len());
+        assert_eq!(displaced, (1, 2), "{name}");
     }
 }
 
@@ -67,7 +68,7 @@ fn a_changed_field_is_the_reason_in_every_tunnel() {
         (|frame| frame.ttl -= 1, Refusal::TimeToLive),
         (|frame| frame.tos ^= 8, Refusal::TrafficClass),
     ];
-    let transport: [(Change, Refusal); 7] = [
+    let transport: [(Change, Refusal); 12] = [
         (|frame| frame.acknowledgment += 1, Refusal::Acknowledgment),
         (|frame| frame.window -= 1, Refusal::Window),
         (|frame| frame.urgent = 3, Refusal::Urgent),
@@ -75,6 +76,12 @@ fn a_changed_field_is_the_reason_in_every_tunnel() {
         (|frame| frame.options[11] += 1, Refusal::Options),
         (|frame| frame.options.extend([1; 4]), Refusal::Options),
         (|frame| frame.sequence -= 50, Refusal::SequenceOld),
+        (|frame| frame.sequence += 50, Refusal::SequenceGap),
+        // What may differ is no reason.
+        (|frame| (frame.flags, frame.window) = (ACK | PSH, 3), Refusal::Window),
+        (|frame| (frame.flags, frame.urgent) = (ACK | FIN, 3), Refusal::Urgent),
+        (|frame| (frame.payload.truncate(50), frame.window = 3).1, Refusal::Window),
+        (|frame| (frame.payload.truncate(50), frame.options[11] = 9).1, Refusal::Options),
     ];
     let plain = [("plain", Vec::new())];
     for (at, (name, _)) in plain.into_iter().chain(each_kind(0)).enumerate() {
@@ -278,4 +285,99 @@ fn only_what_could_exceed_a_limit_is_held() {
 fn what_a_burst_merges_can_be_described() {
     assert_eq!(Config::burst().device, Some(Device::default()));
     assert_eq!(Config::holding().device, None);
+}
+
+/// Where an examined packet alone leaves.
+fn examined(bytes: Vec<u8>, meta: Meta, config: Config) -> Exit {
+    let arrival = Arrival { bytes, meta, ..arrival(&Frame::bulk(0, 1), 0) };
+    let mut real = Real::new(Config { verify_alone: true, max_tunnels: 3, ..config });
+    real.push(0, &arrival);
+    real.stop();
+    real.out[0].1
+}
+
+/// Also those of headers around, and of segments that begin at odd places.
+#[test]
+fn checksums_of_merged_packets_are_right_in_every_tunnel() {
+    for (at, (name, _)) in [("plain", Vec::new())].into_iter().chain(each_kind(0)).enumerate() {
+        for (v6, protocol) in [(false, TCP), (true, TCP), (false, UDP), (true, UDP)] {
+            for (len, count) in [(100, 2), (101, 2), (101, 5), (201, 6)] {
+                let frame = |index| Frame {
+                    tunnel: at
+                        .checked_sub(1)
+                        .map_or(Vec::new(), |at| each_kind(index).remove(at).1),
+                    v6,
+                    protocol,
+                    ..Frame::bulk(index, len)
+                };
+                let frames: Vec<Frame> = (0..count).map(frame).collect();
+                for config in each_config() {
+                    let real = batch_of(&config, &frames);
+                    assert_eq!(real.out.len(), 1, "{name}");
+                    let exit = examined(whole(&real.out[0].0), Meta::default(), config);
+                    let right = matches!(exit, Exit::Flushed(_));
+                    assert!(right, "{name} v6 {v6} {protocol} {len} {count}: {exit:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unusual_checksum_is_found_in_every_tunnel() {
+    for (at, (name, _)) in each_kind(0).into_iter().enumerate() {
+        let frame = |ip_field| {
+            let frame =
+                Frame { tunnel: each_kind(0).remove(at).1, ip_field, ..Frame::bulk(0, 100) };
+            examined(frame.bytes(), Meta::default(), Config::default())
+        };
+        assert_eq!(frame(IpField::Good), Exit::Flushed(Flush::Stop), "{name}");
+        assert_eq!(frame(IpField::Ones), Exit::Passed(Refusal::UnusualChecksum), "{name}");
+    }
+}
+
+#[test]
+fn a_checksum_that_is_to_be_completed_is_that_of_the_pseudo_header() {
+    let exit = |field, checksum| {
+        let frame = Frame { field, ..Frame::bulk(0, 100) };
+        examined(frame.bytes(), Meta { checksum, ..Meta::default() }, Config::default())
+    };
+    let held = Exit::Flushed(Flush::Stop);
+    assert_eq!(exit(Field::Partial, ChecksumState::Partial), held);
+    assert_eq!(exit(Field::Good, ChecksumState::Partial), Exit::Passed(Refusal::Checksum));
+    assert_eq!(exit(Field::Good, ChecksumState::Unknown), held);
+    let partial = Exit::Passed(Refusal::PartialChecksum);
+    assert_eq!(exit(Field::Partial, ChecksumState::Unknown), partial);
+}
+
+#[test]
+fn a_packet_of_exactly_the_bytes_that_may_be_held_is_held() {
+    let bytes = Frame::bulk(0, 100).bytes();
+    for (less, exit) in [(0, Exit::Flushed(Flush::Stop)), (1, Exit::Passed(Refusal::TooLarge))] {
+        let config = Config { max_held_bytes: bytes.len() - less, ..Config::default() };
+        assert_eq!(examined(bytes.clone(), Meta::default(), config), exit);
+    }
+}
+
+/// A packet that takes the place of others, for a reason that shows only when it is examined.
+#[test]
+fn nothing_joins_a_packet_that_ends_its_flow_and_did_not_join() {
+    for flags in [ACK | PSH, ACK] {
+        let frame = |index: usize| {
+            let id = if index == 0 { 0 } else { 76 + index as u16 };
+            let flags = if index == 1 { flags } else { ACK };
+            Frame { id, flags, ..Frame::bulk(index, 100) }
+        };
+        let frames = [0, 1, 2].map(frame);
+        for config in each_config() {
+            let out = batch_of(&config, &frames).outs();
+            let groups: Vec<_> = out.into_iter().map(|out| out.packets).collect();
+            let expected = if flags == ACK {
+                vec![vec![0], vec![1, 2]]
+            } else {
+                vec![vec![0], vec![1], vec![2]]
+            };
+            assert_eq!(groups, expected);
+        }
+    }
 }
