@@ -1,8 +1,12 @@
 //! What keeps packets apart is named and counted exactly, in every kind of header, and what nothing keeps apart merges.
 
-use linecard::offload::coalesce::{Config, Counters, Creation, Exit, Flush, LargePackets, Refusal};
+use core::time::Duration;
+use linecard::offload::burst::Merger;
+use linecard::offload::coalesce::{
+    ChecksumPolicy, Config, Counters, Creation, Exit, Flush, Input, LargePackets, Refusal,
+};
 use linecard::offload::virtio::Device;
-use linecard::packet::{BATCH, Batch, ChecksumState, Gso, Meta, Packet};
+use linecard::packet::{BATCH, Batch, ChecksumState, Gso, LinkType, Meta, Packet};
 use linecard::time::Instant;
 use linecard_testkit::packets::frame::{ACK, CWR, FIN, Field, Frame, IpField, PSH, SYN, TCP, UDP};
 use linecard_testkit::packets::ip::Ip;
@@ -36,8 +40,32 @@ fn batch_of(config: &Config, frames: &[Frame]) -> Real {
     let arrivals = arrivals(frames);
     let packets = arrivals.iter().enumerate().map(|(number, arrival)| packet(number, arrival));
     let real = batch(config, packets);
-    check_round_trip(&real, &arrivals);
+    check_all(&real, &arrivals);
     real
+}
+
+/// The same of frames that share their metadata.
+fn batch_of_frames(config: &Config, frames: &[Frame]) -> Real {
+    let mut real = Real::new(config.clone());
+    let (arrivals, meta) = (arrivals(frames), Meta::default());
+    let packets = arrivals.iter().enumerate().map(|(number, arrival)| packet(number, arrival));
+    let mut buffers: Vec<Buffer> = packets.map(|packet| packet.into_parts().0).collect();
+    let input = Input::Frames(&mut buffers, frames[0].link, meta);
+    let out = &mut real.out;
+    real.coalescer.push_batch(input, Instant::ZERO, &mut |packet, exit| out.push((packet, exit)));
+    real.stop();
+    check_all(&real, &arrivals);
+    real
+}
+
+fn check_all(real: &Real, arrivals: &[Arrival]) {
+    check_round_trip(real, arrivals);
+    let bytes: usize = real.out.iter().map(|(packet, _)| whole(packet).len()).sum();
+    assert_eq!(real.coalescer.counters().bytes_out, bytes as u64);
+}
+
+fn groups(real: &Real) -> Vec<Vec<usize>> {
+    real.outs().into_iter().map(|out| out.packets).collect()
 }
 
 /// Why packets were refused, each reason as often as it was counted.
@@ -53,8 +81,10 @@ fn check_reason(name: &str, frames: [Frame; 2], change: Change, reason: Refusal)
         assert_eq!(batch_of(&config, &frames).out.len(), 1, "{name}: {frames:?}");
     }
     change(&mut frames[1]);
-    for config in each_config() {
-        let real = batch_of(&config, &frames);
+    let reals = each_config()
+        .into_iter()
+        .flat_map(|config| [batch_of(&config, &frames), batch_of_frames(&config, &frames)]);
+    for real in reals {
         let counters = real.coalescer.counters();
         assert_eq!(refused(counters), [reason], "{name}: {:?}", frames[1]);
         let displaced = (counters.flushed.of(Flush::Displaced), real.out.len());
@@ -370,8 +400,7 @@ fn nothing_joins_a_packet_that_ends_its_flow_and_did_not_join() {
         };
         let frames = [0, 1, 2].map(frame);
         for config in each_config() {
-            let out = batch_of(&config, &frames).outs();
-            let groups: Vec<_> = out.into_iter().map(|out| out.packets).collect();
+            let groups = groups(&batch_of(&config, &frames));
             let expected = if flags == ACK {
                 vec![vec![0], vec![1, 2]]
             } else {
@@ -379,5 +408,101 @@ fn nothing_joins_a_packet_that_ends_its_flow_and_did_not_join() {
             };
             assert_eq!(groups, expected);
         }
+    }
+}
+
+/// Whether identifications stand still is decided by the second packet, also for a run that comes later.
+#[test]
+fn identifications_go_on_in_the_next_batch_as_they_began() {
+    for (ids, expected) in [
+        ([9, 10, 9, 9, 9], vec![vec![0, 1], vec![2, 3, 4]]),
+        ([9, 10, 10, 10, 10], vec![vec![0, 1], vec![2, 3, 4]]),
+        ([9, 9, 11, 12, 13], vec![vec![0, 1], vec![2, 3, 4]]),
+        ([9, 9, 10, 11, 12], vec![vec![0, 1], vec![2, 3, 4]]),
+        ([9, 9, 9, 9, 9], vec![vec![0, 1, 2, 3, 4]]),
+        ([9, 10, 11, 12, 13], vec![vec![0, 1, 2, 3, 4]]),
+    ] {
+        for protocol in [TCP, UDP] {
+            let frame =
+                |index: usize| Frame { id: ids[index], protocol, ..Frame::bulk(index, 100) };
+            let all = arrivals(&[0, 1, 2, 3, 4].map(frame));
+            let mut real = Real::new(Config::default());
+            (0..2).for_each(|number| real.push(number, &all[number]));
+            let mut batch = Batch::new();
+            for number in 2..5 {
+                batch.push(packet(number, &all[number])).expect("room");
+            }
+            real.push_batch(&mut batch, Instant::ZERO);
+            real.stop();
+            check_all(&real, &all);
+            assert_eq!(groups(&real), expected, "{ids:?}");
+        }
+    }
+}
+
+#[test]
+fn what_shows_no_flow_says_why() {
+    let options = Frame { ip_options: vec![1; 4], ..Frame::bulk(0, 100) };
+    let long = vec![(60, [vec![29], vec![1, 4, 0, 0, 0, 0], vec![0; 232]].concat()); 2];
+    let long = Frame { v6: true, extensions: long, ..Frame::bulk(0, 100) };
+    for (frame, reason) in [(options, Refusal::IpOptions), (long, Refusal::HeaderTooLong)] {
+        for config in each_config() {
+            let frames = core::array::from_ref(&frame);
+            for real in [batch_of(&config, frames), batch_of_frames(&config, frames)] {
+                assert_eq!(real.out[0].1, Exit::Passed(reason));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_join_in_a_batch_is_not_verified() {
+    let frame = |index, field| Frame { field, ..Frame::bulk(index, 100) };
+    let (good, bad) = (|index| frame(index, Field::Good), |index| frame(index, Field::Bad));
+    for (frames, reason) in [
+        ([good(0), bad(2)], Refusal::SequenceGap),
+        ([bad(0), good(2)], Refusal::SequenceGap),
+        ([good(2), bad(1)], Refusal::SequenceOld),
+        ([bad(2), good(1)], Refusal::SequenceOld),
+    ] {
+        for config in each_config() {
+            for real in [batch_of(&config, &frames), batch_of_frames(&config, &frames)] {
+                assert_eq!(refused(real.coalescer.counters()), [reason]);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_trusted_joins_whatever_its_checksum() {
+    let config = Config { checksum: ChecksumPolicy::Trust, ..Config::burst() };
+    for field in [Field::Good, Field::Bad, Field::Partial] {
+        let mut merger = Merger::new(LinkType::Ethernet, config.clone());
+        let field = |index| if index == 1 { field } else { Field::Good };
+        let frame = |index| Frame { field: field(index), ..Frame::bulk(index, 100) }.bytes();
+        let mut buffer = [0, 1, 2].map(frame).concat();
+        let size = buffer.len() / 3;
+        let ranges = [0, 1, 2].map(|index| index * size..(index + 1) * size);
+        let mut packets = Vec::new();
+        merger
+            .merge_burst(&mut buffer, ranges, &mut |merged| packets.push(merged.packets))
+            .expect("inside");
+        assert_eq!(packets, [3]);
+    }
+}
+
+/// Of data that is due, that whose deadline was first leaves first: the end of its budget, or its idle time.
+#[test]
+fn what_was_due_first_leaves_first() {
+    let us = |us: u64| Duration::from_micros(us);
+    let config = Config { hold_budget: us(1_000), idle_floor: us(20), ..Config::default() };
+    for (idle_from, expected) in [(900, [vec![1, 2], vec![0]]), (960, [vec![0], vec![1, 2]])] {
+        let of = |port, index| Frame { ports: (port, 9), ..Frame::bulk(index, 100) };
+        let at = |frame: &Frame, us: u64| arrival(frame, us * 1_000);
+        let all = [at(&of(1, 0), 0), at(&of(2, 0), idle_from), at(&of(2, 1), idle_from + 5)];
+        let mut real = Real::new(config.clone());
+        all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+        real.advance(Instant::from_ns(2_000_000));
+        assert_eq!(groups(&real), expected);
     }
 }

@@ -295,5 +295,6 @@ mod tests {
         let [first, second] = chains.each_ref().map(Chain::further);
         assert!(first.eq([2, 4]) && second.eq([3]) && first == first);
         assert!(first != second && first != Further::default());
+        assert_eq!(alloc::format!("{first:?}"), "[2, 4]");
     }
 }
