@@ -97,3 +97,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.fresh.slots.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_are_listed_than_a_batch_has() {
+        let mut fresh = Fresh::new();
+        for slot in 0..BATCH {
+            assert!(!fresh.is_full());
+            assert_eq!(usize::from(fresh.add(slot as SlotId)), slot + 1);
+        }
+        assert!(fresh.is_full());
+    }
+}

@@ -251,4 +251,44 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_flow_is_found_only_where_it_is() {
+        let mut table = Table::new(32);
+        let hash = |tag: u64, bucket: u64| tag << 33 | 1 << 32 | bucket;
+        // Flows of all places of a bucket, and one of another.
+        (0..8).for_each(|way| table.occupy(16 + way, hash(way.into(), 2), Instant::ZERO));
+        table.occupy(3, hash(3, 0), Instant::ZERO);
+        for hint in (0..32).map(Some).chain([None]) {
+            for way in 0..8 {
+                assert_eq!(table.find_near(hash(way.into(), 2), hint), Some(16 + way));
+            }
+            assert_eq!(table.find_near(hash(3, 0), hint), Some(3), "{hint:?}");
+            assert_eq!(table.find_near(hash(4, 0), hint), None, "{hint:?}");
+            assert_eq!(table.find_near(hash(9, 2), hint), None, "{hint:?}");
+        }
+        assert_eq!(table.used(), 9);
+        table.release(19);
+        assert_eq!((table.find(hash(3, 2)), table.used()), (None, 8));
+    }
+
+    /// Whatever its hash is.
+    #[test]
+    fn the_place_of_a_flow_is_not_free() {
+        for upper in 0..4 {
+            let mut table = Table::new(8);
+            table.occupy(0, upper << 32, Instant::ZERO);
+            let place = table.place(7 << 32, |_| Instant::ZERO);
+            assert!(matches!(place, Place::Free(1)), "{upper}");
+        }
+    }
+
+    #[test]
+    fn the_longest_interval_is_known() {
+        let mut table = Table::new(8);
+        table.occupy(0, 0, Instant::ZERO);
+        assert_eq!(table.idle_at(0, 1), Instant::NEVER);
+        table.arrived(0, Instant::from_ns(u64::from(UNKNOWN) * 3));
+        assert_ne!(table.idle_at(0, 1), Instant::NEVER);
+    }
 }
