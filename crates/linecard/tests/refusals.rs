@@ -8,7 +8,9 @@ use linecard::offload::coalesce::{
 use linecard::offload::virtio::Device;
 use linecard::packet::{BATCH, Batch, ChecksumState, Gso, LinkType, Meta, Packet};
 use linecard::time::Instant;
-use linecard_testkit::packets::frame::{ACK, CWR, FIN, Field, Frame, IpField, PSH, SYN, TCP, UDP};
+use linecard_testkit::packets::frame::{
+    ACK, Behind, CWR, FIN, Field, Frame, IpField, PSH, SYN, TCP, UDP,
+};
 use linecard_testkit::packets::ip::Ip;
 use linecard_testkit::packets::runner::{
     Buffer, Real, arrival, arrivals, check_round_trip, packet, whole,
@@ -318,9 +320,9 @@ fn what_a_burst_merges_can_be_described() {
 }
 
 /// Where an examined packet alone leaves.
-fn examined(bytes: Vec<u8>, meta: Meta, config: Config) -> Exit {
+fn examined(bytes: Vec<u8>, meta: Meta, config: &Config) -> Exit {
     let arrival = Arrival { bytes, meta, ..arrival(&Frame::bulk(0, 1), 0) };
-    let mut real = Real::new(Config { verify_alone: true, max_tunnels: 3, ..config });
+    let mut real = Real::new(Config { verify_alone: true, max_tunnels: 3, ..config.clone() });
     real.push(0, &arrival);
     real.stop();
     real.out[0].1
@@ -344,7 +346,7 @@ fn checksums_of_merged_packets_are_right_in_every_tunnel() {
                 for config in each_config() {
                     let real = batch_of(&config, &frames);
                     assert_eq!(real.out.len(), 1, "{name}");
-                    let exit = examined(whole(&real.out[0].0), Meta::default(), config);
+                    let exit = examined(whole(&real.out[0].0), Meta::default(), &config);
                     let right = matches!(exit, Exit::Flushed(_));
                     assert!(right, "{name} v6 {v6} {protocol} {len} {count}: {exit:?}");
                 }
@@ -359,7 +361,7 @@ fn an_unusual_checksum_is_found_in_every_tunnel() {
         let frame = |ip_field| {
             let frame =
                 Frame { tunnel: each_kind(0).remove(at).1, ip_field, ..Frame::bulk(0, 100) };
-            examined(frame.bytes(), Meta::default(), Config::default())
+            examined(frame.bytes(), Meta::default(), &Config::default())
         };
         assert_eq!(frame(IpField::Good), Exit::Flushed(Flush::Stop), "{name}");
         assert_eq!(frame(IpField::Ones), Exit::Passed(Refusal::UnusualChecksum), "{name}");
@@ -370,7 +372,7 @@ fn an_unusual_checksum_is_found_in_every_tunnel() {
 fn a_checksum_that_is_to_be_completed_is_that_of_the_pseudo_header() {
     let exit = |field, checksum| {
         let frame = Frame { field, ..Frame::bulk(0, 100) };
-        examined(frame.bytes(), Meta { checksum, ..Meta::default() }, Config::default())
+        examined(frame.bytes(), Meta { checksum, ..Meta::default() }, &Config::default())
     };
     let held = Exit::Flushed(Flush::Stop);
     assert_eq!(exit(Field::Partial, ChecksumState::Partial), held);
@@ -385,7 +387,7 @@ fn a_packet_of_exactly_the_bytes_that_may_be_held_is_held() {
     let bytes = Frame::bulk(0, 100).bytes();
     for (less, exit) in [(0, Exit::Flushed(Flush::Stop)), (1, Exit::Passed(Refusal::TooLarge))] {
         let config = Config { max_held_bytes: bytes.len() - less, ..Config::default() };
-        assert_eq!(examined(bytes.clone(), Meta::default(), config), exit);
+        assert_eq!(examined(bytes.clone(), Meta::default(), &config), exit);
     }
 }
 
@@ -427,10 +429,11 @@ fn identifications_go_on_in_the_next_batch_as_they_began() {
                 |index: usize| Frame { id: ids[index], protocol, ..Frame::bulk(index, 100) };
             let all = arrivals(&[0, 1, 2, 3, 4].map(frame));
             let mut real = Real::new(Config::default());
-            (0..2).for_each(|number| real.push(number, &all[number]));
+            let (alone, together) = all.split_at(2);
+            alone.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
             let mut batch = Batch::new();
-            for number in 2..5 {
-                batch.push(packet(number, &all[number])).expect("room");
+            for (arrival, number) in together.iter().zip(2..) {
+                batch.push(packet(number, arrival)).expect("room");
             }
             real.push_batch(&mut batch, Instant::ZERO);
             real.stop();
@@ -504,5 +507,52 @@ fn what_was_due_first_leaves_first() {
         all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
         real.advance(Instant::from_ns(2_000_000));
         assert_eq!(groups(&real), expected);
+    }
+}
+
+#[test]
+fn kinds_of_checksums_do_not_mix() {
+    use ChecksumState::{Partial, Unknown};
+    let plain = |field, checksum| (Frame { field, ..Frame::bulk(0, 100) }, checksum);
+    let vxlan = |name| {
+        let wraps = each_kind(0).into_iter().find(|(other, _)| *other == name);
+        (Frame { tunnel: wraps.expect("a kind").1, ..Frame::bulk(0, 100) }, Unknown)
+    };
+    for [first, mut next] in [
+        [plain(Field::Good, Unknown), plain(Field::Partial, Partial)],
+        [plain(Field::Partial, Partial), plain(Field::Good, Unknown)],
+        [vxlan("VXLAN"), vxlan("VXLAN with checksum")],
+        [vxlan("VXLAN with checksum"), vxlan("VXLAN")],
+    ] {
+        next.0.sequence += 100;
+        next.0.id += 1;
+        for wrap in &mut next.0.tunnel {
+            if let Wrap::Ip(ip) = wrap {
+                ip.id += 1;
+            }
+        }
+        for config in each_config() {
+            let packets =
+                [&first, &next].into_iter().enumerate().map(|(number, (frame, checksum))| {
+                    let mut arrival = arrival(frame, 0);
+                    arrival.meta.checksum = *checksum;
+                    packet(number, &arrival)
+                });
+            let real = batch(&config, packets);
+            assert_eq!(refused(real.coalescer.counters()), [Refusal::ChecksumKind]);
+        }
+    }
+}
+
+#[test]
+fn what_a_device_could_not_restore_stays_apart() {
+    let config = Config { max_tunnels: 3, ..Config::burst() };
+    let padded = |index| Frame { behind: Behind::Padding, ..Frame::bulk(index, 4) };
+    let reduced = |index| Frame { flags: ACK | CWR, ..Frame::bulk(index, 100) };
+    for make in [padded, reduced] as [fn(usize) -> Frame; 2] {
+        let frames = [0, 1, 2].map(make);
+        for real in [batch_of(&config, &frames), batch_of_frames(&config, &frames)] {
+            assert_eq!(groups(&real), [[0], [1], [2]]);
+        }
     }
 }

@@ -516,6 +516,15 @@ mod tests {
         assert!(coalescer.chains.len() <= SPARE_CHAINS);
     }
 
+    #[test]
+    fn empty_lists_are_not_kept_nor_more_than_it_may() {
+        let mut coalescer = Coalescer::<Vec<u8>>::new(Config::default());
+        coalescer.recycle(Vec::new());
+        assert!(coalescer.chains.is_empty());
+        (0..=SPARE_CHAINS).for_each(|_| coalescer.recycle(Vec::with_capacity(1)));
+        assert_eq!(coalescer.chains.len(), SPARE_CHAINS);
+    }
+
     /// The fast path takes all packets that simply continue, whether the first one has been examined or not.
     #[test]
     fn what_continues_is_followed() {
