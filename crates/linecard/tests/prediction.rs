@@ -278,3 +278,19 @@ fn ends_are_seen() {
         }
     }
 }
+
+/// More than the layouts that are kept, with flows that take turns and packets that are out of place.
+#[test]
+fn a_list_of_thousands_merges_as_one_by_one() {
+    let frame = |number: usize| {
+        let index = number / 8;
+        let late = if index % 7 == 3 { index ^ 1 } else { index };
+        Frame { ports: (number as u16 % 8, 9), ..Frame::bulk(late, 50) }.bytes()
+    };
+    let frames: Vec<_> = (0..5_000).map(frame).collect();
+    let outs = |way| coalesce(&frames, (LinkType::Ethernet, Meta::default()), way).outs();
+    let expected = outs(Way::OneByOne);
+    assert!((500..4_000).contains(&expected.len()), "{}", expected.len());
+    assert_eq!(outs(Way::InAList), expected);
+    assert_eq!(outs(Way::AsFrames), expected);
+}
