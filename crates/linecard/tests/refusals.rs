@@ -424,9 +424,12 @@ fn identifications_go_on_in_the_next_batch_as_they_began() {
         ([9, 9, 9, 9, 9], vec![vec![0, 1, 2, 3, 4]]),
         ([9, 10, 11, 12, 13], vec![vec![0, 1, 2, 3, 4]]),
     ] {
-        for protocol in [TCP, UDP] {
-            let frame =
-                |index: usize| Frame { id: ids[index], protocol, ..Frame::bulk(index, 100) };
+        for (protocol, outer) in [(TCP, false), (UDP, false), (TCP, true)] {
+            let frame = |index: usize| {
+                let (id, frame) = (ids[index], Frame { protocol, ..Frame::bulk(index, 100) });
+                let tunnel = vec![Wrap::Ip(Ip { id, ..Ip::default() })];
+                if outer { Frame { tunnel, ..frame } } else { Frame { id, ..frame } }
+            };
             let all = arrivals(&[0, 1, 2, 3, 4].map(frame));
             let mut real = Real::new(Config::default());
             let (alone, together) = all.split_at(2);

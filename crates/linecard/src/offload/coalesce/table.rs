@@ -254,22 +254,23 @@ mod tests {
 
     #[test]
     fn a_flow_is_found_only_where_it_is() {
-        let mut table = Table::new(32);
+        let mut table = Table::new(128);
         let hash = |tag: u64, bucket: u64| tag << 33 | 1 << 32 | bucket;
-        // Flows of all places of a bucket, and one of another.
-        (0..8).for_each(|way| table.occupy(16 + way, hash(way.into(), 2), Instant::ZERO));
-        table.occupy(3, hash(3, 0), Instant::ZERO);
-        for hint in (0..32).map(Some).chain([None]) {
-            for way in 0..8 {
-                assert_eq!(table.find_near(hash(way.into(), 2), hint), Some(16 + way));
+        let all = || [2, 8].into_iter().flat_map(|bucket| (0..8).map(move |way| (bucket, way)));
+        for (bucket, way) in all() {
+            table.occupy(bucket * 8 + way, hash(way.into(), bucket.into()), Instant::ZERO);
+        }
+        for hint in (0..128).map(Some).chain([None]) {
+            for (bucket, way) in all() {
+                let found = table.find_near(hash(way.into(), bucket.into()), hint);
+                assert_eq!(found, Some(bucket * 8 + way), "{hint:?}");
             }
-            assert_eq!(table.find_near(hash(3, 0), hint), Some(3), "{hint:?}");
             assert_eq!(table.find_near(hash(4, 0), hint), None, "{hint:?}");
             assert_eq!(table.find_near(hash(9, 2), hint), None, "{hint:?}");
         }
-        assert_eq!(table.used(), 9);
+        assert_eq!(table.used(), 16);
         table.release(19);
-        assert_eq!((table.find(hash(3, 2)), table.used()), (None, 8));
+        assert_eq!((table.find(hash(3, 2)), table.used()), (None, 15));
     }
 
     /// Whatever its hash is.
