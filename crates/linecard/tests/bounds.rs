@@ -374,6 +374,39 @@ fn a_late_packet_of_the_same_batch_is_put_in_its_place() {
     }
 }
 
+/// Packets come in runs before one is late, so that the flows of the batch are not known yet.
+#[test]
+fn a_late_packet_of_a_run_is_put_in_its_place() {
+    let of_one = |order: [usize; 6]| order.map(|index| of(1, index));
+    for order in [[0, 1, 3, 2, 4, 5], [0, 1, 3, 4, 2, 5], [0, 1, 2, 4, 5, 3], [0, 1, 4, 3, 2, 5]] {
+        let merged = whole_batch(true, &of_one(order));
+        let mut sorted = [0, 1, 2, 3, 4, 5];
+        sorted.sort_by_key(|at| order[*at]);
+        assert_eq!(merged, [sorted], "{order:?}");
+    }
+    // None of it is lost, whatever else one of them is.
+    let changes: [fn(&mut Frame); 6] = [
+        |frame| frame.flags |= FIN,
+        |frame| frame.payload.truncate(50),
+        |frame| frame.field = Field::Bad,
+        |frame| frame.window += 1,
+        |frame| frame.ports.0 += 1,
+        |frame| frame.flags_fragment = 0x2000,
+    ];
+    for (first, second) in (0..36).map(|pair| (pair / 6, pair % 6)) {
+        for (at, change) in (0..6).flat_map(|at| changes.map(|change| (at, change))) {
+            let mut order = [0, 1, 2, 3, 4, 5];
+            order[2..].rotate_left(first % 4);
+            order.swap(first, second);
+            let mut frames = of_one(order);
+            change(&mut frames[at]);
+            for restore_order in [false, true] {
+                whole_batch(restore_order, &frames);
+            }
+        }
+    }
+}
+
 /// With a newer timestamp in front, a receiver discards those behind it as old (RFC 7323, section 5.3).
 #[test]
 fn a_late_packet_with_other_options_stays_where_it_is() {
