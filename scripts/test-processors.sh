@@ -5,6 +5,7 @@
 #     scripts/test-processors.sh                                all of them
 #     scripts/test-processors.sh s390x-unknown-linux-gnu        one of them, or several
 #     scripts/test-processors.sh --list                         their names
+#     scripts/test-processors.sh --whole [TARGET...]            all crates without I/O are tested, and all others checked
 #
 # An emulated processor takes some twenty times as long, so that tests of many cases try one in LINECARD_PART=37 of
 # them, and transfers in virtual time the first of their seeds. LINECARD_PART=1 tries all of them.
@@ -47,6 +48,22 @@ commands() {
     esac
 }
 
+# The same with --whole. The Python module needs an interpreter for the target.
+whole_commands() {
+    local pure="--package linecard --package linecard-transfer --package linecard-jitter --package linecard-plan"
+    pure+=" --package linecard-model --package linecard-config --package linecard-report"
+    echo "test $pure --lib --tests -- --skip sim::tests::scenarios"
+    case "$1" in
+        armv7*) echo "check --package linecard-tun --package linecard-c" ;;
+        *) echo "check --workspace --exclude linecard-py" ;;
+    esac
+}
+
+list=commands
+if [ "${1:-}" = --whole ]; then
+    list=whole_commands
+    shift
+fi
 if [ "$*" = --list ]; then
     echo "${all[@]%% *}"
     exit 0
@@ -58,7 +75,7 @@ for line in "${all[@]}"; do
     fi
 done
 if [ "$#" != 0 ] && [ "${#wanted[@]}" != "$#" ]; then
-    echo "usage: scripts/test-processors.sh [TARGET...], of these targets: ${all[*]%% *}" >&2
+    echo "usage: scripts/test-processors.sh [--whole] [TARGET...], of these targets: ${all[*]%% *}" >&2
     exit 2
 fi
 
@@ -116,7 +133,7 @@ for line in "${wanted[@]}"; do
             exit 1
         fi
         passed=$((passed + $(awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$work/output")))
-    done < <(commands "$target")
+    done < <("$list" "$target")
     in_c "$target" "$prefix" "$emulator" || exit 1
     echo "-- $target: $passed tests and two programs in C passed in $((SECONDS - begun)) s"
 done
