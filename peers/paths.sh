@@ -60,7 +60,7 @@ lay() {
             until grep -q ready "$work/ready$number"; do sleep 0.05; done
         fi
         for end in a b; do
-            local space=$one host=1
+            local space=$one host=1 kind
             [[ $end == a ]] || { space=$two host=2; }
             ip link set "p$end$number" netns "$space"
             ip -n "$space" address add "10.91.$number.$host/24" dev "p$end$number"

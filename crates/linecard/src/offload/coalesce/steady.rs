@@ -274,7 +274,7 @@ pub(super) mod tests {
         })
     }
 
-    /// What the fast path takes adds up as on the general one, and it takes all of a run.
+    /// Checksums add up on the fast path as on the general one, and it takes all of a run.
     #[test]
     fn a_steady_run_is_taken_at_once() {
         for traffic in each_traffic() {
