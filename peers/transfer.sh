@@ -110,10 +110,11 @@ run() {
     # ext4 does not take the numbers of files that were just removed, and looks for others for seconds.
     if [[ $kind == tree && -e $work/to ]]; then
         mv "$work/to" "$work/old.$SRANDOM"
-    elif [[ $again == no ]]; then
+    else
         rm -rf "$work/to"
     fi
-    mkdir -p "$work/to"
+    # Others leave other times than those that were sent.
+    if [[ $again == yes ]]; then cp -a "$work/from" "$work/to"; else mkdir -p "$work/to"; fi
     sync
     # shellcheck disable=SC2086 # Words of a command.
     ip netns exec "$two" /usr/bin/time -q -f '%U %S' -o "$work/served" $server >"$work/server" 2>&1 &
@@ -216,10 +217,6 @@ for case in "${chosen[@]}"; do
     inputs
     # shellcheck disable=SC2086 # Rates are words.
     lay "$delay" "$loss" $rates
-    if [[ $again == yes ]]; then
-        rm -rf "$work/to"
-        cp -a "$work/from" "$work/to"
-    fi
     for ((round = 0; round < rounds; round++)); do all; done
     if [[ -f $work/memory.$case && $sum != 0 ]]; then
         # shellcheck disable=SC2086 # Rates are words.
