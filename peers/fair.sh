@@ -2,7 +2,7 @@
 # One path of 100 Mbit/s and a round trip of 50 ms, shared by TCP of the kernel with CUBIC (iperf3) and one other:
 # `linecard send` over UDP without options, or a second iperf3 with CUBIC or BBR. What each gets:
 #
-#     peers/fair.sh [ROUNDS]          by default 3: 12 minutes
+#     peers/fair.sh [ROUNDS]          by default 3: a quarter of an hour
 #
 # Needs root, iperf3, jq, a C compiler. The queue of the path (paths.sh) holds 25, 50 or 100 ms. The other begins 5 s after
 # the first one; from 10 to 30 s, each receiver's packets are counted by their ports. A line for each run, Mbit/s of IP, and
