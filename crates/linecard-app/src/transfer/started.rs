@@ -1,8 +1,8 @@
 //! A receiver that the sender starts on its host, by a command such as ssh.
 //!
 //! The sender writes a one-time key and the folder to the command's standard input, and that it only asks in a dry run.
-//! The receiver answers on its standard output with the port at which it listens, and with the address at which the login arrived. Both ends
-//! authenticate by that key. The receiver ends when its standard input does.
+//! The receiver answers on its standard output with the port at which it listens, and with the address at which the
+//! login arrived. Both ends authenticate by that key. The receiver ends when its standard input does.
 
 use super::error::TransferError;
 use super::peer::{Peer, RemoteFolder};
@@ -239,14 +239,12 @@ pub(super) fn read_wanted(stop: &Arc<Progress>) -> Result<Wanted, Error> {
         stdin.by_ref().take(MAX_LINE).read_line(&mut line).ok()?;
         line.strip_suffix('\n').map(str::to_owned)
     };
-    let (key, folder) = (line(), line());
-    drop(stdin);
-    let key = key.as_deref().map(|key| (key, key.strip_suffix(DRY_RUN)));
-    let is_dry = key.is_some_and(|(_, dry)| dry.is_some());
-    let key = key.and_then(|(key, dry)| SharedKey::parse(dry.unwrap_or(key)));
-    let (Some(key), Some(folder)) = (key, folder) else {
+    let (Some(text), Some(folder)) = (line(), line()) else {
         return Err(TransferError::NotStarted.into());
     };
+    drop(stdin);
+    let (text, is_dry) = text.strip_suffix(DRY_RUN).map_or((&*text, false), |text| (text, true));
+    let key = SharedKey::parse(text).ok_or(TransferError::NotStarted)?;
     let stop = Arc::clone(stop);
     thread::spawn(move || {
         let _end = io::copy(&mut io::stdin().lock(), &mut io::sink());

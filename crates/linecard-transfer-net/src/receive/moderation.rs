@@ -33,9 +33,10 @@ impl Moderation {
 
     /// The time after a turn, none if nothing came in it.
     pub(super) fn pause(&mut self, now: Instant) -> Duration {
-        let Some(bytes) = std::num::NonZeroU64::new(std::mem::take(&mut self.bytes)) else {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes == 0 {
             return Duration::ZERO;
-        };
+        }
         let wanted_ns = now.ns_since(self.last).saturating_mul(BYTES) / bytes;
         self.last = now;
         let wanted_ns = wanted_ns.clamp(LEAST_NS, MOST_NS);
