@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 
 const LANES: usize = 3;
 const WINDOW: u32 = 4;
+const MEMORY: u64 = 3 * CHUNK as u64;
 const PAYLOAD: u32 = 100;
 const CHUNK: u32 = 1_000;
 
@@ -48,6 +49,7 @@ fn to_receiver(data: &[u8], fec: Scheme) {
         chunk_bytes: CHUNK,
         fec,
         window: WINDOW,
+        memory_bytes: MEMORY,
         ack: AckSettings::default(),
     };
     let mut receiver = Receiver::new(settings, &[], 1).expect("such chunks can be cut");

@@ -257,7 +257,7 @@ def transfer(
     queue: str = "50ms",
     framing: Amount = 38,
     chunks: int = 32,
-    max_inflight: int = 64,
+    max_inflight: int = 256,
     chunk: Amount = "16M",
     chunk_overhead: str = "26us",
     payload: Amount = "4K",
@@ -287,7 +287,7 @@ def transfer(
             to 1000
         chunks: chunks to send, 1 to 100000
         max_inflight: chunks in flight, if the receiver has room; with 1, each chunk waits for the confirmation
-            of the previous one, as in the published low-latency mode, 1 to 64
+            of the previous one, as in the published low-latency mode, 1 to 256
         chunk: bytes of a chunk, 1 to 1G
         chunk_overhead: time that a host spends on starting a chunk on a lane, 0ns to 1s
         payload: bytes of data in a packet; header and seal are 40 more, 64 to 65000

@@ -171,7 +171,7 @@ impl Objects {
     ) -> Option<(control::Have, Vec<Range<u32>>)> {
         let Findings { have, existing, is_same, replaces } = found;
         let chunk_bytes = self.chunk_bytes;
-        let open = self.open.iter_mut().find(|open| open.id == object)?;
+        let open = self.place_of(object).map(|at| &mut self.open[at])?;
         open.state = State::Coming;
         open.there = have.count();
         let size = open.size.unwrap_or(0);
@@ -215,7 +215,7 @@ impl Objects {
         }
         self.failures.add(error.to_string());
         let chunk_bytes = self.chunk_bytes;
-        let Some(open) = self.open.iter_mut().find(|open| open.id == object) else {
+        let Some(open) = self.place_of(object).map(|at| &mut self.open[at]) else {
             return Ok((Vec::new(), Step::Wait));
         };
         let was = open.state;
@@ -238,7 +238,7 @@ impl Objects {
         failed: &control::Failed,
     ) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
         let chunk_bytes = self.chunk_bytes;
-        let open = self.open.iter_mut().find(|open| open.id == object);
+        let open = self.place_of(object).map(|at| &mut self.open[at]);
         let Some(open) = open.filter(|open| open.end.is_none() && open.state != State::GivenUp)
         else {
             return Err(ReceiveError::Unexpected("the failure of an object that does not exist"));
@@ -282,7 +282,8 @@ impl Objects {
         if self.of(chunk).is_some() {
             return None;
         }
-        self.open.iter().map(|open| open.first_chunk).find(|first| *first > chunk)
+        let next = self.open.partition_point(|open| open.first_chunk <= chunk);
+        self.open.get(next).map(|open| open.first_chunk)
     }
 
     /// The object of a chunk, and its number there.
@@ -290,18 +291,26 @@ impl Objects {
         self.of(chunk).map(|open| (open.id, chunk - open.first_chunk))
     }
 
+    /// Objects without chunks begin where the one before them ends.
     fn of(&self, chunk: u32) -> Option<&Open> {
-        let is_of = |open: &&Open| {
+        let count = |open: &Open| {
             let count = open.size.map_or(Ok(u32::MAX), |size| self.chunk_bytes.count(size));
-            open.first_chunk <= chunk && count.is_ok_and(|count| chunk - open.first_chunk < count)
+            count.unwrap_or(0)
         };
-        self.open.iter().rev().find(is_of)
+        let end = self.open.partition_point(|open| open.first_chunk <= chunk);
+        let last = self.open[..end].iter().rev().find(|open| count(open) > 0);
+        last.filter(|open| chunk - open.first_chunk < count(open))
+    }
+
+    /// Objects are announced in the order of their numbers.
+    fn place_of(&self, id: u32) -> Option<usize> {
+        self.open.binary_search_by_key(&id, |open| open.id).ok()
     }
 
     /// An object has been sent. Returns the chunks that will not come, and the next action if all of it is stored.
     pub(super) fn end(&mut self, end: &End) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
         let chunk_bytes = self.chunk_bytes;
-        let Some(open) = self.open.iter_mut().find(|open| open.id == end.object) else {
+        let Some(open) = self.place_of(end.object).map(|at| &mut self.open[at]) else {
             return Err(ReceiveError::Unexpected("the end of an object that does not exist"));
         };
         let is_open = matches!(open.state, State::Coming | State::Refused) && open.end.is_none();
@@ -322,7 +331,7 @@ impl Objects {
         self.spans.remove(&chunk);
         self.done_bytes += u64::from(bytes.unwrap_or(0));
         let Some((object, _)) = self.place(chunk) else { return Step::Wait };
-        let Some(open) = self.open.iter_mut().find(|open| open.id == object) else {
+        let Some(open) = self.place_of(object).map(|at| &mut self.open[at]) else {
             return Step::Wait;
         };
         open.there += 1;
@@ -330,7 +339,7 @@ impl Objects {
     }
 
     fn step(&self, object: u32) -> Step {
-        let Some(open) = self.open.iter().find(|open| open.id == object) else {
+        let Some(open) = self.place_of(object).map(|at| &self.open[at]) else {
             return Step::Wait;
         };
         let size = match (&open.end, open.state) {
@@ -369,8 +378,7 @@ impl Objects {
     }
 
     fn remove(&mut self, object: u32) -> Option<Open> {
-        let at = self.open.iter().position(|open| open.id == object)?;
-        Some(self.open.remove(at))
+        self.place_of(object).map(|at| self.open.remove(at))
     }
 }
 

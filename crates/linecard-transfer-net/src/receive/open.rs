@@ -13,7 +13,7 @@ use linecard_transfer::control::{
     Agreed, Hello, Message, Refuse, RefuseCode, Text, VERSIONS, Welcome,
 };
 use linecard_transfer::lane::AckSettings;
-use linecard_transfer::receive::{MAX_WINDOW, ReceiveSettings, Receiver};
+use linecard_transfer::receive::{ReceiveSettings, Receiver, max_window};
 use linecard_transfer::store::Store;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -128,7 +128,7 @@ pub(super) fn open(
                 error => refuse(&mut control, RefuseCode::Resources, error),
             },
         )?;
-    let window = welcome.window_chunks;
+    let window = max_window(welcome.version);
     control.send(&Message::Welcome(welcome))?;
     control.flush()?;
     let fec = scheme_of_message(hello.fec)?;
@@ -164,7 +164,6 @@ fn negotiate(
     if hello.delete && !destination.may_delete {
         return Err(ReceiveError::NoDelete);
     }
-    let window = window(options, hello);
     let connection = random()? as u32;
     let settings = ReceiveSettings {
         connection,
@@ -172,7 +171,8 @@ fn negotiate(
         payload_bytes: hello.payload_bytes,
         chunk_bytes: hello.chunk_bytes,
         fec: scheme_of_message(hello.fec)?,
-        window,
+        window: max_window(agreed.version),
+        memory_bytes: data_memory(options, hello),
         ack: AckSettings::default(),
     };
     let receiver = Receiver::new(settings, &[], challenges()?)?;
@@ -183,7 +183,7 @@ fn negotiate(
         version: agreed.version,
         suite: agreed.suite,
         connection,
-        window_chunks: window,
+        window_chunks: receiver.window_end(),
         lanes: lanes.addresses.clone(),
     };
     Ok(Negotiated { destination, welcome, lanes, sockets, receiver })
@@ -211,9 +211,11 @@ fn chunk_memory(hello: &Hello) -> u64 {
     chunk + (chunk * repair).div_ceil(u64::from(hello.fec.k.max(1)))
 }
 
-fn window(options: &ReceiveOptions, hello: &Hello) -> u32 {
-    let fits = options.memory_bytes / chunk_memory(hello).max(1);
-    u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, MAX_WINDOW)
+/// Memory for chunks without their repair.
+fn data_memory(options: &ReceiveOptions, hello: &Hello) -> u64 {
+    let share = u128::from(hello.chunk_bytes) * u128::from(options.memory_bytes)
+        / u128::from(chunk_memory(hello).max(1));
+    share as u64
 }
 
 /// One lane for each of the sender's, of its kind.

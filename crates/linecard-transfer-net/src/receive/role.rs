@@ -451,7 +451,7 @@ impl<'a> Receiving<'a> {
             return Ok(());
         }
         self.announced_below = self.announced_below.max(self.receiver.taken_below());
-        while self.announced_below < self.receiver.window_end() {
+        while self.announced_below < self.receiver.announce_end() {
             if let Some(bytes) = self.objects.length(self.announced_below) {
                 self.receiver.announce(self.announced_below, bytes)?;
                 self.announced_below += 1;

@@ -105,7 +105,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         fec,
         mode: options.mode,
         window_end: welcome.window_chunks,
-        under_way: under_way(options.chunk_bytes.bytes(), opened.len()),
+        memory_bytes: memory_bytes(options.chunk_bytes.bytes(), opened.len()),
         ..SendSettings::default()
     };
     let lanes = lane_settings(&opened, payload_bytes);
@@ -122,10 +122,9 @@ fn hello_sources(local: IpAddr, sources: &[Option<IpAddr>]) -> Vec<IpAddr> {
     std::iter::once(local).chain(sources).collect()
 }
 
-/// Chunks whose bytes this end keeps until they are whole at the other, which may have room for more.
-pub(super) fn under_way(chunk_bytes: u64, lanes: usize) -> u32 {
-    let fit = MEMORY_BYTES / chunk_bytes.max(1);
-    u32::try_from(fit.max(2 * lanes as u64)).unwrap_or(u32::MAX)
+/// Bytes of chunks that this end keeps until they are whole at the other, which may have room for more.
+pub(super) fn memory_bytes(chunk_bytes: u64, lanes: usize) -> u64 {
+    MEMORY_BYTES.max(2 * lanes as u64 * chunk_bytes)
 }
 
 /// The lanes that the user wants, with the rate that holds where none is said. The first of those that are found is that

@@ -2,7 +2,7 @@
 
 use super::lanes::Lanes;
 use super::objects::Objects;
-use super::open::{Opened, lane_settings, under_way};
+use super::open::{Opened, lane_settings, memory_bytes};
 use super::path::Path;
 use super::reading::{Work, work_and_queue};
 use super::role::Sending;
@@ -69,7 +69,7 @@ impl<'a> SendingEnd<'a> {
             fec: options.fec,
             mode: options.mode,
             window_end: agreement.window_chunks,
-            under_way: under_way(options.chunk_bytes.bytes(), paths.len()),
+            memory_bytes: memory_bytes(options.chunk_bytes.bytes(), paths.len()),
             ..SendSettings::default()
         };
         let lanes = lane_settings(&paths, agreement.payload_bytes);

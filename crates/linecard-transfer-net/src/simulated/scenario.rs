@@ -55,6 +55,8 @@ pub(super) struct Scenario {
     pub(super) chunk_bytes: u32,
     pub(super) payload_bytes: u32,
     pub(super) window: u32,
+    /// Of the receiver, for chunks.
+    pub(super) memory_bytes: u64,
     /// The time that files take after a turn, in ns.
     pub(super) disk_ns: u64,
     /// Of the sender and of the receiver.
@@ -189,6 +191,7 @@ impl Scenario {
             chunk_bytes: 4_096 << rng.below(5),
             payload_bytes: pick(rng, &[512, 1_408, 1_408, 4_096]),
             window: 4 + rng.below(60) as u32,
+            memory_bytes: memory_bytes(seed),
             disk_ns: below(rng, &[10_000, 1_000_000, 30_000_000]),
             patience: [pick(rng, &PATIENCES), pick(rng, &PATIENCES)],
             departure,
@@ -270,9 +273,15 @@ impl Scenario {
         Agreement {
             payload_bytes: self.payload_bytes,
             connection: self.seed as u32,
-            window_chunks: self.window,
+            window_chunks: self.first_window(),
             seed: self.seed ^ 2,
         }
+    }
+
+    /// Full chunks that the receiver has room for.
+    fn first_window(&self) -> u32 {
+        let fits = self.memory_bytes / u64::from(self.chunk_bytes);
+        u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, self.window)
     }
 
     pub(super) fn receive_settings(&self) -> ReceiveSettings {
@@ -283,6 +292,7 @@ impl Scenario {
             chunk_bytes: self.chunk_bytes,
             fec: self.fec.scheme(),
             window: self.window,
+            memory_bytes: self.memory_bytes,
             ack: AckSettings::default(),
         }
     }
@@ -325,6 +335,12 @@ impl Scenario {
             stop: Arc::new(Progress::new()),
         }
     }
+}
+
+/// In one of three cases, less than the window may have. Drawn apart, so that the other values of a seed stay.
+fn memory_bytes(seed: u64) -> u64 {
+    let mut rng = Rng::new(!seed);
+    if rng.chance(0.33) { rng.below(1 << 18) } else { u64::MAX }
 }
 
 /// Of a file: empty, less than a packet, or some chunks.

@@ -54,6 +54,7 @@ impl Far {
             chunk_bytes: bytes,
             fec,
             window,
+            memory_bytes: u64::MAX,
             ack: AckSettings::default(),
         };
         Ok(Self {

@@ -297,7 +297,7 @@ mod tests {
     }
 
     fn ack(ranges: Vec<Range>) -> Ack {
-        Ack { lane: 0, window_end: 0, done_below: 0, done: 0, delay_us: 0, ranges }
+        Ack { lane: 0, window_end: 0, done_below: 0, done: [0; 4], delay_us: 0, ranges }
     }
 
     fn slots(pieces: &[Piece]) -> Vec<u32> {

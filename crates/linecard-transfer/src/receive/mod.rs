@@ -10,7 +10,7 @@ mod chunk;
 use crate::fec::Scheme;
 use crate::lane::{AckSettings, Challenges, LaneReceiver};
 use crate::layout::{Layout, LayoutError, PacketRole};
-use crate::wire::{Ack, DONE_BITS, Header, Kind, MAX_LANES, Probe};
+use crate::wire::{Ack, DONE_BITS, FEW_DONE_BITS, Header, Kind, MAX_LANES, Probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use chunk::{Incoming, Step};
@@ -20,6 +20,12 @@ use linecard::time::Instant;
 
 /// The most chunks in progress: as many as an acknowledgment can report.
 pub const MAX_WINDOW: u32 = DONE_BITS;
+
+/// The most chunks in progress with a sender of this version of the messages.
+#[must_use]
+pub const fn max_window(version: u16) -> u32 {
+    if version < 4 { FEW_DONE_BITS } else { MAX_WINDOW }
+}
 
 /// The agreed parameters, and the behaviour of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +40,11 @@ pub struct ReceiveSettings {
     pub chunk_bytes: u32,
     /// The error correction scheme.
     pub fec: Scheme,
-    /// Chunks in progress or not yet taken by the caller: the bound on memory. 1 to [`MAX_WINDOW`].
+    /// Chunks from the oldest that is in progress or not yet taken by the caller to the newest, 1 to [`MAX_WINDOW`].
     pub window: u32,
+    /// Bytes of these chunks, as announced, and otherwise of full ones: the bound on memory. One chunk may come in any
+    /// case.
+    pub memory_bytes: u64,
     /// When packets are acknowledged.
     pub ack: AckSettings,
 }
@@ -194,8 +203,22 @@ pub enum AnnounceError {
 enum Spot {
     Empty,
     Coming(Incoming),
-    Whole,
-    Taken,
+    /// With this many bytes.
+    Whole(u32),
+    /// The same: others may be held until their turn.
+    Taken(u32),
+}
+
+impl Spot {
+    /// Bytes that it may have, where a full chunk has `full`.
+    const fn bytes(&self, full: u32) -> u32 {
+        match self {
+            Self::Empty => full,
+            // Before it is announced, that of a full one.
+            Self::Coming(incoming) => incoming.layout().bytes(),
+            Self::Whole(bytes) | Self::Taken(bytes) => *bytes,
+        }
+    }
 }
 
 /// The receiving end of a transfer.
@@ -207,6 +230,8 @@ pub struct Receiver {
     /// From chunk `base` on.
     window: VecDeque<Spot>,
     base: u32,
+    /// Chunks from this number on must not be sent yet.
+    end: u32,
     /// Chunks that will not be received, in order: those present before, and those given up.
     had: VecDeque<Range<u32>>,
     events: VecDeque<ReceiveEvent>,
@@ -232,6 +257,7 @@ impl Receiver {
             lanes: (0..lanes).map(|_| LaneReceiver::new(settings.ack)).collect(),
             window: VecDeque::new(),
             base: 0,
+            end: 0,
             had: had.iter().filter(|range| !range.is_empty()).cloned().collect(),
             events: VecDeque::new(),
             counters: ReceiveCounters::default(),
@@ -254,9 +280,15 @@ impl Receiver {
         self.settings.connection
     }
 
-    /// Chunks from this number on must not be sent yet.
+    /// Chunks from this number on must not be sent yet. More may come when lengths are announced, and chunks taken.
     #[must_use]
-    pub fn window_end(&self) -> u32 {
+    pub const fn window_end(&self) -> u32 {
+        self.end
+    }
+
+    /// Chunks from this number on cannot be announced yet.
+    #[must_use]
+    pub const fn announce_end(&self) -> u32 {
         self.base.saturating_add(self.settings.window)
     }
 
@@ -296,7 +328,7 @@ impl Receiver {
         if self.is_had(chunk) || chunk < self.base {
             return Ok(());
         }
-        if chunk >= self.window_end() {
+        if chunk >= self.announce_end() {
             return Err(AnnounceError::Window(chunk));
         }
         match self.place(chunk) {
@@ -309,7 +341,10 @@ impl Receiver {
                 }
                 self.step(chunk, Step::Taken);
             }
-            Spot::Whole | Spot::Taken => {}
+            Spot::Whole(_) | Spot::Taken(_) => {}
+        }
+        if bytes < most && self.extend() {
+            self.owe_at_once();
         }
         Ok(())
     }
@@ -321,8 +356,12 @@ impl Receiver {
             let at = self.had.partition_point(|had| had.start < chunks.start);
             self.had.insert(at, chunks);
             self.advance();
-            self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
+            self.owe_at_once();
         }
+    }
+
+    fn owe_at_once(&mut self) {
+        self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
     }
 
     /// Processes a decrypted packet of a lane that is connected by nature.
@@ -443,11 +482,11 @@ impl Receiver {
 
     fn end(&mut self, chunk: u32, whole: Option<u32>) {
         let Some(bytes) = whole else { return };
-        *self.place(chunk) = Spot::Whole;
+        *self.place(chunk) = Spot::Whole(bytes);
         self.counters.chunks += 1;
         self.events.push_back(ReceiveEvent::Whole { chunk, bytes });
         // The sender waits for that acknowledgment.
-        self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
+        self.owe_at_once();
     }
 
     /// The next action that the caller has to take.
@@ -461,31 +500,49 @@ impl Receiver {
             return;
         }
         let place = self.place(chunk);
-        if matches!(place, Spot::Whole) {
-            *place = Spot::Taken;
-            let before = self.base;
-            self.advance();
-            if self.base != before {
-                self.lanes.iter_mut().for_each(LaneReceiver::owe_at_once);
+        if let Spot::Whole(bytes) = *place {
+            *place = Spot::Taken(bytes);
+            if self.advance() {
+                self.owe_at_once();
             }
         }
     }
 
-    fn advance(&mut self) {
+    /// Moves the window behind what has been taken and what will not come. Whether more may be sent.
+    fn advance(&mut self) -> bool {
         loop {
-            if let Some(Spot::Taken) = self.window.front() {
+            if let Some(Spot::Taken(_)) = self.window.front() {
                 self.window.pop_front();
                 self.base += 1;
                 continue;
             }
             let had = self.had.front().filter(|had| had.start <= self.base);
-            let Some(end) = had.map(|had| had.end) else { return };
+            let Some(end) = had.map(|had| had.end) else { break };
             self.had.pop_front();
             while self.base < end {
                 self.window.pop_front();
                 self.base += 1;
             }
         }
+        self.extend()
+    }
+
+    /// Opens the window as far as there is memory: lengths become known and chunks are taken, so that it never closes.
+    /// Whether it has opened.
+    fn extend(&mut self) -> bool {
+        let full = self.settings.chunk_bytes;
+        let (mut end, mut held) = (self.base, 0);
+        while end < self.announce_end() {
+            let spot = self.window.get((end - self.base) as usize).unwrap_or(&Spot::Empty);
+            held += if self.is_had(end) { 0 } else { u64::from(spot.bytes(full)) };
+            if held > self.settings.memory_bytes && end > self.base {
+                break;
+            }
+            end += 1;
+        }
+        let has_opened = end > self.end;
+        self.end = self.end.max(end);
+        has_opened
     }
 
     fn is_had(&self, chunk: u32) -> bool {
@@ -496,7 +553,7 @@ impl Receiver {
     fn is_whole(&self, chunk: u32) -> bool {
         let Some(place) = chunk.checked_sub(self.base) else { return true };
         let place = self.window.get(place as usize);
-        matches!(place, Some(Spot::Whole | Spot::Taken)) || self.is_had(chunk)
+        matches!(place, Some(Spot::Whole(_) | Spot::Taken(_))) || self.is_had(chunk)
     }
 
     /// The state of a chunk within the window.
@@ -540,22 +597,27 @@ impl Receiver {
     }
 
     /// The number below which all chunks are complete, and which above are, as bits.
-    fn done(&self) -> (u32, u64) {
+    fn done(&self) -> (u32, [u64; DONE_BITS as usize / 64]) {
         let mut below = self.base;
         while self.is_done_at(below) {
             below += 1;
         }
-        let mut bits = 0;
-        for bit in 0..DONE_BITS {
-            if self.is_done_at(below.saturating_add(1 + bit)) {
-                bits |= 1 << bit;
-            }
+        let mut words = [0; DONE_BITS as usize / 64];
+        let end = self.known_end().min(below.saturating_add(1 + DONE_BITS));
+        for chunk in below.saturating_add(1)..end {
+            let bit = chunk - below - 1;
+            words[bit as usize / 64] |= u64::from(self.is_whole(chunk)) << (bit % 64);
         }
-        (below, bits)
+        (below, words)
+    }
+
+    /// Of chunks from this on nothing has come.
+    fn known_end(&self) -> u32 {
+        self.base.saturating_add(self.window.len() as u32)
     }
 
     fn is_done_at(&self, chunk: u32) -> bool {
-        chunk < self.base.saturating_add(self.window.len() as u32) && self.is_whole(chunk)
+        chunk < self.known_end() && self.is_whole(chunk)
     }
 }
 

@@ -11,6 +11,7 @@ fn settings(window: u32, fec: Scheme) -> ReceiveSettings {
         chunk_bytes: 4_096,
         fec,
         window,
+        memory_bytes: u64::MAX,
         ack: AckSettings::default(),
     }
 }
@@ -230,15 +231,68 @@ fn acknowledgments_name_the_chunks_that_are_complete() {
         whole(&mut receiver, chunk, place as u64 * 5);
     }
     let told = ack(&mut receiver).unwrap();
-    assert_eq!((told.done_below, told.done), (1, 1 | 1 << 3 | 1 << 61));
+    assert_eq!((told.done_below, told.done), (1, [1 | 1 << 3 | 1 << 61, 0, 0, 0]));
     receiver.taken(0);
     receiver.announce(64, 4_096).unwrap();
     whole(&mut receiver, 64, 20);
     receiver.announce(1, 4_096).unwrap();
     whole(&mut receiver, 1, 25);
     let told = ack(&mut receiver).unwrap();
-    assert_eq!((told.done_below, told.done), (3, 1 << 1 | 1 << 59 | 1 << 60));
+    assert_eq!((told.done_below, told.done), (3, [1 << 1 | 1 << 59 | 1 << 60, 0, 0, 0]));
     assert_eq!(receiver.counters().acks, 2);
+}
+
+#[test]
+fn chunks_far_above_the_oldest_are_named_by_further_words() {
+    let mut receiver = receiver(MAX_WINDOW, "none");
+    for (place, chunk) in [65, 66, 130, 255].into_iter().enumerate() {
+        receiver.announce(chunk, 4_096).unwrap();
+        whole(&mut receiver, chunk, place as u64 * 5);
+    }
+    let told = ack(&mut receiver).unwrap();
+    assert_eq!((told.done_below, told.done), (0, [0, 1 << 0 | 1 << 1, 1 << 1, 1 << 62]));
+    assert_eq!(put(&mut receiver, &data(30, 256, 0), &FULL), Arrival::Refused(Refusal::Window));
+}
+
+/// Chunks count with their lengths as soon as these are known: many small ones fit where two full ones do.
+#[test]
+fn the_window_ends_where_the_memory_does() {
+    let settings = ReceiveSettings { memory_bytes: 8_192, ..settings(64, "none".parse().unwrap()) };
+    let mut receiver = Receiver::new(settings, &[], 1).unwrap();
+    assert_eq!((receiver.window_end(), receiver.announce_end()), (2, 64));
+    receiver.announce(1, 1_096).unwrap();
+    assert_eq!(receiver.window_end(), 2, "a third full one does not fit");
+    receiver.announce(0, 3_000).unwrap();
+    assert_eq!(receiver.window_end(), 3);
+    for chunk in 2..30 {
+        receiver.announce(chunk, 100).unwrap();
+    }
+    // 4,096 bytes of chunks 0 and 1, 2,800 of those behind them; chunk 30 may be a full one.
+    assert_eq!(receiver.window_end(), 30);
+    assert_eq!(put(&mut receiver, &data(0, 30, 0), &FULL), Arrival::Refused(Refusal::Window));
+    receiver.announce(30, 1_297).unwrap();
+    assert_eq!(receiver.window_end(), 30, "it is a byte too long");
+    assert_eq!(receiver.announce(64, 1), Err(AnnounceError::Window(64)));
+    receiver.skip(0..1);
+    assert_eq!((receiver.taken_below(), receiver.window_end()), (1, 31));
+    receiver.skip(3..30);
+    assert_eq!(receiver.window_end(), 32);
+    // The caller may hold a chunk until its turn: it takes memory until all before it have been taken.
+    assert!(matches!(put(&mut receiver, &data(1, 30, 0), &FULL), Arrival::Data { .. }));
+    assert!(matches!(put(&mut receiver, &data(2, 30, 1), &FULL[..297]), Arrival::Data { .. }));
+    receiver.taken(30);
+    assert_eq!((receiver.taken_below(), receiver.window_end()), (1, 32));
+}
+
+#[test]
+fn one_chunk_comes_whatever_the_memory() {
+    let settings = ReceiveSettings { memory_bytes: 0, ..settings(9, "none".parse().unwrap()) };
+    let mut receiver = Receiver::new(settings, &[], 1).unwrap();
+    assert_eq!(receiver.window_end(), 1);
+    receiver.announce(0, 4_096).unwrap();
+    whole(&mut receiver, 0, 0);
+    receiver.taken(0);
+    assert_eq!(receiver.window_end(), 2);
 }
 
 /// A chunk that is complete, one that comes again, and a window that moves: the sender waits for each.

@@ -4,6 +4,7 @@ use super::chunk::{Chunk, Spread};
 use super::{SendEvent, Sender};
 use crate::control::Mode;
 use crate::lane::LaneState;
+use crate::layout::Layout;
 use linecard::time::Instant;
 
 /// Chunks that each lane may have in flight before any has more: two hide the gap between chunks,
@@ -58,18 +59,27 @@ impl Sender {
     /// low-latency mode, a chunk is not started on one lane while others still have the previous
     /// chunk in their queues, because its latency would include that time.
     pub(super) fn may_start(&self, lane: usize) -> Option<(Spread, Instant)> {
-        let (next, _) = self.offered.front()?;
-        if *next >= self.window_end || self.chunks.len() >= self.settings.under_way as usize {
+        let (next, layout) = self.offered.front()?;
+        let more = self.more_chunks(layout);
+        if *next >= self.window_end || more == 0 {
             return None;
         }
         if self.is_stable() {
-            let more = self.settings.under_way as usize - self.chunks.len();
             let free = more.min((self.window_end - next) as usize);
             let is_fair = self.own_chunks(lane) < OWN || free > self.kept_for_others(lane);
             return is_fair.then_some((Spread::One(lane), Instant::ZERO));
         }
         let waits = self.chunks.iter().any(|chunk| chunk.spread == Spread::All);
         Some((Spread::All, if waits { self.clear } else { Instant::ZERO }))
+    }
+
+    /// How many more chunks like this one may be in flight.
+    pub(super) fn more_chunks(&self, layout: &Layout) -> usize {
+        let by_count = (self.settings.under_way as usize).saturating_sub(self.chunks.len());
+        let left = self.settings.memory_bytes.saturating_sub(self.held_bytes);
+        let by_memory = left / u64::from(layout.bytes()).max(1);
+        let by_memory = usize::try_from(by_memory).unwrap_or(usize::MAX);
+        by_count.min(if self.chunks.is_empty() { by_memory.max(1) } else { by_memory })
     }
 
     fn own_chunks(&self, lane: usize) -> usize {
@@ -107,6 +117,7 @@ impl Sender {
         if self.chunks.is_empty() {
             self.progress = now;
         }
+        self.held_bytes += u64::from(layout.bytes());
         self.chunks.push(chunk);
         Some(self.chunks.len() - 1)
     }

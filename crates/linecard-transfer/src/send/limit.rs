@@ -96,12 +96,12 @@ impl Sender {
     }
 
     /// The reason for which no chunk can be started.
-    fn shortage(&self) -> Limit {
+    pub(super) fn shortage(&self) -> Limit {
         match self.offered.front() {
             None if self.finished => Limit::Ended,
             None => Limit::Reading,
             Some((next, _)) if *next >= self.window_end => Limit::Receiver,
-            Some(_) if self.chunks.len() >= self.settings.under_way as usize => Limit::InFlight,
+            Some((_, layout)) if self.more_chunks(layout) == 0 => Limit::InFlight,
             // It keeps room for others, or waits until a chunk has left their queues.
             Some(_) => Limit::Lane,
         }

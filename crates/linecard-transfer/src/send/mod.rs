@@ -43,6 +43,8 @@ pub struct SendSettings {
     /// lane starts a chunk when it has nothing left to send of others, so more chunks hide round
     /// trips. With 1, each chunk waits for the completion of the previous one.
     pub under_way: u32,
+    /// The most bytes of these chunks, which the caller keeps. One chunk may be in flight in any case.
+    pub memory_bytes: u64,
     /// Packets of a chunk, in thousandths, that idle lanes may send again.
     pub duplicates_permille: u32,
     /// The first chunk that may not be sent initially.
@@ -57,6 +59,7 @@ impl Default for SendSettings {
             fec: Repair::default(),
             mode: Mode::Auto,
             under_way: u32::MAX,
+            memory_bytes: u64::MAX,
             duplicates_permille: 10,
             window_end: 4,
         }
@@ -175,6 +178,8 @@ pub struct Sender {
     lanes: Vec<LaneSender>,
     /// In order of their numbers.
     chunks: Vec<Chunk>,
+    /// Bytes of these.
+    held_bytes: u64,
     offered: VecDeque<(u32, Layout)>,
     finished: bool,
     window_end: u32,
@@ -214,6 +219,7 @@ impl Sender {
             limit_times: LimitTimes::default(),
             lanes: made,
             chunks: Vec::new(),
+            held_bytes: 0,
             offered: VecDeque::new(),
             finished: false,
             events: VecDeque::new(),
@@ -431,6 +437,7 @@ impl Sender {
     fn complete(&mut self, ack: &Ack, now: Instant) {
         let (events, counters, progress) =
             (&mut self.events, &mut self.counters, &mut self.progress);
+        let held_bytes = &mut self.held_bytes;
         self.chunks.retain(|chunk| {
             let done = ack.is_done(chunk.id);
             if done {
@@ -438,6 +445,7 @@ impl Sender {
                 events.push_back(SendEvent::Done { chunk: chunk.id, latency_ns });
                 counters.add(chunk);
                 counters.chunks += 1;
+                *held_bytes -= u64::from(chunk.layout.bytes());
                 *progress = now;
             }
             !done

@@ -58,7 +58,7 @@ fn give_probe(sender: &mut Sender, lane: usize, response: Option<u64>, now: Inst
 }
 
 fn give_ack(sender: &mut Sender, lane: u16, ranges: Vec<Range>, done_below: u32, now: Instant) {
-    let ack = Ack { lane, window_end: 100, done_below, done: 0, delay_us: 0, ranges };
+    let ack = Ack { lane, window_end: 100, done_below, done: [0; 4], delay_us: 0, ranges };
     let mut body = Vec::new();
     ack.write(&mut body);
     let header = sender.header(Kind::Ack, usize::from(lane), 0);
@@ -263,7 +263,7 @@ fn a_lane_that_waits_for_the_window_probes_seldom_though_each_probe_is_answered(
     assert_eq!(sent, [(0, 0)]);
     let ack = |sender: &mut Sender, window_end, largest, now| {
         let ranges = vec![Range { first: 0, last: largest }];
-        let ack = Ack { lane: 0, window_end, done_below: 1, done: 0, delay_us: 0, ranges };
+        let ack = Ack { lane: 0, window_end, done_below: 1, done: [0; 4], delay_us: 0, ranges };
         let mut body = Vec::new();
         ack.write(&mut body);
         let header = sender.header(Kind::Ack, 0, 0);
@@ -431,6 +431,27 @@ fn the_last_packet_for_the_time_being_asks_for_an_acknowledgment() {
     assert_eq!(asks(&poll_most(&mut two, 0, at(3), 2)), [true]);
 }
 
+/// Small chunks are bounded by their bytes, not by what full ones would take.
+#[test]
+fn no_more_chunks_are_in_flight_than_there_is_memory_for() {
+    let settings = SendSettings { mode: Mode::Stable, memory_bytes: 3_500, ..Default::default() };
+    let mut one = sender(1, SendSettings { window_end: 9, ..settings });
+    for (chunk, bytes) in [(0, 5_000), (1, 1_000), (2, 2_000), (3, 500), (4, 1)] {
+        one.offer(chunk, bytes).unwrap();
+    }
+    drain(&mut one, 0, at(2));
+    assert_eq!((one.chunks.len(), one.held_bytes), (1, 5_000), "one is sent in any case");
+    let acknowledge = |sender: &mut Sender, last, done_below, time| {
+        give_ack(sender, 0, vec![Range { first: 0, last }], done_below, at(time));
+        drain(sender, 0, at(time));
+    };
+    acknowledge(&mut one, 3, 1, 3);
+    assert_eq!((one.chunks.len(), one.held_bytes), (3, 3_500));
+    assert_eq!(one.shortage(), Limit::InFlight);
+    acknowledge(&mut one, 6, 3, 4);
+    assert_eq!((one.chunks.len(), one.held_bytes, one.offered.len()), (2, 501, 0));
+}
+
 #[test]
 fn no_more_is_in_flight_than_the_window_of_a_lane() {
     for rate in 0..100 {
@@ -457,7 +478,7 @@ fn what_makes_no_sense_is_counted() {
         lane: 9,
         window_end: 100,
         done_below: 0,
-        done: 0,
+        done: [0; 4],
         delay_us: 0,
         ranges: vec![Range { first: 0, last: 0 }],
     };
@@ -533,6 +554,7 @@ fn counters_are_those_of_all_chunks() {
         let mut chunk = Chunk::new(id, layout, Default::default(), 1, at(1));
         (chunk.resent, chunk.duplicates, chunk.repair) = (1, 2, 3);
         (chunk.repaired, chunk.exposed) = (4, 5);
+        sender.held_bytes += 1_000;
         sender.chunks.push(chunk);
     }
     poll(&mut sender, 0, at(2));
@@ -548,6 +570,7 @@ fn counters_are_those_of_all_chunks() {
         refused: 0,
     };
     assert_eq!((sender.chunks.len(), sender.counters()), (1, counters));
+    assert_eq!(sender.held_bytes, 1_000);
 }
 
 /// With as many chunks as lanes each lane takes its own; with fewer, they share.

@@ -47,6 +47,8 @@ pub struct Settings {
     pub had: Vec<Range<u32>>,
     /// Chunks in flight or not yet taken.
     pub window: u32,
+    /// Bytes of these: the receiver's memory.
+    pub memory_bytes: u64,
     /// When packets are acknowledged.
     pub ack: AckSettings,
     /// Time that the sender's host takes to start a chunk on a lane, in ns.
@@ -80,6 +82,7 @@ impl Default for Settings {
             last_bytes: 1 << 20,
             had: Vec::new(),
             window: 32,
+            memory_bytes: u64::MAX,
             ack: AckSettings::default(),
             begin_ns: 0,
             device: None,
@@ -286,6 +289,7 @@ impl Run {
             chunk_bytes: settings.chunk_bytes,
             fec: settings.send.fec.scheme(),
             window: settings.window,
+            memory_bytes: settings.memory_bytes,
             ack: settings.ack,
         };
         let receiver = Receiver::new(receive, &settings.had, settings.seed ^ 1)?;

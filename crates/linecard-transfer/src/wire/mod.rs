@@ -17,7 +17,7 @@
 mod ack;
 mod probe;
 
-pub use ack::{Ack, AckError, DONE_BITS, MAX_RANGES, Range};
+pub use ack::{Ack, AckError, DONE_BITS, FEW_DONE_BITS, MAX_RANGES, Range};
 pub use probe::Probe;
 
 /// Version of the packets, in the upper half of the first byte.

@@ -140,6 +140,11 @@ fn chaos(seed: u64) -> Settings {
     let switch = rng
         .chance(0.3)
         .then(|| (Instant::from_ns(rng.below(50_000_000)), modes[rng.below(3) as usize]));
+    let mut memory = Rng::new(!seed);
+    let mut memory_bytes = || match memory.chance(0.3) {
+        true => memory.below(6 * u64::from(chunk_bytes)),
+        false => u64::MAX,
+    };
     let had = if rng.chance(0.3) { alloc::vec![1..2 + rng.below(3) as u32] } else { Vec::new() };
     Settings {
         lanes: links,
@@ -149,6 +154,7 @@ fn chaos(seed: u64) -> Settings {
             fec: schemes[rng.below(6) as usize].parse().unwrap(),
             mode: modes[rng.below(3) as usize],
             under_way: if rng.chance(0.5) { 1 + rng.below(12) as u32 } else { u32::MAX },
+            memory_bytes: memory_bytes(),
             ..SendSettings::default()
         },
         chunks: 5 + rng.below(12) as u32,
@@ -156,6 +162,7 @@ fn chaos(seed: u64) -> Settings {
         last_bytes: 1 + rng.below(u64::from(chunk_bytes)) as u32,
         had,
         window: 1 + rng.below(12) as u32,
+        memory_bytes: memory_bytes(),
         ack: AckSettings { packets: 1 + rng.below(40) as u32, delay_ns: rng.below(3_000_000) },
         begin_ns: rng.below(30_000),
         take_ns: if rng.chance(0.3) { rng.below(20_000_000) } else { 0 },
