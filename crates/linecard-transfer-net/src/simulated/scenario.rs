@@ -250,7 +250,7 @@ impl Scenario {
     }
 
     /// Whether an end stands still for so long that the other may give it up.
-    fn is_long_pause(&self) -> bool {
+    pub(super) fn is_long_pause(&self) -> bool {
         let pause = self.pause.as_ref();
         pause.is_some_and(|(_, pause)| pause.end.ns_since(pause.start) > LONGEST_DEATH_NS)
     }

@@ -153,6 +153,8 @@ fn check_outcome(scenario: &Scenario, outcome: &RunResults, (sent, there): (&Fil
     if let (Some((EarlyEnd::Stops, who, _)), ConnectionFault::Lives) =
         (scenario.departure, scenario.control)
         && !outcome.is_complete()
+        // Where it is stopped while it stands still, the other may have given it up when it says so.
+        && !scenario.is_long_pause()
     {
         let is_told = match who {
             // All may be in its place before the sender knows.
