@@ -214,7 +214,9 @@ fn receive<R: Role>(
             Ok(0) => {}
             Ok(_) => {
                 deliver(role, &mut endpoint.relay, (lane, &mut inbox), now);
-                left.push(lane);
+                if !endpoint.sockets[lane].lane().is_drained() {
+                    left.push(lane);
+                }
             }
             Err(error) => role.lane_failed(lane, &error, now)?,
         }

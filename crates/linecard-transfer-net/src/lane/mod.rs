@@ -67,6 +67,12 @@ pub trait Lane: Debug + Send {
     /// [`LaneError`].
     fn receive(&mut self, received: &mut ReceiveBuffer) -> Result<usize, LaneError>;
 
+    /// Whether the last call of [`Lane::receive`] took all that had come: there is no need for another one before the
+    /// descriptor is readable.
+    fn is_drained(&self) -> bool {
+        false
+    }
+
     /// Sends what was taken and still waits: a part of a frame. Call it once a turn, or when the
     /// descriptor is writable and [`Lane::is_flushed`] says no.
     ///

@@ -139,6 +139,10 @@ impl Lane for Tcp {
         self.splitter.receive(&mut self.stream, received)
     }
 
+    fn is_drained(&self) -> bool {
+        self.splitter.is_drained
+    }
+
     fn flush(&mut self) -> Result<(), LaneError> {
         if !self.begun.is_empty() {
             self.write(&Datagrams { bytes: &[], stride: 1 })?;
@@ -210,6 +214,8 @@ impl Stream for Connection {}
 #[derive(Debug, Default)]
 struct Splitter {
     rest: Vec<u8>,
+    /// The last reading gave less than there was room for, and no whole frame is left.
+    is_drained: bool,
 }
 
 impl Splitter {
@@ -221,10 +227,14 @@ impl Splitter {
         let area = to.begin();
         let mut filled = self.rest.len();
         area[..filled].copy_from_slice(&self.rest);
+        self.is_drained = false;
         if frame(&self.rest)?.is_none() {
             match from.read(&mut area[filled..filled + READ_BYTES]) {
                 Ok(0) => return Err(LaneError::Closed),
-                Ok(read) => filled += read,
+                Ok(read) => {
+                    filled += read;
+                    self.is_drained = read < READ_BYTES;
+                }
                 Err(error) => return or_none(error),
             }
         }
@@ -235,6 +245,7 @@ impl Splitter {
             frames += to.add(at + LENGTH_BYTES, (bytes, bytes), None);
             at += LENGTH_BYTES + bytes;
         }
+        self.is_drained &= frames < MAX_FRAMES;
         self.rest.clear();
         self.rest.extend_from_slice(&to.area()[at..filled]);
         Ok(frames)
@@ -320,6 +331,23 @@ mod tests {
         assert_eq!(found(&[&stream]), datagrams);
         let pieces: Vec<&[u8]> = stream.chunks(65_508).collect();
         assert_eq!(found(&pieces), datagrams);
+    }
+
+    #[test]
+    fn a_short_reading_without_a_whole_frame_behind_it_is_the_last_for_now() {
+        let stream = framed(&vec![vec![7]; MAX_FRAMES + 1]);
+        let (mut splitter, mut received) = (Splitter::default(), ReceiveBuffer::new());
+        let mut next = |piece: &[u8]| {
+            let frames = splitter.receive(&mut { piece }, &mut received).unwrap();
+            (frames, splitter.is_drained)
+        };
+        assert_eq!(next(&stream), (MAX_FRAMES, false));
+        assert_eq!(next(&[]), (1, false), "nothing has been read");
+        assert_eq!(next(&stream[..3]), (1, true));
+        assert_eq!(next(&stream[..5]), (1, true));
+        assert_eq!(next(&stream[5..6]), (1, true));
+        let long = framed(&vec![vec![9; 32_768]; 8]);
+        assert_eq!(next(&long), (7, false), "as much was read as may be");
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub struct Udp {
     calls: u64,
     /// Merged packets that the next call takes at most.
     slots: usize,
+    is_drained: bool,
 }
 
 impl Udp {
@@ -86,7 +87,17 @@ impl Udp {
             name = format!("{name} to {peer}");
         }
         let max_datagram = fitting(&socket, peer);
-        Ok(Self { socket, state, peer, name, max_datagram, note, calls: 0, slots: SLOTS })
+        Ok(Self {
+            socket,
+            state,
+            peer,
+            name,
+            max_datagram,
+            note,
+            calls: 0,
+            slots: SLOTS,
+            is_drained: false,
+        })
     }
 
     /// Sends all of `part` by one call.
@@ -159,6 +170,7 @@ impl Lane for Udp {
             Ok(came) => came,
             Err(error) => return or_none(error),
         };
+        self.is_drained = came < self.slots;
         let bytes: usize = meta.iter().take(came).map(|meta| meta.len).sum();
         self.slots = (CACHED_BYTES * came / bytes.max(1)).clamp(LEAST_SLOTS, SLOTS);
         let runs = meta.iter().enumerate().take(came);
@@ -167,6 +179,10 @@ impl Lane for Udp {
                 received.add(slot * SLOT_BYTES, (meta.len, meta.stride), Some(meta.addr))
             })
             .sum())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.is_drained
     }
 
     fn answer_to(&mut self, peer: SocketAddr) {

@@ -166,3 +166,24 @@ fn an_interface_is_a_lane_of_its_own() {
     assert_eq!(take_all(&mut far, 1), [b"by name"]);
     assert!(near.note().is_none_or(|note| note.lines().count() == 1));
 }
+
+/// Datagrams of decreasing and increasing length, which nobody merges: more than one call takes.
+#[test]
+fn a_lane_is_drained_when_all_that_has_come_is_taken() {
+    let (mut near, mut far) = pair();
+    let bytes = random(1_000);
+    for count in [1, 2, 31, 32, 33, 100] {
+        for number in 0..count {
+            let datagram = &bytes[..1 + number * 37 % 999];
+            assert_eq!(near.send(&Datagrams { bytes: datagram, stride: 1_000 }).unwrap(), 1);
+        }
+        let (mut received, mut taken) = (ReceiveBuffer::new(), 0);
+        while taken < count {
+            taken += take(&mut far, &mut received).len();
+            assert!(!far.is_drained() || taken == count, "{taken} of {count}");
+        }
+        assert_eq!(take(&mut far, &mut received).len(), 0);
+    }
+    near.send(&Datagrams { bytes: &bytes, stride: 1_000 }).unwrap();
+    assert_eq!((take(&mut far, &mut ReceiveBuffer::new()).len(), far.is_drained()), (1, true));
+}
