@@ -4,9 +4,12 @@
 use linecard::time::Instant;
 use linecard_transfer::fec::{Repair, Scheme};
 use linecard_transfer::lane::{AckSettings, LaneSettings};
+use linecard_transfer::layout::Layout;
 use linecard_transfer::receive::{Arrival, ReceiveEvent, ReceiveSettings, Receiver};
 use linecard_transfer::send::{SendEvent, SendSettings, Sender};
+use linecard_transfer::store::Store;
 use linecard_transfer::wire::Header;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 const LANES: usize = 3;
@@ -53,28 +56,47 @@ fn to_receiver(data: &[u8], fec: Scheme) {
         ack: AckSettings::default(),
     };
     let mut receiver = Receiver::new(settings, &[], 1).expect("such chunks can be cut");
+    let mut store = Store::new(CHUNK, PAYLOAD, fec);
+    let full = Layout::new(CHUNK, PAYLOAD, fec).expect("such chunks can be cut").memory_bytes();
+    let mut given_up = BTreeSet::new();
     for (header, body, now) in packets(data) {
-        if header.index & 7 == 7 {
-            let _wrong = receiver.announce(header.chunk, header.index >> 3);
+        match header.index & 7 {
+            7 if receiver.announce(header.chunk, header.index >> 3).is_ok() => {
+                store.announce(header.chunk, header.index >> 3);
+            }
+            // The chunk is given up.
+            6 if header.chunk < receiver.announce_end() && given_up.insert(header.chunk) => {
+                let chunks = header.chunk..header.chunk + 1;
+                store.discard(chunks.clone());
+                receiver.skip(chunks);
+            }
+            _ => {}
         }
         // From one of two addresses.
         let from = SocketAddr::from(([192, 0, 2, 1], 4_000 + u16::from(header.key_phase)));
-        match receiver.receive_from(&header, (body, Some(from)), now) {
-            Arrival::Data { chunk, offset } => {
-                assert!(chunk < receiver.window_end() && offset + body.len() as u32 <= CHUNK);
+        let arrival = receiver.receive_from(&header, (body, Some(from)), now);
+        match arrival {
+            Arrival::Data { chunk, offset, of } => {
+                assert!(chunk < receiver.window_end() && offset + body.len() as u32 <= of);
             }
             Arrival::Repair { chunk, .. } => {
                 assert!(chunk < receiver.window_end() && body.len() <= PAYLOAD as usize);
             }
             _ => {}
         }
+        store.put(arrival, body);
+        assert!(store.held_bytes() <= MEMORY.max(full), "more is held than may be");
         while let Some(event) = receiver.next_event() {
             match event {
                 ReceiveEvent::Whole { chunk, bytes } => {
                     assert!(bytes > 0 && bytes <= CHUNK);
+                    assert!(store.take(chunk).is_some_and(|all| all.len() >= bytes as usize));
                     receiver.taken(chunk);
                 }
-                ReceiveEvent::Repair { missing, .. } => assert!(missing != [0; 4]),
+                ReceiveEvent::Repair { chunk, group, bytes, missing } => {
+                    assert!(missing != [0; 4]);
+                    let _consistent = store.repair(chunk, group, bytes, &missing);
+                }
             }
         }
         for lane in 0..LANES {

@@ -96,6 +96,13 @@ impl Layout {
         self.bytes
     }
 
+    /// Bytes of the chunk, and of all repair that may come for it.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let rows = u64::from(self.groups) * u64::from(self.repair);
+        u64::from(self.bytes) + rows * u64::from(self.repair_bytes(0))
+    }
+
     /// Packets with data.
     #[must_use]
     pub const fn packets(&self) -> u32 {

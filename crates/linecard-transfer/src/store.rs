@@ -9,6 +9,7 @@ use crate::send::{Content, Transmit};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Groups whose repair is kept: lanes work on this many at once.
 const KEPT_GROUPS: usize = 80;
@@ -106,7 +107,7 @@ impl Source {
 }
 
 /// A chunk being received.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
     /// Group, row, bytes.
@@ -140,31 +141,45 @@ impl Store {
     /// Stores `bytes` at their position.
     pub fn put(&mut self, arrival: Arrival, bytes: &[u8]) {
         match arrival {
-            Arrival::Data { chunk, offset } => {
+            Arrival::Data { chunk, offset, of } => {
                 let from = offset as usize;
-                let most = self.chunk_bytes;
-                let buffer = self.buffer(chunk, from + bytes.len());
+                let most = self.chunk_bytes.min(of as usize);
+                let buffer = self.buffer(chunk, most);
                 grow(&mut buffer.bytes, from + bytes.len(), most);
                 if let Some(place) = buffer.bytes.get_mut(from..from + bytes.len()) {
                     place.copy_from_slice(bytes);
                 }
             }
             Arrival::Repair { chunk, group, row } => {
-                self.buffer(chunk, 0).repair.push((group, row, bytes.to_vec()));
+                let buffer = self.chunks.entry(chunk).or_default();
+                buffer.repair.push((group, row, bytes.to_vec()));
             }
             Arrival::Probe { .. } | Arrival::Close | Arrival::Control | Arrival::Refused(_) => {}
         }
     }
 
-    /// The buffer of a chunk, with at least `least` bytes if it is new.
-    fn buffer(&mut self, chunk: u32, least: usize) -> &mut Buffer {
+    /// The buffer of a chunk of `of` bytes; a new one may be empty.
+    fn buffer(&mut self, chunk: u32, of: usize) -> &mut Buffer {
         let free = &mut self.free;
         self.chunks.entry(chunk).or_insert_with(|| {
+            // A small file does not keep the memory of a large chunk.
+            let at = free.partition_point(|free| free.len() < of);
+            let fits = free.get(at).is_some_and(|free| free.len() / 4 <= of.max(SMALL_BYTES[0]));
             // Data of an earlier chunk in the buffer is overwritten before the chunk is complete.
-            let fitting = free.iter().position(|free| free.len() >= least);
-            let bytes = fitting.map(|at| free.remove(at)).unwrap_or_default();
+            let mut bytes = if fits { free.remove(at) } else { Vec::new() };
+            bytes.truncate(of);
             Buffer { bytes, repair: Vec::new() }
         })
+    }
+
+    /// A chunk has this length: memory beyond it, from before that was known, is given up.
+    pub fn announce(&mut self, chunk: u32, bytes: u32) {
+        if let Some(buffer) = self.chunks.get_mut(&chunk)
+            && buffer.bytes.len() > bytes as usize
+        {
+            buffer.bytes.truncate(bytes as usize);
+            buffer.bytes.shrink_to_fit();
+        }
     }
 
     /// Repairs the packets `missing` (as bits) of a group of a chunk with `bytes` in total. False
@@ -193,6 +208,25 @@ impl Store {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
+    }
+
+    /// Bytes of memory of all chunks that are being received, and of their repair.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        let of_chunk = |Buffer { bytes, repair }: &Buffer| {
+            let rows: usize = repair.iter().map(|(_, _, row)| row.len()).sum();
+            (bytes.len() + rows) as u64
+        };
+        self.chunks.values().map(of_chunk).sum()
+    }
+
+    /// Drops chunks that are not wanted any more.
+    pub fn discard(&mut self, chunks: Range<u32>) {
+        while let Some((&chunk, _)) = self.chunks.range(chunks.clone()).next() {
+            if let Some(buffer) = self.take(chunk) {
+                self.give_back(buffer);
+            }
+        }
     }
 
     /// Removes a complete chunk: its buffer, which starts with the chunk.

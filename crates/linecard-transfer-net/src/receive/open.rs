@@ -13,6 +13,7 @@ use linecard_transfer::control::{
     Agreed, Hello, Message, Refuse, RefuseCode, Text, VERSIONS, Welcome,
 };
 use linecard_transfer::lane::AckSettings;
+use linecard_transfer::layout::Layout;
 use linecard_transfer::receive::{ReceiveSettings, Receiver, max_window};
 use linecard_transfer::store::Store;
 use std::io;
@@ -172,7 +173,7 @@ fn negotiate(
         chunk_bytes: hello.chunk_bytes,
         fec: scheme_of_message(hello.fec)?,
         window: max_window(agreed.version),
-        memory_bytes: data_memory(options, hello),
+        memory_bytes: options.memory_bytes,
         ack: AckSettings::default(),
     };
     let receiver = Receiver::new(settings, &[], challenges()?)?;
@@ -205,17 +206,12 @@ fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<A
     Ok(agreed)
 }
 
-/// Memory of a chunk while it arrives, with its repair packets.
+/// Memory of a full chunk while it arrives, with its repair packets.
 fn chunk_memory(hello: &Hello) -> u64 {
-    let (chunk, repair) = (u64::from(hello.chunk_bytes), u64::from(hello.fec.m));
-    chunk + (chunk * repair).div_ceil(u64::from(hello.fec.k.max(1)))
-}
-
-/// Memory for chunks without their repair.
-fn data_memory(options: &ReceiveOptions, hello: &Hello) -> u64 {
-    let share = u128::from(hello.chunk_bytes) * u128::from(options.memory_bytes)
-        / u128::from(chunk_memory(hello).max(1));
-    share as u64
+    let scheme = scheme_of_message(hello.fec).ok();
+    let layout = scheme.map(|scheme| Layout::new(hello.chunk_bytes, hello.payload_bytes, scheme));
+    // A scheme or lengths that cannot be are refused for that.
+    layout.and_then(Result::ok).map_or(0, |layout| layout.memory_bytes())
 }
 
 /// One lane for each of the sender's, of its kind.

@@ -19,6 +19,8 @@ const MAX_AHEAD: usize = 512;
 struct Open {
     /// The receiver has said what it needs.
     is_ordered: bool,
+    /// All of it has been read, and the receiver told its hash.
+    is_ended: bool,
     /// It is in its place there, and the same.
     is_there: bool,
     had_bytes: u64,
@@ -229,9 +231,9 @@ impl Objects {
 
     /// The receiver has stored an object.
     pub(super) fn stored(&mut self, object: u32) -> Result<(), SendError> {
-        let open = self.open.remove(&object).filter(|open| open.is_ordered);
+        let open = self.open.remove(&object).filter(|open| open.is_ended);
         let Some((open, stored)) = open.zip(self.all.get(object as usize)) else {
-            return Err(SendError::Unexpected("that it stored an object that was not announced"));
+            return Err(SendError::Unexpected("that it stored an object that was not all sent"));
         };
         if let Some(deletion) = &mut self.deletion {
             deletion.is_there(object);
@@ -295,7 +297,7 @@ impl Objects {
                 }
                 Read::End { object, size, root, is_there } => {
                     if let Some(open) = self.open.get_mut(&(object as u32)) {
-                        open.is_there = is_there;
+                        (open.is_there, open.is_ended) = (is_there, true);
                     }
                     self.all[object].size.get_or_insert(size);
                     let end = End { object: object as u32, size, root };

@@ -61,7 +61,7 @@ pub const MIN_PAYLOAD_BYTES: u32 = 512;
 pub const MAX_WINDOW_CHUNKS: u32 = 1 << 20;
 
 const _: () = assert!(MAX_HAVE_RANGES * 8 + 64 <= MAX_MESSAGE_BYTES);
-const _: () = assert!(36 + 8 * crate::wire::MAX_RANGES <= MIN_PAYLOAD_BYTES as usize);
+const _: () = assert!(crate::wire::MAX_ACK_BYTES <= MIN_PAYLOAD_BYTES as usize);
 // The row of a repair packet takes 8 of the 32 bits of an index.
 const _: () = assert!(MAX_CHUNK_BYTES / MIN_PAYLOAD_BYTES <= 1 << 24);
 

@@ -345,11 +345,11 @@ impl LaneSender {
 
     /// Processes an acknowledgment of this lane's packets; its effect is added to `outcome`. It
     /// does not revive a failed lane, because the packets may have been sent before the failure; a
-    /// probe does that, and takes only a round trip.
-    pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut FlightUpdate) {
+    /// probe does that, and takes only a round trip. False if it names what was never sent: then nothing of it is true.
+    pub fn acknowledged(&mut self, ack: &Ack, now: Instant, outcome: &mut FlightUpdate) -> bool {
         if !self.flight.acknowledge(ack, now, outcome) {
             self.counters.forged += 1;
-            return;
+            return false;
         }
         self.counters.acks += 1;
         if let Some(sample_ns) = outcome.sample_ns {
@@ -360,6 +360,7 @@ impl LaneSender {
         }
         self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
         self.take_update(outcome, now);
+        true
     }
 
     /// Processes the timers. True if the lane has just failed: all its packets are in

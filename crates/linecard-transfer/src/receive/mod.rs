@@ -42,8 +42,8 @@ pub struct ReceiveSettings {
     pub fec: Scheme,
     /// Chunks from the oldest that is in progress or not yet taken by the caller to the newest, 1 to [`MAX_WINDOW`].
     pub window: u32,
-    /// Bytes of these chunks, as announced, and otherwise of full ones: the bound on memory. One chunk may come in any
-    /// case.
+    /// Bytes of these chunks, as announced, and otherwise of full ones, with all repair that may come for them: the bound
+    /// on memory. One chunk may come in any case.
     pub memory_bytes: u64,
     /// When packets are acknowledged.
     pub ack: AckSettings,
@@ -58,6 +58,8 @@ pub enum Arrival {
         chunk: u32,
         /// The offset in the chunk.
         offset: u32,
+        /// The length of the chunk: before it is announced, that of a full one.
+        of: u32,
     },
     /// The repair of a group of the chunk.
     Repair {
@@ -210,13 +212,13 @@ enum Spot {
 }
 
 impl Spot {
-    /// Bytes that it may have, where a full chunk has `full`.
-    const fn bytes(&self, full: u32) -> u32 {
+    /// Bytes of memory that it may take, where `full` is the layout of a full chunk.
+    fn memory_bytes(&self, full: &Layout) -> u64 {
         match self {
-            Self::Empty => full,
+            Self::Empty => full.memory_bytes(),
             // Before it is announced, that of a full one.
-            Self::Coming(incoming) => incoming.layout().bytes(),
-            Self::Whole(bytes) | Self::Taken(bytes) => *bytes,
+            Self::Coming(incoming) => incoming.layout().memory_bytes(),
+            Self::Whole(bytes) | Self::Taken(bytes) => u64::from(*bytes),
         }
     }
 }
@@ -350,7 +352,7 @@ impl Receiver {
     }
 
     /// Skips chunks: they are present already, or the sender has given them up. Ranges do not
-    /// overlap.
+    /// overlap. The caller drops what has come of them.
     pub fn skip(&mut self, chunks: Range<u32>) {
         if !chunks.is_empty() && chunks.end > self.base {
             let at = self.had.partition_point(|had| had.start < chunks.start);
@@ -457,7 +459,8 @@ impl Receiver {
         let step = incoming.take(place, bytes);
         let arrival = match place {
             PacketRole::Data { index } => {
-                Arrival::Data { chunk, offset: incoming.layout().offset(index) }
+                let layout = incoming.layout();
+                Arrival::Data { chunk, offset: layout.offset(index), of: layout.bytes() }
             }
             PacketRole::Repair { group, row } => Arrival::Repair { chunk, group, row },
         };
@@ -530,11 +533,10 @@ impl Receiver {
     /// Opens the window as far as there is memory: lengths become known and chunks are taken, so that it never closes.
     /// Whether it has opened.
     fn extend(&mut self) -> bool {
-        let full = self.settings.chunk_bytes;
         let (mut end, mut held) = (self.base, 0);
         while end < self.announce_end() {
             let spot = self.window.get((end - self.base) as usize).unwrap_or(&Spot::Empty);
-            held += if self.is_had(end) { 0 } else { u64::from(spot.bytes(full)) };
+            held += if self.is_had(end) { 0 } else { spot.memory_bytes(&self.full) };
             if held > self.settings.memory_bytes && end > self.base {
                 break;
             }

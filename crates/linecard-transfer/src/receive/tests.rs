@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::Store;
 use crate::wire::OVERHEAD_BYTES;
 use alloc::vec;
 use linecard::rng::Rng;
@@ -45,7 +46,7 @@ fn whole(receiver: &mut Receiver, chunk: u32, number: u64) {
     for index in 0..5 {
         let body = if index == 4 { &LAST[..] } else { &FULL[..] };
         let arrival = put(receiver, &data(number + u64::from(index), chunk, index), body);
-        assert_eq!(arrival, Arrival::Data { chunk, offset: index * 1_000 });
+        assert_eq!(arrival, Arrival::Data { chunk, offset: index * 1_000, of: 4_096 });
     }
 }
 
@@ -89,7 +90,10 @@ fn what_cannot_be_is_refused_and_counted() {
     let counted = [counters.stranger, counters.window, counters.place, counters.length];
     assert_eq!((counted, counters.replayed, counters.taken), ([3, 2, 4, 4], 1, 0));
     assert_eq!(receiver.window.len(), 1, "what was refused has no place");
-    assert_eq!(put(&mut receiver, &data(11, 0, 0), &FULL), Arrival::Data { chunk: 0, offset: 0 });
+    assert_eq!(
+        put(&mut receiver, &data(11, 0, 0), &FULL),
+        Arrival::Data { chunk: 0, offset: 0, of: 4_096 }
+    );
     let again = put(&mut receiver, &data(12, 0, 0), &FULL);
     assert_eq!(again, Arrival::Refused(Refusal::Repeated));
 }
@@ -144,7 +148,10 @@ fn the_window_moves_when_chunks_are_taken() {
     assert_eq!(receiver.window_end(), 4);
     // The sender waits for that: it is told at once.
     assert_eq!(ack(&mut receiver).map(|ack| ack.window_end), Some(4));
-    assert_eq!(put(&mut receiver, &data(11, 2, 0), &FULL), Arrival::Data { chunk: 2, offset: 0 });
+    assert_eq!(
+        put(&mut receiver, &data(11, 2, 0), &FULL),
+        Arrival::Data { chunk: 2, offset: 0, of: 4_096 }
+    );
 }
 
 #[test]
@@ -168,7 +175,10 @@ fn chunks_that_do_not_come_may_be_told_of_in_any_order() {
         receiver.announce(chunk, 4_096).unwrap();
     }
     receiver.skip(3..4);
-    assert_eq!(put(&mut receiver, &data(0, 1, 0), &FULL), Arrival::Data { chunk: 1, offset: 0 });
+    assert_eq!(
+        put(&mut receiver, &data(0, 1, 0), &FULL),
+        Arrival::Data { chunk: 1, offset: 0, of: 4_096 }
+    );
     receiver.skip(1..2);
     assert_eq!(put(&mut receiver, &data(1, 1, 1), &FULL), Arrival::Refused(Refusal::Repeated));
     whole(&mut receiver, 0, 2);
@@ -284,6 +294,63 @@ fn the_window_ends_where_the_memory_does() {
     assert_eq!((receiver.taken_below(), receiver.window_end()), (1, 32));
 }
 
+/// A sender with the right keys may send any packets of any chunks, announce them with any length and never, and give
+/// them up: what is kept of it, repair included, fits into the memory.
+#[test]
+fn whatever_comes_no_more_is_held_than_the_memory() {
+    let schemes = ["none", "xor:5", "rs:4,2", "rs:3,24", "duplicate"];
+    let (mut refused, mut held_most) = (0, 0);
+    for seed in 0..600 {
+        let mut rng = Rng::new(seed);
+        let fec: Scheme = schemes[rng.below(5) as usize].parse().unwrap();
+        let memory_bytes = rng.below(60_000);
+        let settings = ReceiveSettings { memory_bytes, ..settings(1 + rng.below(99) as u32, fec) };
+        let mut receiver = Receiver::new(settings, &[], seed).unwrap();
+        let mut store = Store::new(4_096, 1_000, fec);
+        let full = Layout::new(4_096, 1_000, fec).unwrap();
+        for number in 0..300 {
+            let chunk = receiver.taken_below() + rng.below(12) as u32;
+            match rng.below(20) {
+                0 => {
+                    let bytes = 1 + rng.below(4_096) as u32;
+                    if receiver.announce(chunk, bytes).is_ok() {
+                        store.announce(chunk, bytes);
+                    }
+                }
+                1 if !receiver.is_had(chunk) => {
+                    store.discard(chunk..chunk + 1);
+                    receiver.skip(chunk..chunk + 1);
+                }
+                _ => {}
+            }
+            let place = full.place(rng.below(u64::from(full.slots())) as u32);
+            let kind =
+                if matches!(place, PacketRole::Data { .. }) { Kind::Data } else { Kind::Repair };
+            let header = Header { kind, index: place.to_index(), ..data(number, chunk, 0) };
+            let bytes =
+                if rng.chance(0.8) { full.place_bytes(place) } else { 1 + rng.below(999) as u32 };
+            let arrival = put(&mut receiver, &header, &FULL[..bytes as usize]);
+            refused += u32::from(matches!(arrival, Arrival::Refused(_)));
+            store.put(arrival, &FULL[..bytes as usize]);
+            let most = memory_bytes.max(full.memory_bytes());
+            assert!(store.held_bytes() <= most, "seed {seed}: {} of {most}", store.held_bytes());
+            held_most = held_most.max(store.held_bytes() * 100 / most);
+            while let Some(event) = receiver.next_event() {
+                match event {
+                    ReceiveEvent::Whole { chunk, bytes } => {
+                        assert!(store.take(chunk).unwrap().len() >= bytes as usize);
+                        receiver.taken(chunk);
+                    }
+                    ReceiveEvent::Repair { chunk, group, bytes, missing } => {
+                        let _consistent = store.repair(chunk, group, bytes, &missing);
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > 50_000 && held_most > 90, "{refused}, {held_most} %");
+}
+
 #[test]
 fn one_chunk_comes_whatever_the_memory() {
     let settings = ReceiveSettings { memory_bytes: 0, ..settings(9, "none".parse().unwrap()) };
@@ -386,7 +453,7 @@ fn only_one_packet_and_the_repair_of_one_group_are_shorter_than_the_others() {
     let mut data_only = receiver(2, "none");
     assert_eq!(
         put(&mut data_only, &data(0, 0, 1), &LAST),
-        Arrival::Data { chunk: 0, offset: 1_000 }
+        Arrival::Data { chunk: 0, offset: 1_000, of: 4_096 }
     );
     assert_eq!(put(&mut data_only, &data(1, 0, 4), &LAST), refused);
     assert_eq!(put(&mut data_only, &data(2, 0, 1), &LAST), Arrival::Refused(Refusal::Repeated));

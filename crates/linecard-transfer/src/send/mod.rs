@@ -403,11 +403,12 @@ impl Sender {
             return;
         };
         let mut outcome = core::mem::take(&mut self.outcome);
-        sender.acknowledged(ack, now, &mut outcome);
-        self.window_end = self.window_end.max(ack.window_end);
-        self.settle(&mut outcome, now);
+        if sender.acknowledged(ack, now, &mut outcome) {
+            self.window_end = self.window_end.max(ack.window_end);
+            self.settle(&mut outcome, now);
+            self.complete(ack, now);
+        }
         self.outcome = outcome;
-        self.complete(ack, now);
     }
 
     /// Applies the lanes' updates to the chunks.

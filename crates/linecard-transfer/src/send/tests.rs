@@ -191,7 +191,10 @@ fn forged_acknowledgments_change_nothing() {
     let mut sender = sender(1, SendSettings::default());
     sender.offer(0, 3_000).unwrap();
     assert_eq!(data(&drain(&mut sender, 0, at(2))).len(), 3);
-    give_ack(&mut sender, 0, vec![Range { first: 0, last: 1 << 40 }], 0, at(3));
+    // It would open the window to 100, and complete chunk 0.
+    sender.window_end = 4;
+    give_ack(&mut sender, 0, vec![Range { first: 0, last: 1 << 40 }], 1, at(3));
+    assert_eq!((sender.window_end, sender.chunks.len(), sender.is_done()), (4, 1, false));
     give_ack(&mut sender, 9, vec![Range { first: 0, last: 1 }], 0, at(3));
     let header = sender.header(Kind::Ack, 0, 0);
     sender.receive(&header, &[1; 7], at(3));

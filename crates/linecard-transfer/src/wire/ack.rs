@@ -16,6 +16,9 @@ const DONE_WORDS: usize = 4;
 const FIXED_BYTES: usize = 36;
 const RANGE_BYTES: usize = 8;
 const WORD_BYTES: usize = 8;
+/// The longest body of an acknowledgment.
+pub(crate) const MAX_ACK_BYTES: usize =
+    FIXED_BYTES + (MAX_RANGES - 1) * RANGE_BYTES + (DONE_WORDS - 1) * WORD_BYTES;
 
 /// Packet numbers that have all arrived, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +76,7 @@ pub enum AckError {
 }
 
 impl Ack {
-    /// Appends the body to `out`: at most 308 bytes.
+    /// Appends the body to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let ranges = &self.ranges[..self.ranges.len().min(MAX_RANGES)];
         let Some(newest) = ranges.first() else { return };

@@ -17,6 +17,7 @@
 mod ack;
 mod probe;
 
+pub(crate) use ack::MAX_ACK_BYTES;
 pub use ack::{Ack, AckError, DONE_BITS, FEW_DONE_BITS, MAX_RANGES, Range};
 pub use probe::Probe;
 
