@@ -1,6 +1,7 @@
 //! The receiving end on a real network.
 
 mod accept;
+mod descriptors;
 mod error;
 mod lanes;
 mod moderation;
@@ -14,6 +15,7 @@ pub(crate) mod simulated;
 mod writing;
 
 pub use accept::{Acceptor, Notice, TurnedAway};
+pub use descriptors::reserve_descriptors;
 pub use error::ReceiveError;
 pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 

@@ -1,6 +1,7 @@
 //! Everything between the sender's first message and the first packet: both agree, lanes are opened.
 
 use super::accept::{Guest, refuse};
+use super::descriptors::files_of_transfer;
 use super::lanes::{self, Lanes};
 use super::{Acceptor, ReceiveError, ReceiveOptions};
 use crate::control::Control;
@@ -31,6 +32,8 @@ pub(super) struct Opened {
     pub(super) store: Store,
     pub(super) chunk_bytes: u32,
     pub(super) window: u32,
+    /// Files that are open at once.
+    pub(super) max_files: usize,
     /// A dry run: the sender only asks for the stored objects.
     pub(super) is_dry: bool,
     /// It may remove files that it does not have.
@@ -142,6 +145,7 @@ pub(super) fn open(
         store,
         chunk_bytes: hello.chunk_bytes,
         window,
+        max_files: files_of_transfer(acceptor.options.at_once),
         is_dry: hello.dry_run,
         may_delete: hello.delete,
         has_begun: false,

@@ -43,6 +43,8 @@ impl OpenedInMemory {
             store: Store::new(chunk_bytes, payload_bytes, fec),
             chunk_bytes,
             window,
+            // Few, so that some wait.
+            max_files: 4 + seed as usize % 4,
             is_dry,
             may_delete,
             has_begun: false,

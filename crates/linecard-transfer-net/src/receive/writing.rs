@@ -11,6 +11,7 @@ use crate::file::{
     SMALL_BYTES, Sink, Upload,
 };
 use linecard_transfer::control::{Listed, Removed, Text};
+use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +22,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 const MAX_BATCH: usize = 64;
 /// Most bytes of names in one folder that is listed.
 const MAX_LIST_BYTES: usize = 64 << 20;
-/// Files that are opened before anything of them comes. With those of which something has come, and with
-/// three descriptors each, that is below the 1,024 that a process may have open.
+/// Files that are opened before anything of them comes, though there is nothing of them to resume.
 const MAX_EAGER: usize = 32;
 
 /// Where the bytes of an object go.
@@ -114,6 +114,8 @@ pub(super) struct Work {
     is_dry: bool,
     chunk_bytes: ChunkBytes,
     window: u32,
+    /// Files that are open at once.
+    max_files: usize,
     /// The transfer has ended: stored objects are not read any further, and only files that are whole get their names.
     over: Arc<AtomicBool>,
     jobs: Receiver<Job>,
@@ -129,6 +131,10 @@ pub(super) struct Writing {
     /// Whole and verified files that are not on the disk yet.
     batch: Vec<(u32, Sink)>,
     storing: Storing,
+    /// Requests that would open a file while as many as may be are open: for those that are to come, and for those of
+    /// which something has come. The window and the bound of open objects bound them.
+    waiting_opens: VecDeque<Job>,
+    waiting_writes: VecDeque<Job>,
     /// A folder of which a part was listed last, and its content.
     listing: Option<(Name, Vec<Vec<u8>>)>,
 }
@@ -152,6 +158,7 @@ impl Work {
             is_dry: opened.is_dry,
             chunk_bytes: ChunkBytes::new(opened.chunk_bytes.into())?,
             window: opened.window,
+            max_files: opened.max_files,
             over: Arc::clone(over),
             jobs: given,
             out,
@@ -223,8 +230,15 @@ impl Work {
 
 impl Writing {
     pub(super) fn new(work: Work) -> Self {
-        let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
-        Self { work, targets, batch, storing, listing: None }
+        Self {
+            work,
+            targets: Vec::new(),
+            batch: Vec::new(),
+            storing: Storing::default(),
+            waiting_opens: VecDeque::new(),
+            waiting_writes: VecDeque::new(),
+            listing: None,
+        }
     }
 
     /// Handles a request and those that wait behind it. Then, before others are waited for, files that are whole get their
@@ -253,6 +267,67 @@ impl Writing {
         if self.is_over() && !matches!(job, Job::Finish { .. }) {
             return;
         }
+        match self.queue_of(&job) {
+            Some(queue) => queue.push_back(job),
+            None => self.carry_out(job),
+        }
+        while let Some(job) = self.next_waiting() {
+            self.carry_out(job);
+        }
+    }
+
+    /// Where a request has to wait for files to be finished.
+    fn queue_of(&mut self, job: &Job) -> Option<&mut VecDeque<Job>> {
+        if self.work.folder.is_none() || self.work.is_dry {
+            return None;
+        }
+        match job {
+            Job::Open { about, .. }
+                if matches!(about.kind, Kind::File | Kind::Link | Kind::Stream) =>
+            {
+                let waits = !self.waiting_opens.is_empty() || self.open_files() >= self.max_eager();
+                waits.then_some(&mut self.waiting_opens)
+            }
+            Job::Write { object, .. } => {
+                let is_later = |(of, target): &(u32, Target)| {
+                    of == object && matches!(target, Target::Later(..))
+                };
+                let waits = self.targets.iter().any(is_later)
+                    && (!self.waiting_writes.is_empty() || self.is_full());
+                waits.then_some(&mut self.waiting_writes)
+            }
+            _ => None,
+        }
+    }
+
+    /// A request that has waited. Those of what has come are first: it may be the oldest, which moves the window.
+    fn next_waiting(&mut self) -> Option<Job> {
+        if !self.waiting_writes.is_empty() && !self.is_full() {
+            return self.waiting_writes.pop_front();
+        }
+        let may_open = self.open_files() < self.max_eager();
+        may_open.then(|| self.waiting_opens.pop_front()).flatten()
+    }
+
+    /// Files that may be open for one more to be opened before anything of it comes. The others are kept for those of
+    /// which something has come: all but the last of these are finished by what the window holds.
+    const fn max_eager(&self) -> usize {
+        self.work.max_files / 2
+    }
+
+    /// Whether as many files are open as may be. Those that only wait for the disk do not wait any longer.
+    fn is_full(&mut self) -> bool {
+        if self.open_files() + self.batch.len() >= self.work.max_files {
+            self.settle();
+        }
+        self.open_files() >= self.work.max_files
+    }
+
+    fn open_files(&self) -> usize {
+        self.targets.iter().filter(|(_, target)| matches!(target, Target::File(..))).count()
+    }
+
+    fn carry_out(&mut self, job: Job) {
         let written = self.work_on(job);
         if self.batch.len() + self.storing.uploads() >= MAX_BATCH {
             self.settle();
@@ -385,8 +460,7 @@ impl Writing {
             Ok(Written::Opened { object, found })
         };
         let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
-        let is_sink = |(_, target): &&(u32, Target)| matches!(target, Target::File(..));
-        let is_crowded = self.targets.iter().filter(is_sink).count() >= MAX_EAGER;
+        let is_crowded = self.open_files() >= MAX_EAGER.min(self.max_eager() / 2);
         let is_small = about.size.is_some_and(|size| size <= SMALL_BYTES);
         let is_later = is_crowded || (count <= 1 && is_small);
         if let (Some(folder), Kind::Folder) = (&self.work.folder, about.kind) {
@@ -546,6 +620,81 @@ fn failed(object: u32, error: FileError) -> Written {
 mod tests {
     use super::*;
 
+    /// In a folder, with the ends of its channels that others have.
+    fn work_in(at: &Path, chunk_bytes: u64) -> (Work, WriteQueue) {
+        let (jobs, given) = mpsc::channel();
+        let (out, results) = mpsc::channel();
+        let work = Work {
+            folder: Some(Folder::open(at).unwrap()),
+            bucket: None,
+            quota: None,
+            overwrite: false,
+            is_dry: false,
+            chunk_bytes: ChunkBytes::new(chunk_bytes).unwrap(),
+            window: 1,
+            max_files: 4,
+            over: Arc::default(),
+            jobs: given,
+            out,
+            waker: Waker::new().unwrap(),
+        };
+        (work, WriteQueue { jobs, results })
+    }
+
+    /// A sender that withholds the ends of files took all descriptors of the process, and other transfers failed.
+    #[test]
+    fn files_wait_while_as_many_as_may_be_are_open() {
+        let at = tempfile::tempdir().unwrap();
+        let (work, queue) = work_in(at.path(), 1_024);
+        let (chunk_bytes, mut writing) = (work.chunk_bytes, Writing::new(work));
+        let contents: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 2_000]).collect();
+        for (object, content) in contents.iter().enumerate() {
+            let about = Object {
+                name: Name::new(format!("file{object}").as_bytes()).unwrap(),
+                kind: Kind::File,
+                size: Some(content.len() as u64),
+                has_holes: false,
+                by_time: false,
+                mode: 0o644,
+                modified: crate::file::Stamp::of_ns(0),
+            };
+            writing.handle(Job::Open { object: object as u32, about: Box::new(about) });
+        }
+        let opened = |written: &Written| matches!(written, Written::Opened { .. });
+        assert_eq!(queue.results.try_iter().filter(opened).count(), 20);
+        let write = |writing: &mut Writing, object: usize, of_object: u32| {
+            let range = chunk_bytes.range(of_object, 2_000);
+            let buffer = contents[object][range.start as usize..range.end as usize].to_vec();
+            let (object, bytes) = (object as u32, buffer.len() as u32);
+            let chunk = 2 * object + of_object;
+            writing.handle(Job::Write { object, chunk, of_object, buffer, bytes });
+            assert!(writing.open_files() + writing.batch.len() <= 4);
+        };
+        (0..20).for_each(|object| write(&mut writing, object, 0));
+        let chunk = |written| match written {
+            Written::Chunk { chunk, .. } => Some(chunk),
+            _ => None,
+        };
+        assert_eq!(queue.results.try_iter().filter_map(chunk).collect::<Vec<_>>(), [0, 2, 4, 6]);
+        for (object, content) in contents.iter().enumerate() {
+            write(&mut writing, object, 1);
+            let mut tree = crate::file::Tree::new(chunk_bytes);
+            for (number, part) in (0..).zip(content.chunks(1_024)) {
+                tree.set(number, &crate::file::ChunkHash::of(number, chunk_bytes, part));
+            }
+            let root = *tree.root(2_000).unwrap().unwrap().as_bytes();
+            writing.handle(Job::Finish { object: object as u32, size: 2_000, root });
+            assert!(writing.open_files() + writing.batch.len() <= 5);
+        }
+        writing.handle(Job::Close);
+        let all: Vec<Written> = queue.results.try_iter().collect();
+        assert!(matches!(all.last(), Some(Written::Closed)));
+        assert_eq!(all.iter().filter(|of| matches!(of, Written::Object { .. })).count(), 20);
+        for (object, content) in contents.iter().enumerate() {
+            assert_eq!(&std::fs::read(at.path().join(format!("file{object}"))).unwrap(), content);
+        }
+    }
+
     /// All the names of the last folder were kept until the end of the transfer.
     #[test]
     fn names_are_kept_for_the_next_page_only() {
@@ -554,21 +703,8 @@ mod tests {
         std::fs::create_dir(&tree).unwrap();
         let names: Vec<_> = (0..200).map(|number| format!("{number:0200}")).collect();
         names.iter().for_each(|name| std::fs::write(tree.join(name), "").unwrap());
-        let work = Work {
-            folder: Some(Folder::open(at.path()).unwrap()),
-            bucket: None,
-            quota: None,
-            overwrite: false,
-            is_dry: false,
-            chunk_bytes: ChunkBytes::new(1 << 20).unwrap(),
-            window: 1,
-            over: Arc::default(),
-            jobs: mpsc::channel().1,
-            out: mpsc::channel().0,
-            waker: Waker::new().unwrap(),
-        };
-        let (targets, batch, storing) = (Vec::new(), Vec::new(), Storing::default());
-        let mut writing = Writing { work, targets, batch, storing, listing: None };
+        let (work, _queue) = work_in(at.path(), 1 << 20);
+        let mut writing = Writing::new(work);
         let mut list = |after: &[u8]| {
             let listed = writing.list(Name::new(b"tree").unwrap(), after).unwrap();
             assert_eq!(writing.listing.is_some(), listed.has_more);

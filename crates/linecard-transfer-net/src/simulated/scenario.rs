@@ -15,6 +15,7 @@ use linecard::time::Instant;
 use linecard_transfer::control::{LaneKind, Mode};
 use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::{AckSettings, Congestion};
+use linecard_transfer::layout::Layout;
 use linecard_transfer::receive::ReceiveSettings;
 use linecard_transfer::sim::{Faults, LinkSettings};
 use std::ops::Range;
@@ -280,7 +281,8 @@ impl Scenario {
 
     /// Full chunks that the receiver has room for.
     fn first_window(&self) -> u32 {
-        let fits = self.memory_bytes / u64::from(self.chunk_bytes);
+        let full = Layout::new(self.chunk_bytes, self.payload_bytes, self.fec.scheme());
+        let fits = self.memory_bytes / full.expect("such chunks can be cut").memory_bytes();
         u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, self.window)
     }
 

@@ -103,6 +103,7 @@ impl<'a> Receiver<'a> {
         let port = if config.started { 0 } else { DEFAULT_PORT };
         let listener = peer::listen(at, port, config.access.insecure_none)?;
         let at = listener.local_addr()?;
+        linecard_transfer_net::receive::reserve_descriptors(options.at_once);
         // A receiver into an object store has to connect to it, and writes no files.
         if reach == Reach::OwnFolders && options.bucket.is_none() {
             let list = config.is_listed().then(|| config.list(context)).transpose()?;
