@@ -287,7 +287,6 @@ fn of_file(error: FileError) -> Error {
     match error {
         FileError::Damaged { path, kept } if path == kept => TransferError::Damaged { path }.into(),
         FileError::Damaged { .. } | FileError::Discarded { .. } => Failure::Wrong.with(error),
-        FileError::Closed { source, .. } => Error::Report(source),
         error => Failure::Storage.with(error),
     }
 }

@@ -1,9 +1,9 @@
 //! Pairing by a short code: after it, each end lists the key of the other.
 
-use super::Log;
 use super::error::TransferError;
 use super::keys::allow;
 use super::send::Observer;
+use super::{DEFAULT_PORT, Log};
 use crate::{Error, Failure};
 use linecard_config::ConfigError;
 use linecard_transfer_net::keys::{CODE_LIFETIME, ListFile, NoCode, Pairing, PairingCode};
@@ -69,11 +69,12 @@ pub(super) fn shown(list: ListFile, log: &Log) -> Result<Pairing, Error> {
 }
 
 /// The line for the receiver's user.
-pub(super) fn announced(pairing: &Pairing) -> String {
+pub(super) fn announced(pairing: &Pairing, port: u16) -> String {
     let (code, minutes) = (pairing.code(), CODE_LIFETIME.as_secs() / 60);
+    let port = if port == DEFAULT_PORT { String::new() } else { format!(":{port}") };
     format!(
-        "the pairing code is {code}, for one sender within {minutes} minutes: run there `linecard send PATH HOST --pair \
-         {code}` with this host's name or address"
+        "the pairing code is {code}, for one sender within {minutes} minutes: run there `linecard send PATH HOST{port} \
+         --pair {code}` with this host's name or address"
     )
 }
 

@@ -171,9 +171,15 @@ impl RecvArguments {
         Ok(())
     }
 
-    /// Beside the data, if that goes to stdout.
+    /// Beside the data, if that goes to stdout. A receiver that goes on does so without a place for its statistics.
     fn print(&self, report: &Report) -> Result<(), Error> {
         let output = (self.folder == Path::new("-")).then_some(&*self.folder);
-        account::print(report, self.json, output)
+        match account::print(report, self.json, output) {
+            Err(error) if self.keep => {
+                say(&error.to_string());
+                Ok(())
+            }
+            result => result,
+        }
     }
 }

@@ -18,6 +18,16 @@ pub enum FileError {
         /// The data that did not fit.
         bytes: u64,
     },
+    /// The same for data of a pipe, of which nothing is kept.
+    #[error(
+        "no room for {bytes} bytes in {path:?}; free some space and send it from its beginning: a pipe cannot be resumed"
+    )]
+    DiskFullForPipe {
+        /// The file.
+        path: PathBuf,
+        /// The data that did not fit.
+        bytes: u64,
+    },
     /// The same for a file, a folder or a link that is created or renamed, or when data were to reach the disk.
     #[error(
         "no room to {doing} {path:?}; free some space or files (`df -i`) and run again: the transfer resumes from there"
@@ -140,6 +150,12 @@ pub enum FileError {
     #[error("{path:?} exists; move it away, or let recv replace it by --overwrite")]
     Exists {
         /// The existing object.
+        path: PathBuf,
+    },
+    /// A folder is there already, and a file or a link is to come.
+    #[error("{path:?} is a folder, which recv does not replace by a file or a link; move it away")]
+    IsFolder {
+        /// The folder.
         path: PathBuf,
     },
     /// Another receiver writes it.

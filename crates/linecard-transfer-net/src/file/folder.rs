@@ -201,7 +201,10 @@ impl Folder {
     /// The error of making a folder where something else is.
     fn in_the_way(name: &Name) -> FileError {
         let name = name.to_string().chars().take(80).collect();
-        FileError::Name { name, why: "a file or a link is there where it needs a folder" }
+        FileError::Name {
+            name,
+            why: "a file or a link is there where it needs a folder; move that away",
+        }
     }
 
     /// Whether an object may take its place, as [`Folder::sink`] would say, and which of its chunks are there in

@@ -403,9 +403,10 @@ pub(super) fn refuse_existing(
     match rustix::fs::statat(folder, last, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(FileError::of(error, "look for", path, 0)),
-        Ok(stat) if overwrite && FileType::from_raw_mode(stat.st_mode) != FileType::Directory => {
-            Ok(())
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+            Err(FileError::IsFolder { path: path.into() })
         }
+        Ok(_) if overwrite => Ok(()),
         Ok(_) => Err(FileError::Exists { path: path.into() }),
     }
 }

@@ -11,7 +11,8 @@ use crate::file::{FileError, Folder, Quota};
 use crate::keys::Entry;
 use crate::lane::Spec;
 use linecard_transfer::control::{
-    Agreed, Hello, Message, Refuse, RefuseCode, Text, VERSIONS, Welcome,
+    Agreed, Hello, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Message, Refuse, RefuseCode, Text, VERSIONS,
+    Welcome,
 };
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::layout::Layout;
@@ -200,9 +201,9 @@ fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<A
     let chunk_bytes = chunk_memory(hello);
     if chunk_bytes > options.memory_bytes {
         let text = format!(
-            "chunks of {chunk_bytes} bytes with their repair do not fit into {} bytes of memory: send \
-             smaller chunks, or less repair",
-            options.memory_bytes
+            "chunks of {chunk_bytes} bytes with their repair do not fit into {} bytes of memory for one sender: {}",
+            options.memory_bytes,
+            advice(hello, options.memory_bytes)
         );
         let text = Text::of(text.as_bytes());
         return Err(Refuse { code: RefuseCode::Resources, text });
@@ -210,12 +211,27 @@ fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<A
     Ok(agreed)
 }
 
+/// The longest chunk that would fit.
+fn advice(hello: &Hello, memory_bytes: u64) -> String {
+    let of = |chunk_bytes: u32| chunk_memory(&Hello { chunk_bytes, ..hello.clone() });
+    let halves = std::iter::successors(Some(MAX_CHUNK_BYTES), |bytes| Some(bytes / 2));
+    let mut lengths = halves.take_while(|bytes| *bytes >= MIN_CHUNK_BYTES);
+    match lengths.find(|bytes| *bytes < hello.chunk_bytes && of(*bytes) <= memory_bytes) {
+        Some(bytes) => {
+            format!("send with --chunk {}K, or receive with more --memory", bytes >> 10)
+        }
+        None => "receive with more --memory, or from fewer --at-once".into(),
+    }
+}
+
 /// Memory of a full chunk while it arrives, with its repair packets.
 fn chunk_memory(hello: &Hello) -> u64 {
     let scheme = scheme_of_message(hello.fec).ok();
     let layout = scheme.map(|scheme| Layout::new(hello.chunk_bytes, hello.payload_bytes, scheme));
-    // A scheme or lengths that cannot be are refused for that.
-    layout.and_then(Result::ok).map_or(0, |layout| layout.memory_bytes())
+    // Packets that cannot be tracked are refused for that, if as many bytes would fit.
+    let (chunk, repair) = (u64::from(hello.chunk_bytes), u64::from(hello.fec.m));
+    let untracked = chunk + (chunk * repair).div_ceil(u64::from(hello.fec.k.max(1)));
+    layout.and_then(Result::ok).map_or(untracked, |layout| layout.memory_bytes())
 }
 
 /// One lane for each of the sender's, of its kind.

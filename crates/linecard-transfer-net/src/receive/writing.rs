@@ -169,10 +169,7 @@ impl Work {
 
     /// Handles requests until the channel is closed.
     pub(super) fn run(self) {
-        let mut writing = Writing::new(self);
-        while let Ok(job) = writing.work.jobs.recv() {
-            writing.work_off(job);
-        }
+        Writing::new(self).run();
     }
 
     /// The partial file of an object, of which as much as is not there yet counts against the quota.
@@ -239,6 +236,14 @@ impl Writing {
             waiting_writes: VecDeque::new(),
             listing: None,
         }
+    }
+
+    fn run(mut self) {
+        while let Ok(job) = self.work.jobs.recv() {
+            self.work_off(job);
+        }
+        let left: Vec<u32> = self.targets.iter().map(|(object, _)| *object).collect();
+        left.into_iter().for_each(|object| self.abandon(object));
     }
 
     /// Handles a request and those that wait behind it. Then, before others are waited for, files that are whole get their
@@ -385,7 +390,7 @@ impl Writing {
                 match self.write((object, of_object), &mut buffer, bytes) {
                     Ok(()) => Some(Written::Chunk { chunk, buffer }),
                     Err(error) => {
-                        self.targets.retain(|(of, _)| *of != object);
+                        self.abandon(object);
                         // The chunk is done with, but its object will not be.
                         self.give(failed(object, error));
                         Some(Written::Chunk { chunk, buffer })
@@ -396,7 +401,7 @@ impl Writing {
                 self.finish(object, size, &root.into()).unwrap_or_else(|e| Some(failed(object, e)))
             }
             Job::Abandon { object } => {
-                self.targets.retain(|(of, _)| *of != object);
+                self.abandon(object);
                 None
             }
             Job::List { folder, after } => {
@@ -530,11 +535,28 @@ impl Writing {
                 if let (None, Some(quota)) = (sink.object().size, &self.work.quota) {
                     quota.take(bytes.into(), sink.path())?;
                 }
-                sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ())
+                let is_pipe = sink.object().kind == Kind::Stream;
+                match sink.write(chunk, &buffer[..bytes as usize]) {
+                    Err(FileError::DiskFull { path, bytes }) if is_pipe => {
+                        Err(FileError::DiskFullForPipe { path, bytes })
+                    }
+                    result => result.map(|_hash| ()),
+                }
             }
             Target::Out(ordered) => ordered.write(chunk, taken(buffer, bytes)),
             Target::Upload(ordered) => ordered.write(chunk, taken(buffer, bytes)),
             Target::Later(..) | Target::Kept(..) | Target::Same(_) | Target::Nowhere => Ok(()),
+        }
+    }
+
+    /// Nothing more of an object comes. The received part stays, but for a pipe, which cannot be resumed.
+    fn abandon(&mut self, object: u32) {
+        let Some(at) = self.targets.iter().position(|(of, _)| *of == object) else { return };
+        if let (_, Target::File(sink, _)) = self.targets.swap_remove(at)
+            && sink.object().kind == Kind::Stream
+        {
+            // What is left of it harms nobody, and the reason for the end is another.
+            let _left = sink.discard();
         }
     }
 
@@ -607,6 +629,7 @@ fn text_of(error: &FileError) -> Text {
 fn failed(object: u32, error: FileError) -> Written {
     match error {
         FileError::Exists { .. }
+        | FileError::IsFolder { .. }
         | FileError::Denied { .. }
         | FileError::Locked { .. }
         | FileError::Quota { .. }
@@ -641,6 +664,46 @@ mod tests {
         (work, WriteQueue { jobs, results })
     }
 
+    /// A part that cannot be resumed filled the disk on.
+    #[test]
+    fn nothing_is_left_of_a_pipe_that_ends_early() {
+        let at = tempfile::tempdir().unwrap();
+        let (work, queue) = work_in(at.path(), 1_024);
+        let mut writing = Writing::new(work);
+        for (object, kind) in [(0, Kind::File), (1, Kind::Stream)] {
+            let about =
+                Object { size: (kind == Kind::File).then_some(2_000), ..about(object, kind) };
+            writing.handle(Job::Open { object, about: Box::new(about) });
+            let (buffer, bytes) = (vec![1; 1_024], 1_024);
+            let chunk = object * 2;
+            writing.handle(Job::Write { object, chunk, of_object: 0, buffer, bytes });
+        }
+        let parts = || {
+            let names =
+                std::fs::read_dir(at.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+            names.retain(|name| name.ends_with("part"));
+            names.sort();
+            names
+        };
+        assert_eq!(parts(), [".file0.linecard-part", ".file1.linecard-part"]);
+        drop(queue.jobs);
+        writing.run();
+        assert_eq!(parts(), [".file0.linecard-part"]);
+    }
+
+    fn about(object: u32, kind: Kind) -> Object {
+        Object {
+            name: Name::new(format!("file{object}").as_bytes()).unwrap(),
+            kind,
+            size: None,
+            has_holes: false,
+            by_time: false,
+            mode: 0o644,
+            modified: crate::file::Stamp::of_ns(0),
+        }
+    }
+
     /// A sender that withholds the ends of files took all descriptors of the process, and other transfers failed.
     #[test]
     fn files_wait_while_as_many_as_may_be_are_open() {
@@ -649,15 +712,8 @@ mod tests {
         let (chunk_bytes, mut writing) = (work.chunk_bytes, Writing::new(work));
         let contents: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 2_000]).collect();
         for (object, content) in contents.iter().enumerate() {
-            let about = Object {
-                name: Name::new(format!("file{object}").as_bytes()).unwrap(),
-                kind: Kind::File,
-                size: Some(content.len() as u64),
-                has_holes: false,
-                by_time: false,
-                mode: 0o644,
-                modified: crate::file::Stamp::of_ns(0),
-            };
+            let size = Some(content.len() as u64);
+            let about = Object { size, ..about(object as u32, Kind::File) };
             writing.handle(Job::Open { object: object as u32, about: Box::new(about) });
         }
         let opened = |written: &Written| matches!(written, Written::Opened { .. });

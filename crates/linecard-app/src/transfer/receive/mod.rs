@@ -230,7 +230,7 @@ impl Config {
                 listening,
                 format!("the key of this end is {}", identity.fingerprint()),
                 match pairing {
-                    Some(pairing) => pairing::announced(pairing),
+                    Some(pairing) => pairing::announced(pairing, at.port()),
                     None => self.senders(context)?,
                 },
             ],

@@ -1,12 +1,12 @@
 //! Transfers that complete: files, folders, pipes, and their statistics.
 
-use super::ends::{Ends, Receiver, noise, says};
+use super::ends::{Ends, Receiver, noise, says, signal};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -175,7 +175,7 @@ fn one_sender_after_the_other() {
     ends.folder.write("more.bin", &noise(200_001));
     let sent = ends.send("more.bin", &receiver, &[]);
     assert_eq!(sent.code, Some(16), "{sent:?}");
-    super::ends::signal("INT", receiver.id());
+    signal("INT", receiver.id());
     let got = receiver.end();
     assert_eq!(got.code, Some(0), "{got:?}");
     let accounts = serde_json::Deserializer::from_str(&got.stdout).into_iter::<Value>();
@@ -209,7 +209,7 @@ fn modes_and_the_umask() {
     chmod("tree", 0o777);
     let plain =
         ends.command("receiver", &["recv", "to", "--listen", "127.0.0.1:0", "--psk", "psk"]);
-    let mut masked = std::process::Command::new("sh");
+    let mut masked = Command::new("sh");
     masked.current_dir(ends.folder.path(".")).args(["-c", "umask 027; exec \"$@\"", "sh"]);
     masked.arg(plain.get_program()).args(plain.get_args());
     let receiver = Receiver::start(masked);
@@ -249,4 +249,45 @@ fn an_address_that_the_sender_does_not_have_leaves_the_receiver_waiting() {
     let got = receiver.end();
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
     ends.assert_equal();
+}
+
+/// It had the exit code of a report whose reader has seen enough: 0, with an incomplete file.
+#[test]
+fn a_reader_of_the_data_that_leaves_is_an_error() {
+    let ends = Ends::with_file(3_000_000);
+    let mut receiver = ends.listen(&["-", "--psk", "psk"]);
+    drop(receiver.stdout());
+    let sent = ends.send("from.bin", &receiver, &[]);
+    let got = receiver.end();
+    assert_eq!((sent.code, got.code), (Some(16), Some(1)), "{sent:?} {got:?}");
+    says(&got.stderr, &["standard output", "its reader has closed it"]);
+}
+
+/// A full disk of logs ended it, and the transfers of others with it.
+#[test]
+fn a_receiver_goes_on_without_a_place_for_its_statistics() {
+    let ends = Ends::with_file(3_000);
+    let arguments = ["recv", "--listen", "127.0.0.1:0", "to", "--psk", "psk", "--keep"];
+    let own = ends.command("receiver", &arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" >/dev/full"]).arg(own.get_program());
+    command.args(own.get_args()).current_dir(ends.folder.path("."));
+    let receiver = Receiver::start(command);
+    for _ in 0..2 {
+        let sent = ends.send("from.bin", &receiver, &[]);
+        assert_eq!(sent.code, Some(0), "{sent:?}");
+    }
+    signal("TERM", receiver.id());
+    let got = receiver.end();
+    assert_eq!(got.stderr.matches("cannot write the report").count(), 2, "{got:?}");
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_file_is_named() {
+    let ends = Ends::with_file(3_000);
+    fs::create_dir_all(ends.folder.path("to/from.bin")).unwrap();
+    let (sent, got) = ends.both("from.bin", &[], &["--overwrite"]);
+    assert_eq!((sent.code, got.code), (Some(16), Some(1)), "{sent:?} {got:?}");
+    says(&got.stderr, &["from.bin", "is a folder", "move it away"]);
+    assert!(!got.stderr.contains("--overwrite"), "{got:?}");
 }
