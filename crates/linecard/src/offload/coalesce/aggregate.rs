@@ -475,3 +475,118 @@ impl Padding {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::steady::tests::{Traffic, each_traffic};
+    use super::*;
+    use crate::packet::{Gso, LinkType};
+    use alloc::vec::Vec;
+
+    /// Changes a packet, whose transport header begins there.
+    type Change = fn(&mut Vec<u8>, &mut Meta, usize);
+
+    /// Whether the fast way opens an aggregate with a packet: the same as the general one then.
+    fn is_usual(traffic: Traffic, device: Option<Device>, change: Change) -> bool {
+        let config = Config { device, ..Config::default() };
+        let packet = traffic.packet(0, 1);
+        let (link, at) = (packet.link(), packet.layout().ports().0);
+        let mut bytes = packet.bytes().to_vec();
+        let mut meta = Meta { checksum: ChecksumState::Valid, ..Meta::default() };
+        change(&mut bytes, &mut meta, at);
+        let packet = Packet::new(bytes, link, meta);
+        let usual = Aggregate::open_usual((packet.bytes(), packet.layout()), &meta, &config);
+        let is_usual = usual.is_some();
+        usual
+            .into_iter()
+            .for_each(|usual| assert_eq!(Aggregate::examine(&packet, &config), Ok(usual)));
+        is_usual
+    }
+
+    const UNCHANGED: Change = |_, _, _| ();
+
+    #[test]
+    fn the_fast_way_opens_what_is_usual_and_nothing_else() {
+        let to_tunnel: Change = |bytes, _, at| bytes[at + 2..at + 4].copy_from_slice(&[0x12, 0xB5]);
+        let from_tunnel: Change = |bytes, _, at| bytes[at..at + 2].copy_from_slice(&[0x12, 0xB5]);
+        let unknown: Change = |_, meta, _| meta.checksum = ChecksumState::Unknown;
+        let reduced: Change = |bytes, _, at| bytes[at + 13] |= 0x80;
+        let is_large: Change = |_, meta, _| {
+            meta.gso = Some(Gso { size: 50, segments: 2, ..Gso::default() });
+        };
+        let never: Change = |_, meta, _| meta.mark = Meta::NEVER;
+        let partial: Change = |_, meta, _| meta.checksum = ChecksumState::Partial;
+        let corrupt: Change = |bytes, meta, at| {
+            bytes[at + 16] ^= 1;
+            meta.checksum = ChecksumState::Unknown;
+        };
+        let ones: Change = |bytes, _, at| bytes[at + 16..at + 18].fill(0xFF);
+        let without: Change = |bytes, _, at| bytes[at + 6..at + 8].fill(0);
+        for (traffic, device) in
+            each_traffic().flat_map(|traffic| [None, Some(Device::default())].map(|d| (traffic, d)))
+        {
+            let is_usual = |change| is_usual(traffic, device, change);
+            assert!([UNCHANGED, from_tunnel, unknown].into_iter().all(is_usual), "{traffic:?}");
+            let others = [is_large, never, partial, corrupt];
+            assert!(!others.into_iter().any(is_usual), "{traffic:?}");
+            assert_eq!(is_usual(to_tunnel), traffic.tcp);
+            let (tcp, udp) = (traffic.tcp, !traffic.tcp);
+            assert!(udp || is_usual(reduced) == device.is_none());
+            assert!(udp || !is_usual(ones));
+            assert!(tcp || !is_usual(without));
+        }
+    }
+
+    #[test]
+    fn the_fast_way_opens_neither_what_is_empty_nor_padding_that_no_device_restores() {
+        let traffic = each_traffic().find(|traffic| !traffic.tcp && !traffic.v6).expect("one");
+        let pad: Change = |bytes, _, _| bytes.resize(bytes.len().max(MIN_FRAME), 0);
+        for (len, device, expected) in [
+            (0, None, [false, false]),
+            (1, None, [true, true]),
+            (1, Some(Device::default()), [true, false]),
+            (17, Some(Device::default()), [true, false]),
+            (18, Some(Device::default()), [true, true]),
+        ] {
+            let traffic = Traffic { len, ..traffic };
+            let usual = [UNCHANGED, pad].map(|change| is_usual(traffic, device, change));
+            assert_eq!(usual, expected, "{len} {device:?}");
+        }
+    }
+
+    #[test]
+    fn each_header_may_have_identifications_of_its_own() {
+        let ids = [5, 6, 7, 8].first_chunk().copied().expect("as many");
+        for nth in 0..MAX_NESTED {
+            for (may_fix, difference, predicted) in [
+                (0, 0, false),
+                (0, 1, true),
+                (1 << nth, 0, true),
+                (1 << nth, 1, true),
+                (1 << nth, 2, false),
+            ] {
+                let mut grown = Grown { count: 1, may_fix, ids, ..Grown::default() };
+                assert_eq!(grown.predicts_id(nth, ids[nth] + difference), predicted);
+                assert_eq!(grown.fixed_ids, if difference == 0 { may_fix } else { 0 });
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_may_count_up_identifications_of_each_header() {
+        let traffic = each_traffic().find(|traffic| !traffic.v6).expect("one");
+        for (outer, inner) in [(0, 0), (0, 0x40), (0x40, 0), (0x40, 0x40)] {
+            let mut datagram = traffic.packet(0, 1).bytes()[14 + 4 * traffic.tags..].to_vec();
+            let mut bytes = datagram[..Ipv4::LEN].to_vec();
+            bytes[9] = protocol::IPV4;
+            let len = (Ipv4::LEN + datagram.len()) as u16;
+            header::set_be16(&mut bytes, Ipv4::TOTAL_LEN, len);
+            (bytes[6], datagram[6]) = (outer, inner);
+            bytes.extend(&datagram);
+            let layout = Layout::parse(LinkType::Raw, &bytes);
+            assert_eq!(layout.layer_count(), 3);
+            let bits = may_count_up(&layout, &bytes, Device::default());
+            assert_eq!(bits, inner >> 6 | outer >> 6 << 1);
+        }
+    }
+}

@@ -186,3 +186,139 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         self.large.has(packet.layout()) && Candidate::look(packet, &self.config).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::super::arrivals::Packets;
+    use super::super::steady::tests::{Traffic, each_traffic};
+    use super::*;
+    use crate::rng::Rng;
+    use crate::time::Instant;
+    use alloc::vec::Vec;
+
+    /// The first packet of a flow that differs from others by its port.
+    fn first(port: u16) -> Packet<Vec<u8>> {
+        let traffic = each_traffic().next().expect("one");
+        Traffic { ports: (port, 9), len: 100, ..traffic }.packet(0, 1)
+    }
+
+    /// A coalescer that holds the first packets of these flows.
+    fn holding(max_flows: usize, ports: impl Iterator<Item = u16>) -> Coalescer<Vec<u8>> {
+        let config = Config { max_flows, secret: 1, ..Config::default() };
+        let mut coalescer = Coalescer::new(config);
+        for port in ports {
+            coalescer.push(first(port), Instant::ZERO, &mut |_, _| ());
+        }
+        coalescer
+    }
+
+    #[test]
+    fn only_many_flows_are_looked_up_ahead() {
+        let few = if cfg!(debug_assertions) { 3 } else { 512 };
+        assert_eq!([0, 1, 2, 3].map(few_flows), [512, few, 512, few]);
+        for flows in 0..6 {
+            let mut coalescer = holding(64, 0..flows);
+            coalescer.few_flows = 3;
+            let mut list: Vec<_> = [0, 1].map(first).into();
+            assert_eq!(coalescer.look_ahead(&mut Packets(list.drain(..))), flows > 3);
+            assert_eq!(coalescer.ahead.of(0).hash.is_some(), flows > 3);
+        }
+    }
+
+    #[test]
+    fn the_next_packet_of_a_flow_is_told_what_it_holds() {
+        let mut ahead = Ahead::new();
+        ahead.tell_next(Known { flow: Some(3), next: 5, ..Known::default() }, Some(9));
+        let told = |index| (ahead.of(index).flow, ahead.of(index).held);
+        assert_eq!(told(5), (Some(3), Some(9)));
+        (0..5).chain(6..BATCH + 1).for_each(|index| assert_eq!(told(index), (None, None)));
+    }
+
+    /// Packets of a few flows, of which some come in runs, some carry little or nothing, and some show no flow.
+    fn mixed(rng: &mut Rng) -> Vec<Packet<Vec<u8>>> {
+        let base = each_traffic().next().expect("one");
+        let mut packets = Vec::new();
+        while packets.len() < BATCH {
+            let port = rng.below(40) as u16;
+            let len = [0, 1, 18, 19, 100, 100][rng.below(6) as usize];
+            let traffic = Traffic { ports: (port, 9), len, tcp: false, ..base };
+            for index in 0..1 + rng.below(3) as usize {
+                let packet = traffic.packet(index, 1);
+                let mut bytes = packet.bytes().to_vec();
+                if rng.chance(0.05) {
+                    // A fragment.
+                    bytes[20] |= 0x20;
+                }
+                packets.push(Packet::new(bytes, packet.link(), packet.meta));
+            }
+        }
+        packets.truncate(BATCH);
+        packets
+    }
+
+    /// Each packet's flow but of those that seem to go on after the one before, the next packet of the flow, and of the
+    /// first one the place and what that holds.
+    fn expected(
+        coalescer: &mut Coalescer<Vec<u8>>,
+        packets: &[Packet<Vec<u8>>],
+    ) -> Vec<(Option<u64>, u8, bool, Option<FlowId>, Option<SlotId>)> {
+        let mut list = packets.to_vec();
+        let mut arrivals = Packets(list.drain(..));
+        let shown = |packet: &Packet<Vec<u8>>| {
+            (packet.bytes().len(), packet.bytes().get(34..38).map(<[u8]>::to_vec))
+        };
+        let goes_on = |index: usize| {
+            let this = shown(&packets[index]);
+            index > 0 && this.0 > MIN_FRAME && this == shown(&packets[index - 1])
+        };
+        let flows: Vec<_> = (0..packets.len())
+            .map(|index| match goes_on(index) {
+                true => (None, false),
+                false => arrivals.flow(index, &mut coalescer.hasher),
+            })
+            .collect();
+        let next = |index: usize| {
+            let hash = flows[index].0?;
+            let behind = index + 1..packets.len();
+            let hidden = behind.clone().find(|at| flows[*at].0.is_none());
+            // Flows that share a place in the list hide each other.
+            let place = |hash: u64| hash as usize % LINKS;
+            let next = { behind }
+                .find(|at| flows[*at].0.is_some_and(|other| place(other) == place(hash)))?;
+            let is_near = hidden.is_none_or(|hidden| next < hidden);
+            (is_near && flows[next].0 == Some(hash)).then_some(next)
+        };
+        let all: Vec<_> = (0..packets.len()).map(next).collect();
+        let of = |index: usize| {
+            let (hash, is_empty) = flows[index];
+            let is_first = !all.contains(&Some(index));
+            let flow = hash.filter(|_| is_first).and_then(|hash| coalescer.table.find(hash));
+            let held = flow.and_then(|flow| coalescer.table.held(flow));
+            (hash, all[index].unwrap_or(0) as u8, is_empty, flow, held)
+        };
+        (0..packets.len()).map(of).collect()
+    }
+
+    #[test]
+    fn the_flows_of_a_batch_are_found_as_one_by_one() {
+        let rng = &mut Rng::new(7);
+        for max_flows in [8, 64, 512] {
+            let mut coalescer = holding(max_flows, 0..20);
+            let (mut found, mut followed) = (0, 0);
+            for _ in 0..12 {
+                let packets = mixed(rng);
+                let expected = expected(&mut coalescer, &packets);
+                let mut list = packets.clone();
+                coalescer.fetch_ahead(&mut Packets(list.drain(..)));
+                for (index, expected) in expected.into_iter().enumerate() {
+                    let Known { hash, next, is_empty, flow, held } = coalescer.ahead.of(index);
+                    assert_eq!((hash, next, is_empty, flow, held), expected, "{index}");
+                    found += usize::from(held.is_some());
+                    followed += usize::from(next > 0);
+                }
+            }
+            assert!(found > 20 && followed > 100, "{found} {followed}");
+        }
+    }
+}

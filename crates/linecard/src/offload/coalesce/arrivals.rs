@@ -255,3 +255,107 @@ impl Source {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::steady::tests::{Traffic, each_traffic};
+    use super::*;
+    use crate::packet::Gso;
+    use crate::time::Instant;
+    use alloc::vec;
+
+    fn each_meta() -> [Meta; 5] {
+        let meta = Meta::default();
+        [
+            meta,
+            Meta { lane: 3, ..meta },
+            Meta { mark: 4, checksum: ChecksumState::Valid, ..meta },
+            Meta { mark: Meta::NEVER, ..meta },
+            Meta { gso: Some(Gso { size: 9, segments: 2, ..Gso::default() }), ..meta },
+        ]
+    }
+
+    /// Also before they have been parsed.
+    #[test]
+    fn frames_are_seen_as_packets_are() {
+        for (traffic, meta) in each_traffic().flat_map(|t| each_meta().map(|meta| (t, meta))) {
+            let lens = [traffic.len, 0, 1];
+            let of = |(index, len)| Traffic { len, ..traffic }.packet(index, 1).into_parts().0;
+            let bytes: Vec<Vec<u8>> = lens.into_iter().enumerate().map(of).collect();
+            let link = LinkType::Ethernet;
+            let mut hasher = FlowHasher::new(1);
+            for is_asked in [false, true] {
+                let mut frames = bytes.clone();
+                let packets = frames.iter().map(|bytes| Packet::new(bytes.clone(), link, meta));
+                let mut packets: Vec<_> = packets.collect();
+                let first = packets[0].clone();
+                let mut packets = Packets(packets.drain(..));
+                let mut frames = Frames::new(frames.drain(..), link, meta);
+                for (index, len) in lens.into_iter().enumerate().filter(|_| is_asked) {
+                    let flow = packets.flow(index, &mut hasher);
+                    assert_eq!(flow, (hasher.flow(&first), len == 0 && is_plain(&meta)));
+                    assert_eq!(frames.flow(index, &mut hasher), flow);
+                }
+                let source = Source { link, lane: 0, mark: 4, verifies: true, pads: true };
+                for (index, bytes) in bytes.iter().enumerate() {
+                    let views = [packets.view(index), frames.view(index)];
+                    for view in views.map(|view| view.expect("it is not merged")) {
+                        assert_eq!(*view.layout(), Layout::parse(link, bytes));
+                        assert_eq!((view.bytes(), view.meta), (&bytes[..], meta));
+                    }
+                    let trusts = [packets.trust(index, &source), frames.trust(index, &source)];
+                    let is_here = meta.mark == 4;
+                    assert_eq!(trusts, [is_here.then_some(Trust::Vouched); 2]);
+                }
+                for bytes in &bytes {
+                    for packet in [packets.take(), frames.take()] {
+                        let packet = packet.expect("one is left");
+                        assert_eq!(*packet.layout(), Layout::parse(link, bytes));
+                        assert_eq!((packet.bytes(), packet.meta), (&bytes[..], meta));
+                    }
+                }
+            }
+        }
+    }
+
+    /// All of its data may lie in further pieces.
+    #[test]
+    fn a_merged_packet_is_not_looked_at_nor_empty() {
+        let traffic = each_traffic().next().expect("one");
+        let whole = traffic.packet(0, 0);
+        let head = whole.header().to_vec();
+        let piece =
+            Piece::new(whole.bytes().to_vec(), head.len()..whole.bytes().len(), Instant::ZERO);
+        let chain = vec![piece.expect("inside")];
+        let meta = Meta::default();
+        let merged = Packet::gather(head, chain, LinkType::Ethernet, meta).expect("a datagram");
+        assert!(merged.is_merged() && merged.layout().has_no_payload());
+        let mut list = vec![merged, traffic.packet(0, 0)];
+        let mut packets = Packets(list.drain(..));
+        let (hash, is_empty) = packets.flow(0, &mut FlowHasher::new(1));
+        assert!(hash.is_some() && !is_empty);
+        assert!(packets.view(0).is_none() && packets.view(1).is_some());
+    }
+
+    #[test]
+    fn only_packets_of_one_source_are_trusted_and_only_if_somebody_verifies() {
+        use ChecksumState::{Partial, Unknown, Valid};
+        let of = |verifies, checksum| {
+            let (link, meta) = (LinkType::Raw, Meta { lane: 1, mark: 2, ..Meta::default() });
+            let source = Source { link, lane: 1, mark: 2, verifies, pads: true };
+            let meta = Meta { checksum, ..meta };
+            for (link, meta) in [
+                (LinkType::Ethernet, meta),
+                (link, Meta { lane: 0, ..meta }),
+                (link, Meta { mark: 0, ..meta }),
+            ] {
+                assert_eq!(source.trust(link, &meta), None);
+            }
+            source.trust(link, &meta)
+        };
+        let trusts =
+            [true, false].map(|verifies| [Valid, Unknown, Partial].map(|c| of(verifies, c)));
+        let vouched = Some(Trust::Vouched);
+        assert_eq!(trusts, [[vouched, Some(Trust::Verify), None], [vouched, None, None]]);
+    }
+}

@@ -73,9 +73,7 @@ fn same_headers<A: AsRef<[u8]>, B: AsRef<[u8]>>(first: &Packet<A>, next: &Packet
 /// The rule of one layer; returns the number of header bytes it has covered.
 fn layer_rule(layer: Layer, first: &[u8], next: &[u8]) -> Result<usize, Refusal> {
     let at = layer.at();
-    let equal = |from: usize, to: usize| {
-        require(first[at + from..at + to] == next[at + from..at + to], Refusal::Envelope)
-    };
+    let equal = |len: usize| require(first[at..at + len] == next[at..at + len], Refusal::Envelope);
     match layer.kind {
         LayerKind::Ipv4 => {
             ipv4_rule(&header::at(first, at), &header::at(next, at)).map(|()| Ipv4::LEN)
@@ -86,9 +84,9 @@ fn layer_rule(layer: Layer, first: &[u8], next: &[u8]) -> Result<usize, Refusal>
         LayerKind::Tcp => {
             tcp_rule(&header::at(first, at), &header::at(next, at)).map(|()| Tcp::LEN)
         }
-        LayerKind::Udp => equal(0, 4).map(|()| 8),
-        LayerKind::Gre => equal(0, header::GRE_CHECKSUM).map(|()| header::GRE_CHECKSUM + 2),
-        LayerKind::Pppoe => equal(0, PPPOE_LENGTH).map(|()| PPPOE_LENGTH + 2),
+        LayerKind::Udp => equal(4).map(|()| 8),
+        LayerKind::Gre => equal(header::GRE_CHECKSUM).map(|()| header::GRE_CHECKSUM + 2),
+        LayerKind::Pppoe => equal(PPPOE_LENGTH).map(|()| PPPOE_LENGTH + 2),
     }
 }
 
@@ -149,5 +147,94 @@ impl Grown {
             }
         }
         Ok(fixed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steady::tests::{Traffic, each_traffic};
+    use super::*;
+    use crate::packet::{LinkType, Meta};
+    use alloc::vec::Vec;
+    use core::ops::Range;
+
+    /// A packet behind these headers, over any link; they need not be right in what is not compared.
+    fn behind(headers: &[u8], traffic: Traffic) -> Vec<u8> {
+        let packet = traffic.packet(0, 1);
+        let datagram = &packet.bytes()[14 + 4 * traffic.tags..];
+        [headers, datagram].concat()
+    }
+
+    /// For each of these bytes, the refusal of a packet that differs from another one in that.
+    fn refusals(bytes: &[u8], link: LinkType, range: Range<usize>) -> Vec<Option<Refusal>> {
+        let of = |bytes: &[u8]| Packet::new(bytes.to_vec(), link, Meta::default());
+        let first = of(bytes);
+        range
+            .map(|at| {
+                let mut other = bytes.to_vec();
+                other[at] ^= 1;
+                // As if it were parsed to the same layers.
+                let other = Packet::with_layout(other, link, *first.layout(), first.meta);
+                difference(&first, &other)
+            })
+            .collect()
+    }
+
+    /// Addresses, ports and what else names a flow.
+    #[test]
+    fn each_byte_that_names_a_flow_counts() {
+        let envelope = Some(Refusal::Envelope);
+        for traffic in each_traffic() {
+            let bytes = behind(&[], traffic);
+            let ip: &[Range<usize>] =
+                if traffic.v6 { &[1..4, 6..7, 8..40] } else { &[0..1, 9..10, 12..20] };
+            let transport = if traffic.v6 { 40 } else { 20 };
+            for range in ip.iter().cloned().chain([transport..transport + 4]) {
+                for (at, refusal) in range.clone().zip(refusals(&bytes, LinkType::Raw, range)) {
+                    // The traffic class.
+                    let is_class = traffic.v6 && at == 1;
+                    assert!(refusal == envelope || is_class, "{traffic:?} {at} {refusal:?}");
+                }
+            }
+            assert_eq!(refusals(&bytes, LinkType::Raw, 8..9) == [envelope], traffic.v6);
+        }
+    }
+
+    #[test]
+    fn what_lies_between_headers_is_compared() {
+        let envelope = Some(Refusal::Envelope);
+        let traffic = each_traffic().find(|traffic| traffic.tcp && !traffic.v6).expect("one");
+        let inner = behind(&[], traffic);
+        // GRE with a checksum, over IPv4: of its header, all but the checksum.
+        let len = (20 + 8 + inner.len()) as u16;
+        let mut gre = [&[0x45, 0][..], &len.to_be_bytes(), &[0, 0, 0x40, 0, 64, 47, 0, 0]].concat();
+        gre.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        gre.extend([0x80, 0, 8, 0, 0, 0, 0, 0]);
+        let bytes = [&gre[..], &inner].concat();
+        let found = refusals(&bytes, LinkType::Raw, 20..28);
+        let mut expected = [envelope; 8];
+        expected[4..6].fill(None);
+        assert_eq!(found, expected);
+
+        // An extension header is not an option of TCP.
+        let v6 = each_traffic().find(|traffic| traffic.tcp && traffic.v6).expect("one");
+        let mut bytes = behind(&[], v6);
+        let len = u16::from_be_bytes([bytes[4], bytes[5]]) + 8;
+        bytes[4..6].copy_from_slice(&len.to_be_bytes());
+        bytes[6] = 60;
+        bytes.splice(40..40, [6, 0, 1, 4, 0, 0, 0, 0]);
+        assert_eq!(refusals(&bytes, LinkType::Raw, 40..48), [envelope; 8]);
+    }
+
+    #[test]
+    fn packets_of_two_lanes_are_never_alike() {
+        let packet = each_traffic().next().expect("one").packet(0, 1);
+        let mut other = packet.clone();
+        let mut hasher = FlowHasher::new(1);
+        assert_eq!(difference(&packet, &other), None);
+        assert_eq!(obstacle(&mut hasher, (&packet, None), &other), None);
+        other.meta.lane = 1;
+        assert_eq!(difference(&packet, &other), Some(Refusal::Envelope));
+        assert_eq!(obstacle(&mut hasher, (&packet, None), &other), Some(Refusal::Envelope));
     }
 }

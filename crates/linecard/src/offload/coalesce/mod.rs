@@ -532,3 +532,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::steady::tests::each_traffic;
+    use super::*;
+
+    #[test]
+    fn all_passes_unread_where_nothing_merges() {
+        let traffic = each_traffic().next().expect("one");
+        for large in [LargePackets::ALL, LargePackets::TCP4, LargePackets::NONE] {
+            let mut coalescer = Coalescer::new(Config::default());
+            coalescer.set_large(large, &mut |_, _| unreachable!("nothing is held"));
+            let (mut input, mut output) = (Batch::new(), Batch::bounded(2));
+            let packets = (0..3).map(|index| traffic.packet(index, 1));
+            packets.for_each(|packet| input.push(packet).expect("room"));
+            let passes = large == LargePackets::NONE;
+            assert_eq!(coalescer.pass_all(&mut input, &mut output), passes);
+            let passed = if passes { 2 } else { 0 };
+            assert_eq!((input.len(), output.len()), (3 - passed, passed));
+            let Counters { packets_in, packets_out, refused, .. } = coalescer.counters();
+            let counts = [*packets_in, *packets_out, refused.of(Refusal::NotTaken)];
+            assert_eq!(counts, [passed as u64; 3]);
+        }
+    }
+}

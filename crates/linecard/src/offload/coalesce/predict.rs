@@ -480,7 +480,7 @@ fn is_next_ipv4(ip: &Ipv4, len: usize, fields: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::arrivals::Packets;
-    use super::super::steady::tests::each_traffic;
+    use super::super::steady::tests::{Traffic, each_traffic};
     use super::super::{Config, SPARE_CHAINS};
     use super::*;
     use crate::packet::{Batch, ChecksumState, LinkType, Piece};
@@ -543,6 +543,175 @@ mod tests {
                 assert_eq!(coalescer.follow(&mut arrivals, out), 8, "{traffic:?}");
                 assert_eq!(coalescer.held(), 9);
             }
+        }
+    }
+    /// A packet whose bytes are changed, with its transport header there.
+    type Change<'a> = &'a dyn Fn(&mut Vec<u8>, usize);
+
+    /// Whether a packet after a first one of such traffic simply continues it.
+    fn is_plain_after(traffic: Traffic, second: Traffic, change: Change<'_>) -> bool {
+        let mut coalescer = Coalescer::new(Config::default());
+        let out = &mut |_, _| unreachable!("it is held");
+        coalescer.push(traffic.packet(0, 1), Instant::ZERO, out);
+        let slot = coalescer.current.expect("it is held");
+        let next = second.packet(1, 1);
+        let (link, at) = (next.link(), next.layout().ports().0);
+        let mut bytes = next.into_parts().0;
+        change(&mut bytes, at);
+        let mut rest = vec![Packet::new(bytes, link, Meta::default())];
+        coalescer.is_plainly_next(slot, &Packets(rest.drain(..)))
+    }
+
+    #[test]
+    fn what_says_another_length_does_not_simply_continue() {
+        for traffic in each_traffic() {
+            let is_plain = |change: Change<'_>| is_plain_after(traffic, traffic, change);
+            assert!(is_plain(&|_, _| ()));
+            let ip = if traffic.v6 { 36 } else { 18 };
+            for by in [-1_i16, 1, 256] {
+                let add = |bytes: &mut Vec<u8>, at: usize| {
+                    let field = be16_at(bytes, at).wrapping_add_signed(by);
+                    header::set_be16(bytes, at, field);
+                };
+                assert!(!is_plain(&|bytes, at| add(bytes, at - ip)), "{traffic:?} {by}");
+                let is_tcp = is_plain(&|bytes, at| add(bytes, at + Udp::LENGTH));
+                assert_eq!(is_tcp, traffic.tcp, "{traffic:?} {by}");
+            }
+            assert!(!is_plain(&|bytes, _| bytes.push(0)));
+            assert!(!is_plain(&|bytes, _| bytes.truncate(MIN_FRAME)));
+        }
+    }
+
+    #[test]
+    fn padding_without_data_does_not_simply_continue() {
+        let traffic = each_traffic().find(|traffic| !traffic.tcp && !traffic.v6).expect("one");
+        let of = |len| Traffic { len, ..traffic };
+        let pad: Change<'_> = &|bytes, _| bytes.resize(MIN_FRAME, 0);
+        let is_plain = |len, change| is_plain_after(of(18), of(len), change);
+        assert_eq!([0, 1, 17, 18].map(|len| is_plain(len, pad)), [false, true, true, true]);
+        // A bit behind the datagram.
+        let fill: Change<'_> = &|bytes, _| bytes.resize(MIN_FRAME, 4);
+        assert_eq!([0, 1, 17, 18].map(|len| is_plain(len, fill)), [false, false, false, true]);
+        // Shorter ones are compared in the general way.
+        assert!(!is_plain(17, &|_, _| ()));
+    }
+
+    /// Where a frame's datagram ends, and whether the rest is padding that segmenting restores.
+    fn datagram_of(frame: &[u8], padding: Padding, pads: bool) -> (usize, Padding) {
+        let config = Config::default();
+        let first = each_traffic().find(|traffic| !traffic.tcp && !traffic.v6).expect("one");
+        let first = first.packet(0, 1);
+        let aggregate = Aggregate::examine(&first, &config).expect("it may merge");
+        let mut hasher = crate::packet::FlowHasher::new(1);
+        let shape = hasher.shape(first.layout()).expect("visible ports");
+        let mut none = Vec::<Packet<Vec<u8>>>::new();
+        let mut head = Head::of(&first, &config);
+        head.source.pads = pads;
+        let expected = Expected::after(head, &aggregate, shape, &Packets(none.drain(..)));
+        let (datagram, padding) = expected.datagram(frame, padding);
+        (datagram.len(), padding)
+    }
+
+    /// Of a frame of 60 bytes that is padded with zeros behind its data.
+    #[test]
+    fn a_datagram_ends_before_its_padding() {
+        use Padding::{Missing, NotNeeded, Zeros};
+        let traffic = each_traffic().find(|traffic| !traffic.tcp && !traffic.v6).expect("one");
+        for len in 0..20 {
+            let whole = Traffic { len, ..traffic }.packet(1, 1).into_parts().0;
+            let end = whole.len();
+            for (size, fill) in [(end, 0), (60, 0), (60, 1), (60, 0x80), (59, 0), (61, 0)] {
+                let mut frame = whole.clone();
+                frame.resize(size.max(end), fill);
+                let is_padded = (1..18).contains(&len) && (frame.len(), fill) == (60, 0);
+                for padding in [NotNeeded, Missing, Zeros] {
+                    let whole = (frame.len(), padding);
+                    let may_pad = is_padded && padding != Missing;
+                    let expected = if may_pad { (end, Zeros) } else { whole };
+                    assert_eq!(datagram_of(&frame, padding, true), expected, "{len} {size} {fill}");
+                    assert_eq!(datagram_of(&frame, padding, false), whole, "{len} {size} {fill}");
+                }
+            }
+            // Nonzero only at the end.
+            let mut frame = whole.clone();
+            frame.resize(60.max(end), 0);
+            if let Some(last) = frame.last_mut().filter(|_| len < 18) {
+                *last = 1;
+                assert_eq!(datagram_of(&frame, Zeros, true), (60, Zeros));
+            }
+        }
+    }
+
+    /// The next packet of a flow in a tunnel: PPPoE, IPv4, IPv6, and VXLAN over either.
+    fn tunnelled(kind: usize, index: usize) -> Vec<u8> {
+        let traffic = each_traffic().find(|traffic| traffic.tcp && !traffic.v6).expect("one");
+        let packet = traffic.packet(index, 1);
+        let frame = packet.bytes();
+        let datagram = &frame[14 + 4 * traffic.tags..];
+        let v4 = |protocol: u8, inner: &[u8]| {
+            let len = (20 + inner.len() as u16).to_be_bytes();
+            let id = (0xFFFF_u16.wrapping_add(index as u16)).to_be_bytes();
+            let mut header = vec![0x45, 0, len[0], len[1], id[0], id[1], 0x40, 0, 64, protocol];
+            header.extend([0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            let checksum = Sum::of(&header).checksum();
+            header[10..12].copy_from_slice(&checksum.to_be_bytes());
+            [&header[..], inner].concat()
+        };
+        let v6 = |next: u8, inner: &[u8]| {
+            let len = (inner.len() as u16).to_be_bytes();
+            let header = [&[0x60, 0, 0, 0, len[0], len[1], next, 64][..], &[7; 32]].concat();
+            [&header[..], inner].concat()
+        };
+        let vxlan = |inner: &[u8]| {
+            let len = (16 + inner.len() as u16).to_be_bytes();
+            let header = [0xC0, 0, 0x12, 0xB5, len[0], len[1], 0, 0, 8, 0, 0, 0, 0, 0, 5, 0];
+            [&header[..], inner].concat()
+        };
+        let ethernet = |kind: [u8; 2], inner: &[u8]| [&[2; 12][..], &kind, inner].concat();
+        match kind {
+            0 => {
+                let len = (2 + datagram.len() as u16).to_be_bytes();
+                let header = [0x11, 0, 0, 4, len[0], len[1], 0, 0x21];
+                ethernet([0x88, 0x64], &[&header[..], datagram].concat())
+            }
+            1 => ethernet([8, 0], &v4(4, datagram)),
+            2 => ethernet([0x86, 0xDD], &v6(4, datagram)),
+            3 => ethernet([8, 0], &v4(17, &vxlan(frame))),
+            _ => ethernet([8, 0], &v4(17, &vxlan(&ethernet([8, 0], &v4(4, datagram))))),
+        }
+    }
+
+    #[test]
+    fn lengths_and_identifications_of_all_layers_go_on() {
+        for kind in 0..5 {
+            let (first, next) = (tunnelled(kind, 0), tunnelled(kind, 1));
+            let layout = Layout::parse(LinkType::Ethernet, &first);
+            assert_eq!(layout.layer_count(), [3, 3, 3, 4, 5][kind]);
+            let meta = Meta { checksum: ChecksumState::Valid, ..Meta::default() };
+            let config = Config::default();
+            let packet = Packet::with_layout(first.clone(), LinkType::Ethernet, layout, meta);
+            let aggregate = Aggregate::examine(&packet, &config).expect("it may merge");
+            let goes_on =
+                |next: &[u8]| layers_go_on((&first, &layout), next, &mut { aggregate.grown });
+            assert!(goes_on(&next), "{kind}");
+            for layer in layout.layers().rev().skip(1) {
+                let at = layer.at();
+                let mut fields = vec![match layer.kind {
+                    LayerKind::Ipv6 | LayerKind::Pppoe | LayerKind::Udp => at + 4,
+                    _ => at + Ipv4::TOTAL_LEN,
+                }];
+                match layer.kind {
+                    LayerKind::Ipv4 => fields.extend([at + Ipv4::ID, at + Ipv4::CHECKSUM]),
+                    LayerKind::Udp => fields.push(at + Udp::CHECKSUM),
+                    _ => {}
+                }
+                for (field, bit) in fields.into_iter().flat_map(|f| (0..16).map(move |b| (f, b))) {
+                    let mut other = next.clone();
+                    other[field + bit / 8] ^= 1 << (bit % 8);
+                    assert!(!goes_on(&other), "{kind} {field} {bit}");
+                }
+            }
+            assert!(!goes_on(&next[..next.len() - 1]));
         }
     }
 }

@@ -65,3 +65,28 @@ impl Successor {
 pub(super) fn start_of(bytes: &[u8], transport: usize) -> Option<u64> {
     bytes.get(transport..)?.first_chunk().map(|start| u64::from_be_bytes(*start))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::steady::tests::{Traffic, each_traffic};
+    use super::*;
+
+    #[test]
+    fn it_carries_data_and_no_more_than_the_first() {
+        for traffic in each_traffic() {
+            let first = traffic.packet(0, 1);
+            let successor = Successor::of((first.layout(), first.bytes()));
+            assert_eq!(successor.ports(), first.layout().ports().0);
+            assert_eq!(successor.sequence().is_some(), traffic.tcp);
+            let next = traffic.packet(1, 1);
+            let (mut bytes, header_len) = (next.bytes().to_vec(), next.layout().header_len());
+            bytes.push(0);
+            for len in 0..=bytes.len() {
+                let may_be = (header_len + 1..bytes.len()).contains(&len);
+                assert_eq!(successor.may_be(&bytes[..len]), may_be, "{traffic:?} {len}");
+            }
+            let other = Traffic { ports: (8, 9), ..traffic }.packet(1, 1);
+            assert!(!successor.may_be(other.bytes()));
+        }
+    }
+}

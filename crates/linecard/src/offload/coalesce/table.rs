@@ -241,7 +241,12 @@ mod tests {
         for delta in [0, 1, 1_000, u64::from(UNKNOWN - 1), u64::MAX] {
             for packets in [1, 2, 3, 30, 31, 32, 33, 34, 64, 1_000] {
                 let (mut together, mut one_by_one) = (table(), table());
-                for second in [1, 2, 3] {
+                for second in [1, 2, 3, 4] {
+                    if second == 4 {
+                        // The first packets of another timeline.
+                        together.restart_clock();
+                        one_by_one.restart_clock();
+                    }
                     let now = Instant::from_ns(delta.saturating_mul(second));
                     together.arrived_together(0, now, packets);
                     (0..packets).for_each(|_| one_by_one.arrived(0, now));

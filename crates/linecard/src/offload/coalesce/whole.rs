@@ -64,3 +64,26 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         burst_frames.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn lists_are_merged_in_parts_for_which_there_is_room() {
+        let part = |max_held_packets, max_held_bytes, packets| {
+            let config = Config { max_held_packets, max_held_bytes, ..Config::default() };
+            Coalescer::<Vec<u8>>::new(config).part_of(packets)
+        };
+        let Config { max_held_packets, max_held_bytes, .. } = Config::default();
+        for (packets, expected) in [(0, 0), (100, 100), (512, 512), (513, 512), (10_000, 512)] {
+            assert_eq!(part(max_held_packets, max_held_bytes, packets), expected);
+        }
+        for (limit, expected) in [(BATCH - 1, 100), (BATCH, BATCH), (BATCH + 1, BATCH + 1)] {
+            assert_eq!(part(limit, max_held_bytes, 100), expected);
+            assert_eq!(part(max_held_packets, limit * LARGEST, 100), expected);
+        }
+    }
+}
