@@ -3,14 +3,14 @@
 //! `LINECARD_SEED` replays one seed, `LINECARD_LONG` looks longer; see `linecard_testkit::packets::seeds`.
 
 use linecard::offload::burst::{BurstCounters, Merged, Merger, Room, cut, stride};
-use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Input, Refusal};
+use linecard::offload::coalesce::{ChecksumPolicy, Coalescer, Config, Flush, Input, Refusal};
 use linecard::offload::segment::SegmentError;
 use linecard::offload::virtio::{Device, Format, Header, Identifications, flag, gso_type};
 use linecard::packet::checksum::Sum;
 use linecard::packet::{ChecksumState, LinkType, Meta};
 use linecard::rng::Rng;
 use linecard::time::Instant;
-use linecard_testkit::packets::frame::{ACK, Field, Frame};
+use linecard_testkit::packets::frame::{ACK, Field, Frame, PSH};
 use linecard_testkit::packets::traffic::{Arrival, Scenario, scenario, tunnelled};
 use linecard_testkit::packets::{between, burst, for_seeds, is_whole, pick};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -161,6 +161,156 @@ fn no_packet_is_pulled_in_front_of_a_fragment() {
     // Nor is a late one put in its place across it.
     let frames = [of(1, 0), of(1, 2), fragment_between(), of(1, 1)];
     assert_eq!(merge_all(&frames).0, frames.map(|frame| vec![frame]));
+}
+
+/// A packet with another one's bytes changed.
+fn with(frame: Frame, change: impl FnOnce(&mut Frame)) -> Vec<u8> {
+    let mut frame = frame;
+    change(&mut frame);
+    frame.bytes()
+}
+
+/// Of flows that each come in runs, too: nothing is lost, and nothing passes a fragment.
+#[test]
+fn a_late_packet_of_a_run_is_put_in_its_place_as_far_as_that_goes() {
+    let of = |index| Frame::bulk(index, 100).bytes();
+    let fragment = with(Frame::bulk(7, 100), |frame| frame.flags_fragment = 0x2000);
+    // Across a fragment it stays where it is.
+    let frames = [of(0), of(1), of(3), fragment.clone(), of(2)];
+    let left = [vec![of(0), of(1)], vec![of(3)], vec![fragment.clone()], vec![of(2)]];
+    assert_eq!(merge_all(&frames).0, left);
+    // One that nothing may be merged after.
+    let last = with(Frame::bulk(2, 100), |frame| frame.flags |= PSH);
+    let left = [vec![of(0), of(1), last.clone()], vec![of(3)]];
+    assert_eq!(merge_all(&[of(0), of(1), of(3), last]).0, left);
+    // Another one in front of it does not join.
+    let bad = with(Frame::bulk(4, 100), |frame| frame.field = Field::Bad);
+    let before = [of(0), of(1), of(3), bad.clone(), of(2)];
+    let frames = [&before[..], &[of(5), fragment.clone(), of(6)]].concat();
+    let merged = [0, 1, 2, 3].map(of).to_vec();
+    assert_eq!(merge_all(&frames).0, [merged, vec![bad], vec![of(5)], vec![fragment], vec![of(6)]]);
+    // It is looked for among the next 32.
+    for (ahead, is_found) in [(1, true), (31, true), (32, true), (33, false)] {
+        let behind: Vec<_> = (3..3 + ahead).map(of).collect();
+        let frames = [&[of(0), of(1)][..], &behind, &[of(2)]].concat();
+        let all: Vec<_> = (0..3 + ahead).map(of).collect();
+        let left = if is_found { vec![all] } else { vec![all[..2].to_vec(), behind, vec![of(2)]] };
+        assert_eq!(merge_all(&frames).0, left, "{ahead}");
+    }
+}
+
+/// What was counted, by name.
+fn counted(counters: &BurstCounters) -> (Vec<Refusal>, Vec<Flush>) {
+    let BurstCounters { refused, flushed, .. } = counters;
+    let times = |of: &Refusal| core::iter::repeat_n(*of, refused.of(*of) as usize);
+    let refused = Refusal::ALL.iter().flat_map(times).collect();
+    let times = |of: &Flush| core::iter::repeat_n(*of, flushed.of(*of) as usize);
+    (refused, Flush::ALL.iter().flat_map(times).collect())
+}
+
+/// Of flows that take turns.
+#[test]
+fn what_a_burst_keeps_apart_is_counted_once() {
+    let frame = |port, index| Frame { ports: (port, 9), ..Frame::bulk(index, 100) };
+    let of = |port, index| frame(port, index).bytes();
+    let between = of(2, 0);
+    let fragment = fragment_between();
+    let longer = with(frame(1, 2), |frame| frame.payload.push(1));
+    let other = with(frame(1, 1), |frame| frame.window += 1);
+    let first_bad = with(frame(1, 0), |frame| frame.field = Field::Bad);
+    let last = |index| with(frame(1, index), |frame| frame.flags |= PSH);
+    for (frames, groups, refused, flushed) in [
+        // The next packet shows that nothing more joins, unless a fragment is before it.
+        (
+            vec![of(1, 0), between.clone(), of(1, 1), longer.clone()],
+            vec![vec![0, 2], vec![1], vec![3]],
+            vec![Refusal::Longer],
+            vec![Flush::Displaced, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        (
+            vec![of(1, 0), between.clone(), of(1, 1), fragment.clone(), longer],
+            vec![vec![1], vec![0, 2], vec![3], vec![4]],
+            vec![Refusal::Fragment],
+            vec![Flush::Bypass, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        (
+            vec![of(1, 0), between.clone(), fragment, other.clone()],
+            vec![vec![1], vec![0], vec![2], vec![3]],
+            vec![Refusal::Fragment],
+            vec![Flush::Bypass, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        (
+            vec![of(1, 0), between.clone(), other],
+            vec![vec![0], vec![1], vec![2]],
+            vec![Refusal::Window],
+            vec![Flush::Displaced, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        // Nothing joins a packet that ends its flow, and that is its reason.
+        (
+            vec![of(1, 0), between.clone(), last(1), of(1, 2)],
+            vec![vec![0, 2], vec![1], vec![3]],
+            vec![],
+            vec![Flush::EndFlag, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        (
+            vec![last(0), between.clone(), of(1, 1)],
+            vec![vec![0], vec![1], vec![2]],
+            vec![],
+            vec![Flush::EndFlag, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        (
+            vec![between.clone(), last(0), of(3, 0)],
+            vec![vec![0], vec![1], vec![2]],
+            vec![],
+            vec![Flush::EndFlag, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        // A packet that none joins is not examined.
+        (
+            vec![first_bad, between, of(1, 2), of(1, 3)],
+            vec![vec![1], vec![0], vec![2, 3]],
+            vec![Refusal::SequenceGap],
+            vec![Flush::Displaced, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+    ] {
+        let (left, counters) = merge_all(&frames);
+        let expected: Vec<Vec<Vec<u8>>> = groups
+            .iter()
+            .map(|group| group.iter().map(|at| frames[*at].clone()).collect())
+            .collect();
+        assert!(left == expected, "{groups:?}");
+        assert_eq!(counted(&counters), (refused, flushed), "{groups:?}");
+    }
+}
+
+/// Of which nothing is merged: the reason is that alone.
+#[test]
+fn a_packet_without_data_is_compared_with_nothing() {
+    let of = |index| Frame::bulk(index, 100).bytes();
+    for ahead in [0, 100] {
+        let empty = with(Frame::bulk(2, 0), |frame| {
+            (frame.sequence, frame.window) = (201 + ahead, 3);
+        });
+        let (left, counters) = merge_all(&[of(0), of(1), empty.clone()]);
+        assert_eq!(left, [vec![of(0), of(1)], vec![empty]]);
+        assert_eq!(counted(&counters), (vec![Refusal::NoPayload], vec![Flush::Bypass]));
+    }
+}
+
+/// A packet without visible ports is compared with 64 packets that wait; with more of them, all leave.
+#[test]
+fn a_fragment_lets_few_of_other_addresses_wait() {
+    let of = |port, index| Frame { ports: (port, 9), ..Frame::bulk(index, 60) }.bytes();
+    let others =
+        with(Frame::bulk(7, 60), |frame| (frame.source, frame.flags_fragment) = (9, 0x2000));
+    for (flows, merged) in [(64, 64), (65, 0)] {
+        let all = |index| (0..flows).map(move |port| of(port, index));
+        let frames: Vec<_> = all(0).chain([others.clone()]).chain(all(1)).collect();
+        assert_eq!(merge_all(&frames).1.merged, merged);
+        // After all have left, few others wait again.
+        let behind = [of(900, 0), of(901, 0), others.clone(), of(900, 1)];
+        let (left, _) = merge_all(&[&frames[..], &behind].concat());
+        assert_eq!(left.contains(&vec![of(900, 0), of(900, 1)]), merged == 0);
+    }
 }
 
 fn fragment_between() -> Vec<u8> {

@@ -317,6 +317,53 @@ fn only_what_could_exceed_a_limit_is_held() {
 fn what_a_burst_merges_can_be_described() {
     assert_eq!(Config::burst().device, Some(Device::default()));
     assert_eq!(Config::holding().device, None);
+    // In as many pieces as one call writes, with a header in front.
+    assert_eq!(Config::burst().max_segments, 1_023);
+}
+
+#[test]
+fn kinds_of_large_packets_are_bits() {
+    let kinds = [LargePackets::TCP4, LargePackets::TCP6, LargePackets::UDP];
+    for (kind, bits) in kinds.into_iter().chain([LargePackets::IN_TUNNELS]).zip([1, 2, 4, 8]) {
+        assert_eq!((kind.bits(), LargePackets::from_bits(bits)), (bits, kind));
+        assert_eq!(LargePackets::NONE.with(kind, true), kind);
+        assert_eq!(LargePackets::UDP.with(kind, false), LargePackets::UDP);
+        assert_eq!(LargePackets::UDP.with(kind, true).bits(), 4 | bits);
+    }
+    // Those that are not known yet are ignored.
+    for bits in 0..=u8::MAX {
+        assert_eq!(LargePackets::from_bits(bits).bits(), bits & 15);
+    }
+}
+
+/// Also where flows take turns, and all packets of one are said to be so.
+#[test]
+fn what_is_never_to_be_merged_is_not_whatever_comes_behind_it() {
+    let gso = Gso { size: 50, segments: 2, ..Gso::default() };
+    for said in
+        [Meta { gso: Some(gso), ..Meta::default() }, Meta { mark: Meta::NEVER, ..Meta::default() }]
+    {
+        for config in each_config() {
+            for marked in [&[0, 2, 4][..], &[0], &[2]] {
+                let of = |index: usize| {
+                    let frame =
+                        Frame { ports: (index as u16 % 2, 9), ..Frame::bulk(index / 2, 100) };
+                    let meta = if marked.contains(&index) { said } else { Meta::default() };
+                    packet(index, &Arrival { meta, ..arrival(&frame, 0) })
+                };
+                let real = batch(&config, (0..6).map(of));
+                for (packet, exit) in &real.out {
+                    let is_marked = marked.contains(&packet.buffer().number);
+                    let passed = *exit == Exit::Passed(Refusal::Unmergeable);
+                    assert!(is_marked || !passed, "{exit:?}");
+                    assert!(!is_marked || !packet.is_merged() && packet.meta == said);
+                    let others = packet.chain().iter().map(|piece| piece.buffer().number);
+                    assert!(!others.into_iter().any(|number| marked.contains(&number)));
+                }
+                assert!(groups(&real).contains(&vec![1, 3, 5]));
+            }
+        }
+    }
 }
 
 /// Where an examined packet alone leaves.
@@ -482,9 +529,10 @@ fn what_does_not_join_in_a_batch_is_not_verified() {
 #[test]
 fn what_is_trusted_joins_whatever_its_checksum() {
     let config = Config { checksum: ChecksumPolicy::Trust, ..Config::burst() };
-    for field in [Field::Good, Field::Bad, Field::Partial] {
+    let fields = [Field::Good, Field::Bad, Field::Partial];
+    for (other, field) in (0..3).flat_map(|at| fields.map(|field| (at, field))) {
         let mut merger = Merger::new(LinkType::Ethernet, config.clone());
-        let field = |index| if index == 1 { field } else { Field::Good };
+        let field = |index| if index == other { field } else { Field::Good };
         let frame = |index| Frame { field: field(index), ..Frame::bulk(index, 100) }.bytes();
         let mut buffer = [0, 1, 2].map(frame).concat();
         let size = buffer.len() / 3;
@@ -557,5 +605,125 @@ fn what_a_device_could_not_restore_stays_apart() {
         for real in [batch_of(&config, &frames), batch_of_frames(&config, &frames)] {
             assert_eq!(groups(&real), [[0], [1], [2]]);
         }
+    }
+}
+
+/// A packet without data, too.
+#[test]
+fn what_is_longer_than_may_be_held_says_so() {
+    let frames = [0, 1].map(|index| Frame { ports: (index, 9), ..Frame::bulk(0, 0) });
+    let len = frames[0].bytes().len();
+    for (max_held_bytes, reason) in
+        [(len - 1, Refusal::TooLarge), (len, Refusal::NoPayload), (len + 1, Refusal::NoPayload)]
+    {
+        let config = Config { max_held_bytes, ..Config::default() };
+        for real in [batch_of(&config, &frames), batch_of_frames(&config, &frames)] {
+            assert_eq!(refused(real.coalescer.counters()), [reason; 2], "{max_held_bytes}");
+        }
+    }
+}
+
+/// Also in the middle of a batch that simply continues.
+#[test]
+fn no_more_is_held_than_may_be() {
+    let frames: Vec<Frame> = (0..10).map(|index| Frame::bulk(index, 100)).collect();
+    let bytes = frames[0].bytes().len();
+    let expected: [&[usize]; 3] = [&[0, 1, 2, 3], &[4, 5, 6, 7], &[8, 9]];
+    for config in [
+        Config { max_held_packets: 4, ..Config::default() },
+        Config { max_held_bytes: 4 * bytes, ..Config::default() },
+        Config { max_held_bytes: 5 * bytes - 1, ..Config::default() },
+    ] {
+        assert_eq!(groups(&batch_of(&config, &frames)), expected);
+        assert_eq!(groups(&batch_of_frames(&config, &frames)), expected);
+    }
+}
+
+/// Short frames with padding, without it, and long enough to need none: what has been merged is given back.
+#[test]
+fn padded_and_unpadded_frames_do_not_mix() {
+    let frame = |kind: usize, port: u16, index: usize| {
+        let (len, behind) = [
+            (18, Behind::Nothing),
+            (12, Behind::Nothing),
+            (12, Behind::Padding),
+            (12, Behind::Bytes(vec![0, 0, 0, 0, 0, 1])),
+        ][kind]
+            .clone();
+        let frame = Frame::udp(index, len);
+        Frame { ports: (port, 9), behind, ..frame }
+    };
+    for kinds in (0..64).map(|kinds: usize| [kinds & 3, kinds >> 2 & 3, kinds >> 4]) {
+        for turns in [false, true] {
+            let data = kinds.iter().enumerate().map(|(index, kind)| frame(*kind, 1, index));
+            let others = (0..if turns { 3 } else { 0 }).map(|index| frame(0, 2, index));
+            let mut frames: Vec<Frame> = data.chain(others).collect();
+            if turns {
+                frames = [0, 3, 1, 4, 2, 5].map(|at: usize| frames[at].clone()).into();
+            }
+            let [first, second, third] = kinds;
+            // What is shorter than the first ends it, and what has a trailer stays alone.
+            let joins = match (first, second) {
+                (0 | 1, 0 | 1) => first <= second,
+                (0, 2) | (2, 2) => true,
+                _ => false,
+            };
+            let third_joins = joins
+                && first == second
+                && match (second, third) {
+                    (0, 0..3) | (1, 1) | (2, 2) => true,
+                    _ => false,
+                };
+            for config in each_config() {
+                let config = Config { max_flows: 8, max_held_packets: 64, ..config };
+                let reals = [batch_of(&config, &frames), batch_of_frames(&config, &frames)];
+                for real in reals {
+                    let place = |at: usize| if turns { 2 * at } else { at };
+                    let of = groups(&real).into_iter().find(|group| group[0] == place(0));
+                    let count = of.map_or(0, |group| group.len());
+                    let expected = 1 + usize::from(joins) + usize::from(third_joins);
+                    assert_eq!(count, expected, "{kinds:?} {turns}");
+                }
+            }
+        }
+    }
+}
+
+/// A flow that slows down so much that its idle time ends behind the budget leaves at the end of that.
+#[test]
+fn the_budget_ends_what_slows_down() {
+    let us = |us: u64| Duration::from_micros(us);
+    let config = Config { hold_budget: us(1_000), idle_floor: us(20), ..Config::default() };
+    let mut real = Real::new(config);
+    for (index, at) in [0, 30, 250].into_iter().enumerate() {
+        real.push(index, &arrival(&Frame::bulk(index, 100), at * 1_000));
+    }
+    real.advance(Instant::from_ns(999_999));
+    assert_eq!((real.coalescer.held(), real.out.len()), (3, 0));
+    real.advance(Instant::from_ns(1_000_000));
+    assert_eq!(real.out[0].1, Exit::Flushed(Flush::Budget));
+    assert_eq!(groups(&real), [[0, 1, 2]]);
+}
+
+/// Less than half of the floor between packets is soon.
+#[test]
+fn only_flows_that_go_on_soon_are_held_beyond_a_batch() {
+    let floor = 20_000;
+    for (interval, held) in [(9_999, 4), (10_000, 4), (10_001, 0), (15_000, 0), (30_000, 0)] {
+        let config = Config {
+            flush_quiet_at_batch_end: true,
+            idle_floor: Duration::from_nanos(floor),
+            ..Config::default()
+        };
+        let mut real = Real::new(config);
+        // What was held before is not flushed for this: the flow is known, and holds nothing.
+        let last = Frame { flags: ACK | PSH, ..Frame::bulk(0, 100) };
+        real.push(0, &arrival(&last, 0));
+        let now = Instant::from_ns(interval);
+        let mut batch = Batch::new();
+        let frame = arrival(&Frame::bulk(1, 100), interval);
+        batch.push(packet(1, &frame)).expect("room");
+        real.push_batch(&mut batch, now);
+        assert_eq!(real.coalescer.held(), held / 4, "{interval}");
     }
 }

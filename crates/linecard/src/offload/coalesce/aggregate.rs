@@ -299,9 +299,9 @@ impl Aggregate {
         self.grown.advance(self.size, candidate.payload_len, (candidate.flags, *fields))
     }
 
-    /// Payload of all packets but the first.
-    pub(super) fn behind_first(&self) -> usize {
-        (self.grown.payload_len - self.size) as usize
+    /// Bytes of the merged packet, whose first one has this layout; without padding.
+    pub(super) fn frame_len(&self, layout: &Layout) -> usize {
+        layout.header_len() + self.grown.payload_len as usize
     }
 }
 

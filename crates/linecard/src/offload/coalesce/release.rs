@@ -109,7 +109,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         if entry.examined && aggregate.grown.count > 1 {
             aggregate.patch(packet);
             (packets, bytes) = (aggregate.grown.count, aggregate.bytes);
-            len += aggregate.behind_first();
+            len = aggregate.frame_len(packet.layout());
         }
         self.table.set_held(entry.flow, None);
         self.held_packets -= usize::from(packets);

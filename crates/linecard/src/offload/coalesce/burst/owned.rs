@@ -87,7 +87,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, F: FnMut(Packet<B>, Exit)> Way<'_, B, F> {
         first.set_chain(chain);
         self.counters.packets_in += u64::from(aggregate.grown.count);
         self.counters.bytes_in += aggregate.bytes as u64;
-        self.counters.sent(first.bytes().len() + aggregate.behind_first());
+        self.counters.sent(aggregate.frame_len(first.layout()));
         self.counters.left(reason, aggregate.grown.count);
         self.merged += 1;
         (self.out)(first, Exit::Flushed(reason));
