@@ -253,16 +253,28 @@ fn what_a_burst_keeps_apart_is_counted_once() {
             vec![Flush::EndFlag, Flush::BatchEnd, Flush::BatchEnd],
         ),
         (
-            vec![last(0), between.clone(), of(1, 1)],
-            vec![vec![0], vec![1], vec![2]],
+            vec![between.clone(), last(0), of(3, 0), of(1, 1)],
+            vec![vec![0], vec![1], vec![2], vec![3]],
             vec![],
-            vec![Flush::EndFlag, Flush::BatchEnd, Flush::BatchEnd],
+            vec![Flush::EndFlag, Flush::BatchEnd, Flush::BatchEnd, Flush::BatchEnd],
         ),
         (
             vec![between.clone(), last(0), of(3, 0)],
             vec![vec![0], vec![1], vec![2]],
             vec![],
             vec![Flush::EndFlag, Flush::BatchEnd, Flush::BatchEnd],
+        ),
+        // A longer one that comes too early lets the one between wait.
+        (
+            vec![
+                of(1, 0),
+                between.clone(),
+                with(frame(1, 2), |frame| frame.payload.push(1)),
+                of(1, 1),
+            ],
+            vec![vec![1], vec![0, 3], vec![2]],
+            vec![Refusal::Longer],
+            vec![Flush::Displaced, Flush::BatchEnd, Flush::BatchEnd],
         ),
         // A packet that none joins is not examined.
         (

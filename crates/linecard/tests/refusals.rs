@@ -727,3 +727,65 @@ fn only_flows_that_go_on_soon_are_held_beyond_a_batch() {
         assert_eq!(real.coalescer.held(), held / 4, "{interval}");
     }
 }
+
+/// What follows the datagram of a tunnel is the reason, whether there are data or not.
+#[test]
+fn a_trailer_in_a_tunnel_is_the_reason_without_data_too() {
+    for len in [0, 10] {
+        let frame = |index| {
+            let (_, mut tunnel) = each_kind(index).remove(10);
+            for wrap in &mut tunnel {
+                if let Wrap::Ethernet { behind, .. } = wrap {
+                    behind.extend([1, 2, 3]);
+                }
+            }
+            Frame { tunnel, ..Frame::bulk(index, len) }
+        };
+        for config in each_config() {
+            let frames = [0, 1].map(frame);
+            for real in [batch_of(&config, &frames), batch_of_frames(&config, &frames)] {
+                assert_eq!(refused(real.coalescer.counters()), [Refusal::Trailer; 2]);
+            }
+        }
+    }
+}
+
+/// Nor is it compared with what comes before, where many flows are looked up ahead.
+#[test]
+fn what_cannot_merge_has_one_reason() {
+    // An odd secret: few flows count as many.
+    let config = Config { secret: 1, ..Config::default() };
+    let of = |port, index| Frame { ports: (port, 9), ..Frame::bulk(index, 100) };
+    let next = Frame { window: 3, ..of(7, 1) };
+    let said = Meta { mark: Meta::NEVER, ..Meta::default() };
+    let held: Vec<Frame> = (0..5).map(|port| of(port, 0)).collect();
+    let mut real = Real::new(config);
+    for (number, arrival) in arrivals(&held).iter().enumerate() {
+        real.push(number, arrival);
+    }
+    let mut batch = Batch::new();
+    for (number, frame) in [of(7, 0), of(8, 0), next].iter().enumerate() {
+        let meta = if number == 2 { said } else { Meta::default() };
+        let arrival = Arrival { meta, ..arrival(frame, 0) };
+        batch.push(packet(5 + number, &arrival)).expect("room");
+    }
+    real.push_batch(&mut batch, Instant::ZERO);
+    let counters = real.coalescer.counters();
+    assert_eq!(refused(counters), [Refusal::Unmergeable]);
+    assert_eq!((counters.flushed.of(Flush::Bypass), counters.flushed.total()), (1, 1));
+    assert_eq!(groups(&real), [[5], [7]]);
+}
+
+/// Longer than any table of what has been parsed of it.
+#[test]
+fn a_list_of_thousands_of_frames_is_merged() {
+    let frame = |index: usize| {
+        let (_, tunnel) = each_kind(index).remove(2);
+        Frame { tunnel, ..Frame::bulk(index, 10) }
+    };
+    let frames: Vec<Frame> = (0..4_500).map(frame).collect();
+    let config = Config { flush_at_batch_end: false, ..Config::default() };
+    let real = batch_of_frames(&config, &frames);
+    let counters = real.coalescer.counters();
+    assert_eq!((counters.packets_out, counters.refused.total()), (5, 4));
+}

@@ -542,6 +542,13 @@ mod tests {
                 }
                 assert_eq!(coalescer.follow(&mut arrivals, out), 8, "{traffic:?}");
                 assert_eq!(coalescer.held(), 9);
+                // One alone, too.
+                let mut last = vec![traffic.packet(9, 7)];
+                assert_eq!(coalescer.follow(&mut Packets(last.drain(..)), out), 1, "{traffic:?}");
+                let mut coalescer = Coalescer::new(coalescer.config().clone());
+                coalescer.push(traffic.packet(0, 1), Instant::ZERO, out);
+                let mut next = vec![traffic.packet(1, 7)];
+                assert_eq!(coalescer.follow(&mut Packets(next.drain(..)), out), 1, "{traffic:?}");
             }
         }
     }

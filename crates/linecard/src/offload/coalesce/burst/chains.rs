@@ -354,7 +354,7 @@ impl<S: Store> Joining<'_, S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::steady::tests::each_traffic;
+    use super::super::super::steady::tests::{Traffic, each_traffic};
     use super::*;
 
     #[test]
@@ -372,6 +372,32 @@ mod tests {
                 let mut other = next.to_vec();
                 other[at + bit / 8] ^= 1 << (bit % 8);
                 assert!(!is_followed_by(first, &other), "{traffic:?} {bit}");
+            }
+        }
+    }
+
+    /// A packet of a flow and one behind it: whether that joins, or shows that none will.
+    #[test]
+    fn a_packet_leaves_before_one_that_shows_that_none_will_join_it() {
+        let traffic = each_traffic().find(|traffic| traffic.tcp && !traffic.v6).expect("one");
+        let first = traffic.packet(0, 1);
+        for (len, index, alone) in [0, 1, 99, 100, 101].into_iter().flat_map(|len| {
+            let alones = [Alone::default(), Alone::of(false, true), Alone::TRAILER];
+            [1, 2].into_iter().flat_map(move |index| alones.map(|alone| (len, index, alone)))
+        }) {
+            let sequence = traffic.sequence.wrapping_add(100 * index);
+            let next = Traffic { len, sequence, ..traffic }.packet(0, 1);
+            let alone = if len == 0 { Alone::of(true, false) } else { alone };
+            let mut member = Member::default();
+            (member.layout, member.alone) = (*next.layout(), alone);
+            for restores_order in [false, true] {
+                let (head, following) = ((first.layout(), first.bytes()), (&member, next.bytes()));
+                let pair = Pair::of(head, following, restores_order);
+                let (has_data, is_next) = (len > 0 && alone != Alone::TRAILER, index == 1);
+                assert_eq!(pair.has_data, has_data);
+                assert_eq!(pair.may_join, has_data && is_next && len <= 100, "{len} {index}");
+                let leaves = !has_data || len > 100 && (is_next || !restores_order);
+                assert_eq!(pair.leaves, leaves, "{len} {index}");
             }
         }
     }

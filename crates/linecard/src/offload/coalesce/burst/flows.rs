@@ -351,3 +351,20 @@ pub(super) fn look_at_frame(
 fn look_at_unusual(hasher: &mut FlowHasher, link: LinkType, bytes: &[u8], lane: u32) -> Look {
     Look::parsed(bytes, parse_unusual(hasher, link, bytes, lane))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn a_flow_has_the_next_place_that_is_free_or_its_own() {
+        let mut table = vec![Flow::FREE; 4];
+        for (hash, place) in [(3, 3), (7, 0), (4, 1), (11, 2)] {
+            for _ in 0..2 {
+                assert_eq!(place_of(&table, 3, hash), place);
+                table[place] = Flow { hash, first: Number::of(0), note: Number::NONE };
+            }
+        }
+    }
+}

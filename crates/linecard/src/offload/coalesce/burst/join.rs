@@ -289,3 +289,35 @@ impl Burst {
 pub(super) fn has_data(layout: &Layout) -> bool {
     layout.form() == Form::Datagram && !layout.payload().is_empty()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Counters;
+    use super::super::super::steady::tests::each_traffic;
+    use super::super::store::AllAlone;
+    use super::super::{OwnedPackets, Way};
+    use super::*;
+    use crate::packet::Packet;
+    use alloc::vec;
+
+    /// Should the hashes of their flows be the same.
+    #[test]
+    fn packets_of_two_lanes_are_never_alike() {
+        let traffic = each_traffic().next().expect("one");
+        for lane in [0, 1] {
+            let mut packets = vec![Some(traffic.packet(0, 1)), Some(traffic.packet(1, 1))];
+            packets[1].iter_mut().for_each(|packet| packet.meta.lane = lane);
+            let [layout, next] = [0, 1].map(|at| *packets[at].as_ref().expect("there").layout());
+            let (counters, chains) = (&mut Counters::default(), &mut Vec::new());
+            let out = &mut |_: Packet<Vec<u8>>, _: Exit| ();
+            let (alone, alone_bytes, merged) = (AllAlone::default(), 0, 0);
+            let way = Way { counters, chains, out, alone, alone_bytes, merged };
+            let mut store = OwnedPackets { packets: &mut packets, way };
+            let (burst, config) = (&mut Burst::new(1), &Config::default());
+            let mut joining = Joining { burst, config, store: &mut store };
+            let note = joining.add_note(Note::new((layout, joining.store.bytes(0)), 0));
+            let obstacle = joining.obstacle(note, 1, next);
+            assert_eq!(obstacle, (lane == 1).then_some(Refusal::Envelope));
+        }
+    }
+}
