@@ -756,7 +756,7 @@ fn what_cannot_merge_has_one_reason() {
     // An odd secret: few flows count as many.
     let config = Config { secret: 1, ..Config::default() };
     let of = |port, index| Frame { ports: (port, 9), ..Frame::bulk(index, 100) };
-    let next = Frame { window: 3, ..of(7, 1) };
+    let next = of(7, 2);
     let said = Meta { mark: Meta::NEVER, ..Meta::default() };
     let held: Vec<Frame> = (0..5).map(|port| of(port, 0)).collect();
     let mut real = Real::new(config);

@@ -206,7 +206,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
         self.make_room(None, out);
         let Some((slot, held)) = self.held.open() else {
-            // There is no place at all: nothing is held, so nothing is overtaken.
+            // There are as many places as packets may be held, or flows, of which this one holds nothing.
             return self.pass(Refusal::TooLarge, out);
         };
         let Some(packet) = &held.packet else { return Verdict::Passed(Refusal::Malformed) };
@@ -272,14 +272,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
     #[inline(always)]
     fn make_room<F: FnMut(Packet<B>, Exit)>(&mut self, slot: Option<SlotId>, out: &mut F) -> bool {
         let bytes = self.held.landed().map_or(0, |packet| packet.bytes().len());
-        self.lacks_room(slot, bytes) && self.flush_for_room(slot, bytes, out)
+        self.lacks_room(bytes) && self.flush_for_room(slot, bytes, out)
     }
 
     #[inline(always)]
-    fn lacks_room(&self, slot: Option<SlotId>, bytes: usize) -> bool {
+    fn lacks_room(&self, bytes: usize) -> bool {
         self.held_packets >= self.config.max_held_packets.max(1)
             || self.held_bytes + bytes > self.config.max_held_bytes
-            || (slot.is_none() && self.held.is_full())
     }
 
     #[inline(never)]
@@ -290,7 +289,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         out: &mut F,
     ) -> bool {
         let mut hit = false;
-        while self.lacks_room(slot, bytes) {
+        while self.lacks_room(bytes) {
             self.settle();
             let Some(oldest) = self.ages.first(0) else { break };
             hit |= Some(oldest) == slot;

@@ -555,6 +555,26 @@ mod tests {
     }
 
     #[test]
+    fn what_joins_has_the_next_sequence_number() {
+        let traffic = each_traffic().find(|traffic| traffic.tcp).expect("one");
+        let config = Config::default();
+        let first = traffic.packet(0, 1);
+        let aggregate = Aggregate::examine(&first, &config).expect("it may merge");
+        for (ahead, refusal) in [
+            (0, None),
+            (1, Some(Refusal::SequenceGap)),
+            (i32::MAX as u32, Some(Refusal::SequenceGap)),
+            (1 << 31, Some(Refusal::SequenceOld)),
+            (u32::MAX, Some(Refusal::SequenceOld)),
+        ] {
+            let sequence = traffic.sequence.wrapping_add(ahead);
+            let next = Traffic { sequence, ..traffic }.packet(1, 1);
+            let candidate = Candidate::examine(&next, &config, &[]).expect("it may merge");
+            assert_eq!(aggregate.fits(&candidate, 0).err(), refusal, "{ahead}");
+        }
+    }
+
+    #[test]
     fn each_header_may_have_identifications_of_its_own() {
         let ids = [5, 6, 7, 8].first_chunk().copied().expect("as many");
         for nth in 0..MAX_NESTED {

@@ -92,10 +92,6 @@ impl<B> Slab<B> {
         self.slots.len()
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.free.is_empty()
-    }
-
     /// Stores a packet in the landing place.
     #[inline(always)]
     pub(super) fn land(&mut self, packet: Packet<B>) {

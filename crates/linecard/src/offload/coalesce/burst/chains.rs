@@ -279,7 +279,7 @@ impl<S: Store> Joining<'_, S> {
     fn join_chain(&mut self, note: u32, at: usize, last: usize) -> usize {
         let noted = *self.burst.notes.get(note);
         let last = last.min(self.burst.flows.last_visible());
-        if !noted.may_continue(self.store.bytes(at)) || at > last {
+        if !noted.may_continue(self.store.bytes(at)) {
             return 0;
         }
         let is_alike = noted.state == State::Alone;

@@ -176,7 +176,7 @@ impl Flows {
             all_alone <<= 1;
             let Look { layout, hash, alone } = store.look(at, hasher);
             let Some(hash) = hash else {
-                *member = Member { layout, alone, ..Member::default() };
+                *member = Member { layout, ..Member::default() };
                 self.hidden.push(at as u32);
                 continue;
             };
