@@ -195,6 +195,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
     use crate::time::Instant;
+    use alloc::vec;
     use alloc::vec::Vec;
 
     /// The first packet of a flow that differs from others by its port.
@@ -233,6 +234,73 @@ mod tests {
         let told = |index| (ahead.of(index).flow, ahead.of(index).held);
         assert_eq!(told(5), (Some(3), Some(9)));
         (0..5).chain(6..BATCH + 1).for_each(|index| assert_eq!(told(index), (None, None)));
+    }
+
+    /// The packet behind a short one that ends the data held is told that its flow holds nothing any more.
+    #[test]
+    fn what_ends_a_run_tells_the_next_packet() {
+        let mut coalescer = holding(64, 0..5);
+        coalescer.few_flows = 3;
+        let traffic = Traffic { ports: (2, 9), len: 100, ..each_traffic().next().expect("one") };
+        let of = |index, len| Traffic { len, ..traffic }.packet(index, 1);
+        let mut list =
+            vec![of(1, 100), Traffic { len: 99, ..traffic }.packet(2, 1), first(7), of(3, 98)];
+        let place = coalescer.hasher.flow(&list[0]).and_then(|hash| coalescer.table.find(hash));
+        assert!(place.is_some());
+        let mut left = Vec::new();
+        coalescer.push_batch(&mut list, Instant::ZERO, &mut |packet, _| left.push(packet));
+        assert_eq!(left.iter().map(|packet| packet.chain().len()).collect::<Vec<_>>(), [2]);
+        assert_eq!((coalescer.ahead.of(1).next, coalescer.ahead.of(3).flow), (3, place));
+    }
+
+    /// The reason for which the first packet leaves at once because of the next one of its flow.
+    fn left_before(packet: Packet<Vec<u8>>, next: Packet<Vec<u8>>) -> Option<Flush> {
+        let mut coalescer = holding(64, 0..5);
+        let mut list = vec![packet, first(91), next];
+        let mut arrivals = Packets(list.drain(..));
+        coalescer.fetch_ahead(&mut arrivals);
+        let mut known = coalescer.ahead.of(0);
+        assert_eq!(known.next, 2);
+        let mut reason = None;
+        let out = &mut |_, exit| match exit {
+            Exit::Flushed(flush) => reason = Some(flush),
+            Exit::Passed(_) => {}
+        };
+        let leaves = coalescer.leave_before((&mut known, 2), &mut arrivals, out);
+        assert_eq!((arrivals.0.len(), reason.is_some()), (3 - usize::from(leaves), leaves));
+        reason
+    }
+
+    #[test]
+    fn a_packet_leaves_at_once_if_the_next_one_shows_that_none_joins() {
+        let all = || each_traffic().filter(|traffic| !traffic.v6 && traffic.tags == 0);
+        let udp = all().find(|traffic| !traffic.tcp).expect("one");
+        let tcp = all().find(|traffic| traffic.tcp).expect("one");
+        let of = |traffic, len, sequence| {
+            let traffic = Traffic { len, ports: (90, 9), sequence, ..traffic };
+            let packet = traffic.packet(0, 1);
+            let mut bytes = packet.bytes().to_vec();
+            bytes.resize(bytes.len().max(MIN_FRAME), 0);
+            Packet::new(bytes, packet.link(), packet.meta)
+        };
+        let first = || of(tcp, 100, 0);
+        let marked = |mut packet: Packet<Vec<u8>>| {
+            packet.meta.mark = crate::packet::Meta::NEVER;
+            packet
+        };
+        for (first, next, reason) in [
+            (first(), of(tcp, 99, 100), None),
+            (first(), of(tcp, 101, 100), Some(Flush::Displaced)),
+            (first(), of(tcp, 100, 101), Some(Flush::Displaced)),
+            (first(), of(tcp, 0, 100), Some(Flush::Bypass)),
+            (first(), marked(of(tcp, 100, 101)), None),
+            (marked(first()), of(tcp, 101, 100), None),
+            // Of the same length with their padding.
+            (of(udp, 5, 0), of(udp, 4, 0), None),
+            (of(udp, 5, 0), of(udp, 6, 0), Some(Flush::Displaced)),
+        ] {
+            assert_eq!(left_before(first, next), reason);
+        }
     }
 
     /// Packets of a few flows, of which some come in runs, some carry little or nothing, and some show no flow.

@@ -295,6 +295,14 @@ mod tests {
                     let flow = packets.flow(index, &mut hasher);
                     assert_eq!(flow, (hasher.flow(&first), len == 0 && is_plain(&meta)));
                     assert_eq!(frames.flow(index, &mut hasher), flow);
+                    // It is not parsed again.
+                    let left = frames.len() - index;
+                    let (of, parsed) = &mut frames.parsed[left % BATCH];
+                    assert_eq!((*of, *parsed), (left, Layout::parse(link, &bytes[index])));
+                    let parsed = core::mem::take(parsed);
+                    let seen = frames.view(index).map(|view| *view.layout());
+                    assert_eq!(seen, Some(Layout::default()));
+                    frames.parsed[left % BATCH] = (left, parsed);
                 }
                 let source = Source { link, lane: 0, mark: 4, verifies: true, pads: true };
                 for (index, bytes) in bytes.iter().enumerate() {

@@ -556,4 +556,22 @@ mod tests {
             assert_eq!(counts, [passed as u64; 3]);
         }
     }
+
+    #[test]
+    fn what_is_empty_passes_at_once_if_it_is_not_too_long() {
+        let traffic = each_traffic().find(|traffic| traffic.tcp).expect("one");
+        let empty = steady::tests::Traffic { len: 0, ..traffic }.packet(0, 0);
+        let len = empty.bytes().len();
+        for (max_held_bytes, passes) in [(len - 1, false), (len, true), (len + 1, true)] {
+            let config = Config { max_held_bytes, ..Config::default() };
+            let mut coalescer = Coalescer::new(config);
+            let mut list = alloc::vec![empty.clone()];
+            let mut arrivals = Packets(list.drain(..));
+            let (hash, is_empty) = arrivals.flow(0, &mut coalescer.hasher);
+            let mut known = Known { hash, is_empty, ..Known::default() };
+            let mut left = 0;
+            let passed = coalescer.pass_empty(&mut known, &mut arrivals, &mut |_, _| left += 1);
+            assert_eq!((passed, left), (passes, i32::from(passes)));
+        }
+    }
 }

@@ -293,8 +293,9 @@ pub(super) fn has_data(layout: &Layout) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::super::Counters;
+    use super::super::super::arrivals::Upcoming;
     use super::super::super::steady::tests::each_traffic;
-    use super::super::store::AllAlone;
+    use super::super::store::{AllAlone, Later};
     use super::super::{OwnedPackets, Way};
     use super::*;
     use crate::packet::Packet;
@@ -318,6 +319,11 @@ mod tests {
             let note = joining.add_note(Note::new((layout, joining.store.bytes(0)), 0));
             let obstacle = joining.obstacle(note, 1, next);
             assert_eq!(obstacle, (lane == 1).then_some(Refusal::Envelope));
+            let Joining { burst, store, .. } = joining;
+            for (at, end) in [(0, 2), (0, 1), (1, 1), (2, 2)] {
+                let later = Later { store, links: &mut burst.links, at, end };
+                assert_eq!(later.len(), end - at);
+            }
         }
     }
 }
