@@ -535,7 +535,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 
 #[cfg(test)]
 mod tests {
-    use super::steady::tests::each_traffic;
+    use super::steady::tests::{Traffic, each_traffic};
     use super::*;
 
     #[test]
@@ -558,9 +558,37 @@ mod tests {
     }
 
     #[test]
+    fn the_data_of_a_flow_becomes_the_current_data() {
+        let traffic = each_traffic().next().expect("one");
+        let of = |port, index| Traffic { ports: (port, 9), ..traffic }.packet(index, 0);
+        let mut coalescer = Coalescer::new(Config::default());
+        let slots = [1, 2].map(|port| {
+            coalescer.push(of(port, 0), Instant::ZERO, &mut |_, _| ());
+            coalescer.current
+        });
+        // To a flow, from data of another one or its own or none, or to a flow that holds nothing.
+        for (port, from, to, turns) in [
+            (1, slots[1], slots[0], true),
+            (1, slots[0], slots[0], false),
+            (1, None, slots[0], true),
+            (3, slots[0], slots[0], false),
+            (3, None, None, false),
+        ] {
+            let mut list = alloc::vec![of(port, 1)];
+            let mut arrivals = Packets(list.drain(..));
+            coalescer.current = from;
+            assert_eq!((coalescer.turn_to_recent(&arrivals), coalescer.current), (turns, to));
+            coalescer.current = from;
+            let (hash, _) = arrivals.flow(0, &mut coalescer.hasher);
+            let mut known = Known { hash, ..Known::default() };
+            assert_eq!((coalescer.turn_to(&mut known), coalescer.current), (turns, to));
+        }
+    }
+
+    #[test]
     fn what_is_empty_passes_at_once_if_it_is_not_too_long() {
         let traffic = each_traffic().find(|traffic| traffic.tcp).expect("one");
-        let empty = steady::tests::Traffic { len: 0, ..traffic }.packet(0, 0);
+        let empty = Traffic { len: 0, ..traffic }.packet(0, 0);
         let len = empty.bytes().len();
         for (max_held_bytes, passes) in [(len - 1, false), (len, true), (len + 1, true)] {
             let config = Config { max_held_bytes, ..Config::default() };

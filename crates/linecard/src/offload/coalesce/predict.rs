@@ -530,7 +530,7 @@ mod tests {
     fn what_continues_is_followed() {
         for traffic in each_traffic() {
             for verify_alone in [false, true] {
-                let config = Config { verify_alone, ..Config::default() };
+                let config = Config { verify_alone, max_flows: 8, ..Config::default() };
                 let mut coalescer = Coalescer::new(config);
                 let out = &mut |_, _| unreachable!("all is held");
                 coalescer.push(traffic.packet(0, 1), Instant::ZERO, out);
@@ -557,7 +557,7 @@ mod tests {
 
     /// Whether a packet after a first one of such traffic simply continues it.
     fn is_plain_after(traffic: Traffic, second: Traffic, change: Change<'_>) -> bool {
-        let mut coalescer = Coalescer::new(Config::default());
+        let mut coalescer = Coalescer::new(Config { max_flows: 8, ..Config::default() });
         let out = &mut |_, _| unreachable!("it is held");
         coalescer.push(traffic.packet(0, 1), Instant::ZERO, out);
         let slot = coalescer.current.expect("it is held");

@@ -156,3 +156,30 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::super::steady::tests::each_traffic;
+    use super::*;
+
+    /// The order of opening tells when the budget of data ends.
+    #[test]
+    fn no_timer_is_set_to_the_end_of_the_budget() {
+        let traffic = each_traffic().next().expect("one");
+        let mut coalescer = Coalescer::new(Config::default());
+        coalescer.push(traffic.packet(0, 1), Instant::ZERO, &mut |_, _| ());
+        let slot = coalescer.current.expect("it is held");
+        let spent = coalescer.held.get(slot).entry.spent;
+        let before = Instant::from_ns(spent.as_ns() - 1);
+        for (deadline, armed) in [(spent, Instant::NEVER), (before, before)] {
+            for _ in 0..2 {
+                coalescer.arm(slot, deadline);
+                assert_eq!(coalescer.held.get(slot).entry.armed, armed);
+            }
+        }
+        coalescer.arm(slot, spent);
+        assert_eq!(coalescer.held.get(slot).entry.armed, Instant::NEVER);
+        assert_eq!(coalescer.next_wakeup(), Some(spent));
+    }
+}

@@ -200,3 +200,61 @@ impl<S: Store> Joining<'_, S> {
         packets
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::steady::tests::{Traffic, each_traffic};
+    use super::super::super::{Coalescer, Config, Input};
+    use super::super::Merger;
+    use crate::packet::{LinkType, Meta, Packet};
+    use crate::time::Instant;
+    use alloc::vec::Vec;
+
+    /// Whether flows were looked for in packets, in frames that share their metadata, and in lent memory; and how many
+    /// packets left of each.
+    fn look_for_flows(packets: &[Packet<Vec<u8>>]) -> [(bool, usize); 3] {
+        let mut left = [0; 3];
+        let [of_packets, of_frames, of_lent] = &mut left;
+        let config = Config::burst();
+        let mut coalescers = [0, 1].map(|_| Coalescer::new(config.clone()));
+        coalescers[0]
+            .push_batch(&mut packets.to_vec(), Instant::ZERO, &mut |_, _| *of_packets += 1);
+        let (link, meta) = (LinkType::Ethernet, Meta::default());
+        let mut frames: Vec<_> = packets.iter().map(|packet| packet.bytes().to_vec()).collect();
+        let mut buffer = frames.concat();
+        let mut end = 0;
+        let ranges: Vec<_> = frames
+            .iter()
+            .map(|frame| {
+                end += frame.len();
+                end - frame.len()..end
+            })
+            .collect();
+        let input = Input::Frames(&mut frames, link, meta);
+        coalescers[1].push_batch(input, Instant::ZERO, &mut |_, _| *of_frames += 1);
+        let mut merger = Merger::new(link, config);
+        merger.merge_burst(&mut buffer, ranges, &mut |_| *of_lent += 1).expect("inside");
+        let bursts = [&coalescers[0].burst, &coalescers[1].burst, &merger.burst];
+        core::array::from_fn(|at| (bursts[at].flows.are_known(), left[at]))
+    }
+
+    #[test]
+    fn runs_need_no_table_of_flows() {
+        let traffic = each_traffic().find(|traffic| traffic.tcp && !traffic.v6).expect("one");
+        let of = |port, index| Traffic { ports: (port, 9), ..traffic }.packet(index, 1);
+        let empty = |port| Traffic { ports: (port, 9), len: 0, ..traffic }.packet(0, 1);
+        let run = |port| (0..4).map(move |index| of(port, index));
+        let late = [0, 1, 3, 4, 2, 5].map(|index| of(1, index));
+        let gap = [0, 1, 5, 6].map(|index| of(1, index));
+        for (packets, are_known, left) in [
+            (run(1).collect::<Vec<_>>(), false, 1),
+            (run(1).chain(run(2)).chain([of(1, 4), of(1, 5), of(2, 4)]).collect(), false, 2),
+            (late.into(), false, 1),
+            (gap.into(), false, 2),
+            ([empty(1), empty(2), empty(1)].into(), false, 3),
+            ([of(1, 0), of(2, 0), of(1, 1), of(2, 1)].into(), true, 2),
+        ] {
+            assert_eq!(look_for_flows(&packets), [(are_known, left); 3]);
+        }
+    }
+}
