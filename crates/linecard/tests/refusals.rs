@@ -668,12 +668,8 @@ fn padded_and_unpadded_frames_do_not_mix() {
                 (0, 2) | (2, 2) => true,
                 _ => false,
             };
-            let third_joins = joins
-                && first == second
-                && match (second, third) {
-                    (0, 0..3) | (1, 1) | (2, 2) => true,
-                    _ => false,
-                };
+            let third_joins =
+                joins && first == second && matches!((second, third), (0, 0..3) | (1, 1) | (2, 2));
             for config in each_config() {
                 let config = Config { max_flows: 8, max_held_packets: 64, ..config };
                 let reals = [batch_of(&config, &frames), batch_of_frames(&config, &frames)];

@@ -325,12 +325,12 @@ mod tests {
         packets
     }
 
+    /// The hash of a packet's flow, the next packet of it, whether it carries no data, and where flow and held data are.
+    type Found = (Option<u64>, u8, bool, Option<FlowId>, Option<SlotId>);
+
     /// Each packet's flow but of those that seem to go on after the one before, the next packet of the flow, and of the
     /// first one the place and what that holds.
-    fn expected(
-        coalescer: &mut Coalescer<Vec<u8>>,
-        packets: &[Packet<Vec<u8>>],
-    ) -> Vec<(Option<u64>, u8, bool, Option<FlowId>, Option<SlotId>)> {
+    fn expected(coalescer: &mut Coalescer<Vec<u8>>, packets: &[Packet<Vec<u8>>]) -> Vec<Found> {
         let mut list = packets.to_vec();
         let mut arrivals = Packets(list.drain(..));
         let shown = |packet: &Packet<Vec<u8>>| {

@@ -186,10 +186,12 @@ mod tests {
         let envelope = Some(Refusal::Envelope);
         for traffic in each_traffic() {
             let bytes = behind(&[], traffic);
-            let ip: &[Range<usize>] =
-                if traffic.v6 { &[1..4, 6..7, 8..40] } else { &[0..1, 9..10, 12..20] };
-            let transport = if traffic.v6 { 40 } else { 20 };
-            for range in ip.iter().cloned().chain([transport..transport + 4]) {
+            let ranges = if traffic.v6 {
+                [1..4, 6..7, 8..40, 40..44]
+            } else {
+                [0..1, 9..10, 12..20, 20..24]
+            };
+            for range in ranges {
                 for (at, refusal) in range.clone().zip(refusals(&bytes, LinkType::Raw, range)) {
                     // The traffic class.
                     let is_class = traffic.v6 && at == 1;
