@@ -561,6 +561,17 @@ fn what_was_due_first_leaves_first() {
     }
 }
 
+/// A packet that does not move the deadline of what it joins does not put that behind others either.
+#[test]
+fn of_what_is_due_at_once_the_first_leaves_first() {
+    let of = |port, index| arrival(&Frame { ports: (port, 9), ..Frame::bulk(index, 100) }, 0);
+    let mut real = Real::new(Config::default());
+    let all = [of(1, 0), of(1, 1), of(2, 0), of(2, 1), of(1, 2)];
+    all.iter().enumerate().for_each(|(number, arrival)| real.push(number, arrival));
+    real.advance(Instant::from_ns(20_000));
+    assert_eq!(groups(&real), [vec![0, 1, 4], vec![2, 3]]);
+}
+
 #[test]
 fn kinds_of_checksums_do_not_mix() {
     use ChecksumState::{Partial, Unknown};
