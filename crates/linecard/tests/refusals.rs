@@ -509,6 +509,27 @@ fn what_shows_no_flow_says_why() {
 }
 
 #[test]
+fn headers_of_320_bytes_merge_and_longer_ones_do_not() {
+    for (len, count) in [(264, 1), (272, 1), (280, 2)] {
+        // Options for the destination that are padding, in front of UDP over IPv6.
+        let behind = [vec![(len / 8 - 1) as u8, 1, 4], vec![0; len - 4]].concat();
+        let frame = |index| Frame {
+            link: LinkType::Raw,
+            v6: true,
+            extensions: vec![(60, behind.clone())],
+            ..Frame::udp(index, 100)
+        };
+        let frames = [0, 1].map(frame);
+        assert_eq!(frames[0].bytes().len(), 40 + len + 8 + 100);
+        for config in each_config() {
+            for real in [batch_of(&config, &frames), batch_of_frames(&config, &frames)] {
+                assert_eq!(real.out.len(), count, "{len}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_does_not_join_in_a_batch_is_not_verified() {
     let frame = |index, field| Frame { field, ..Frame::bulk(index, 100) };
     let (good, bad) = (|index| frame(index, Field::Good), |index| frame(index, Field::Bad));
