@@ -199,7 +199,7 @@ fn a_late_packet_of_a_run_is_put_in_its_place_as_far_as_that_goes() {
     }
 }
 
-/// What was counted, by name.
+/// Refusals and flushes, each as often as it was counted.
 fn counted(counters: &BurstCounters) -> (Vec<Refusal>, Vec<Flush>) {
     let BurstCounters { refused, flushed, .. } = counters;
     let times = |of: &Refusal| core::iter::repeat_n(*of, refused.of(*of) as usize);

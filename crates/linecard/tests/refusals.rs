@@ -694,7 +694,7 @@ fn padded_and_unpadded_frames_do_not_mix() {
                 frames = [0, 3, 1, 4, 2, 5].map(|at: usize| frames[at].clone()).into();
             }
             let [first, second, third] = kinds;
-            // What is shorter than the first ends it, and what has a trailer stays alone.
+            // A shorter one ends the first, and one with a trailer stays alone.
             let joins = match (first, second) {
                 (0 | 1, 0 | 1) => first <= second,
                 (0, 2) | (2, 2) => true,
@@ -744,7 +744,7 @@ fn only_flows_that_go_on_soon_are_held_beyond_a_batch() {
             ..Config::default()
         };
         let mut real = Real::new(config);
-        // What was held before is not flushed for this: the flow is known, and holds nothing.
+        // The flow is known then, and holds nothing.
         let last = Frame { flags: ACK | PSH, ..Frame::bulk(0, 100) };
         real.push(0, &arrival(&last, 0));
         let now = Instant::from_ns(interval);
@@ -756,7 +756,7 @@ fn only_flows_that_go_on_soon_are_held_beyond_a_batch() {
     }
 }
 
-/// What follows the datagram of a tunnel is the reason, whether there are data or not.
+/// Bytes behind the datagram of a tunnel are the reason, whether there are data or not.
 #[test]
 fn a_trailer_in_a_tunnel_is_the_reason_without_data_too() {
     for len in [0, 10] {
