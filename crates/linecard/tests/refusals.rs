@@ -166,6 +166,33 @@ fn a_changed_outer_field_is_the_reason() {
     }
 }
 
+/// Of the deepest tunnels: no identification is left out, and no checksum.
+#[test]
+fn each_of_four_headers_around_data_counts() {
+    for checksum in [None, Some(Field::Good)] {
+        let wrap = |id| {
+            let ip = Wrap::Ip(Ip { id, ..Ip::default() });
+            let gre = Wrap::Gre { key: None, checksum, sequence: None };
+            if checksum.is_some() { vec![ip, gre] } else { vec![ip] }
+        };
+        let frame = |index: usize, other: usize| {
+            let id = |at: usize| (at * 50 + index + usize::from(at == other) * 9) as u16;
+            let tunnel = [1, 2, 3].into_iter().flat_map(|at| wrap(id(at))).collect();
+            Frame { tunnel, id: id(0), ..Frame::bulk(index, 101) }
+        };
+        for config in each_config() {
+            assert_eq!(
+                groups(&batch_of(&config, &[0, 1, 2].map(|index| frame(index, 9)))),
+                [[0, 1, 2]]
+            );
+            for other in 0..4 {
+                let real = batch_of(&config, &[frame(0, 9), frame(1, other)]);
+                assert_eq!(refused(real.coalescer.counters()), [Refusal::IpId], "{other}");
+            }
+        }
+    }
+}
+
 /// A packet that a port says to be large, or never to be merged, keeps what was said of it.
 #[test]
 fn what_a_port_says_of_a_packet_keeps_it_apart() {
