@@ -160,7 +160,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Coalescer<B> {
 #[cfg(test)]
 mod tests {
     use super::super::Config;
-    use super::super::steady::tests::each_traffic;
+    use super::super::steady::tests::{Traffic, each_traffic};
     use super::*;
 
     /// The order of opening tells when the budget of data ends.
@@ -181,5 +181,20 @@ mod tests {
         coalescer.arm(slot, spent);
         assert_eq!(coalescer.held.get(slot).entry.armed, Instant::NEVER);
         assert_eq!(coalescer.next_wakeup(), Some(spent));
+    }
+
+    #[test]
+    fn data_that_leaves_is_not_current_any_more() {
+        let traffic = each_traffic().next().expect("one");
+        let mut coalescer = Coalescer::new(Config::default());
+        let slots = [1, 2].map(|port| {
+            let packet = Traffic { ports: (port, 9), ..traffic }.packet(0, 1);
+            coalescer.push(packet, Instant::ZERO, &mut |_, _| ());
+            coalescer.current.expect("it is held")
+        });
+        for (slot, current) in slots.into_iter().zip([Some(slots[1]), None]) {
+            coalescer.flush(slot, Flush::Stop, &mut |_, _| ());
+            assert_eq!(coalescer.current, current);
+        }
     }
 }
