@@ -9,7 +9,7 @@ use linecard::offload::virtio::Device;
 use linecard::packet::{BATCH, Batch, ChecksumState, Gso, LinkType, Meta, Packet};
 use linecard::time::Instant;
 use linecard_testkit::packets::frame::{
-    ACK, Behind, CWR, FIN, Field, Frame, IpField, PSH, SYN, TCP, UDP,
+    ACK, Behind, CWR, FIN, Field, Frame, IpField, PSH, RST, SYN, TCP, UDP, URG,
 };
 use linecard_testkit::packets::ip::Ip;
 use linecard_testkit::packets::runner::{
@@ -162,6 +162,19 @@ fn a_changed_outer_field_is_the_reason() {
         if !v6 {
             check((|frame| outer(frame, |ip| ip.flags_fragment ^= 0x4000), Refusal::DontFragment));
             check((|frame| outer(frame, |ip| ip.id += 9), Refusal::IpId));
+        }
+    }
+}
+
+#[test]
+fn nothing_joins_a_packet_with_a_flag_that_ends_data() {
+    for flag in [PSH, FIN, URG, RST, SYN] {
+        let frames = [0, 1, 2].map(|index| Frame { flags: ACK | flag, ..Frame::bulk(index, 100) });
+        for config in each_config() {
+            for real in [batch_of(&config, &frames), batch_of_frames(&config, &frames)] {
+                assert_eq!(groups(&real), [[0], [1], [2]], "{flag}");
+                assert_eq!(real.coalescer.counters().flushed.of(Flush::EndFlag), 3, "{flag}");
+            }
         }
     }
 }
