@@ -232,8 +232,8 @@ for case in "${chosen[@]}"; do
     for name in "${peers[@]}"; do
         cell=–
         [[ ! -e $work/failed.$case.$name ]] || cell='not done'
-        [[ ! -f $work/figures.$case.$name ]] || cell=$(median "$work/figures.$case.$name")
-        printf ' %s |' "${cell/ /, }"
+        [[ ! -f $work/figures.$case.$name ]] || cell=$(median "$work/figures.$case.$name" | sed 's/ /, /')
+        printf ' %s |' "$cell"
     done
     echo
 done

@@ -704,7 +704,8 @@ mod tests {
         }
     }
 
-    /// A sender that withholds the ends of files took all descriptors of the process, and other transfers failed.
+    /// Promise (Transfer): A transfer has at most 128 files open, or its share of what the process may open; what would
+    /// open more waits until others are finished.
     #[test]
     fn files_wait_while_as_many_as_may_be_are_open() {
         let at = tempfile::tempdir().unwrap();

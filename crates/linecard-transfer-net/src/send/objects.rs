@@ -338,3 +338,44 @@ const fn type_bits(kind: Kind) -> u32 {
         Kind::File | Kind::Stream => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{Name, Stamp};
+    use std::sync::mpsc;
+
+    /// The sender ended well, and had sent nothing.
+    #[test]
+    fn an_object_is_stored_when_all_of_it_was_sent() {
+        let (orders, buffers, results) = (mpsc::channel().0, mpsc::channel().0, mpsc::channel().1);
+        let object = Object {
+            name: Name::new(b"file").unwrap(),
+            kind: Kind::File,
+            size: Some(3_000),
+            has_holes: false,
+            by_time: false,
+            mode: 0o644,
+            modified: Stamp::of_ns(0),
+        };
+        let mut objects = Objects {
+            all: vec![object],
+            chunk_bytes: ChunkBytes::default(),
+            queue: ReadQueue { orders, buffers, results },
+            announced: 1,
+            first_chunks: vec![0],
+            next_chunk: 1,
+            read: 0,
+            open: BTreeMap::new(),
+            next_read: None,
+            deletion: None,
+            is_finished: false,
+            stored: Stored::default(),
+        };
+        for (is_ended, is_believed) in [(false, false), (true, true)] {
+            objects.open.insert(0, Open { is_ordered: true, is_ended, ..Open::default() });
+            assert_eq!(objects.stored(0).is_ok(), is_believed);
+        }
+        assert_eq!((objects.stored.objects, objects.stored.bytes), (1, 3_000));
+    }
+}

@@ -233,8 +233,8 @@ fn every_truncation_waits_or_is_refused() {
     }
 }
 
-/// Promise (Transfer): Whatever the other end sends, with the right keys, causes no panic and
-/// exceeds no bound; fuzz targets `control` and `transfer` look for more.
+/// Promise (Transfer): Whatever the other end sends, with the right keys, causes no panic; fuzz targets `control` and
+/// `transfer` look for more.
 #[test]
 fn damage_never_panics_and_what_is_read_is_sound() {
     let mut rng = Rng::new(13);

@@ -294,8 +294,8 @@ fn the_window_ends_where_the_memory_does() {
     assert_eq!((receiver.taken_below(), receiver.window_end()), (1, 32));
 }
 
-/// A sender with the right keys may send any packets of any chunks, announce them with any length and never, and give
-/// them up: what is kept of it, repair included, fits into the memory.
+/// Promise (Transfer): Whatever packets a sender with the right keys sends, whatever it announces and gives up, what the
+/// receiver holds of its chunks, repair included, fits into the memory of the transfer, or is one chunk.
 #[test]
 fn whatever_comes_no_more_is_held_than_the_memory() {
     let schemes = ["none", "xor:5", "rs:4,2", "rs:3,24", "duplicate"];
