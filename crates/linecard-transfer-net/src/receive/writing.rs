@@ -555,7 +555,7 @@ impl Writing {
         if let (_, Target::File(sink, _)) = self.targets.swap_remove(at)
             && sink.object().kind == Kind::Stream
         {
-            // What is left of it harms nobody, and the reason for the end is another.
+            // A rest of it harms nobody, and the reason for the end is another.
             let _left = sink.discard();
         }
     }
