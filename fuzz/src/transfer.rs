@@ -13,18 +13,22 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 const LANES: usize = 3;
-const WINDOW: u32 = 4;
-const MEMORY: u64 = 3 * CHUNK as u64;
+/// Windows, and chunks that are sent: with the larger ones, further words of whole chunks are used.
+const WINDOWS: [u32; 2] = [4, 200];
+const CHUNKS: [u32; 2] = [12, 150];
+/// In full chunks without repair.
+const MEMORIES: [u64; 2] = [3, 150];
 const PAYLOAD: u32 = 100;
 const CHUNK: u32 = 1_000;
 
-/// Input: a choice of schemes, then packets: time passed in 10 µs, a length, a header of 24 bytes, a body.
+/// Input: a choice of a scheme, a window and memory, then packets: time passed in 10 µs, a length, a header of 24 bytes, a body.
 pub fn transfer(data: &[u8]) {
     let Some((&choice, rest)) = data.split_first() else { return };
     let schemes = ["none", "xor:3", "rs:4,2", "duplicate"];
     let fec: Scheme = schemes[usize::from(choice & 3)].parse().expect("a scheme");
-    to_receiver(rest, fec);
-    to_sender(rest, fec);
+    let (window, memory) = (usize::from(choice >> 2 & 1), usize::from(choice >> 3 & 1));
+    to_receiver(rest, fec, (WINDOWS[window], MEMORIES[memory] * u64::from(CHUNK)));
+    to_sender(rest, fec, CHUNKS[window]);
 }
 
 /// Header, body and time of each packet that parses.
@@ -44,15 +48,15 @@ fn packets(mut data: &[u8]) -> impl Iterator<Item = (Header, &[u8], Instant)> {
     })
 }
 
-fn to_receiver(data: &[u8], fec: Scheme) {
+fn to_receiver(data: &[u8], fec: Scheme, (window, memory_bytes): (u32, u64)) {
     let settings = ReceiveSettings {
         connection: 0,
         lanes: LANES,
         payload_bytes: PAYLOAD,
         chunk_bytes: CHUNK,
         fec,
-        window: WINDOW,
-        memory_bytes: MEMORY,
+        window,
+        memory_bytes,
         ack: AckSettings::default(),
     };
     let mut receiver = Receiver::new(settings, &[], 1).expect("such chunks can be cut");
@@ -85,7 +89,7 @@ fn to_receiver(data: &[u8], fec: Scheme) {
             _ => {}
         }
         store.put(arrival, body);
-        assert!(store.held_bytes() <= MEMORY.max(full), "more is held than may be");
+        assert!(store.held_bytes() <= memory_bytes.max(full), "more is held than may be");
         while let Some(event) = receiver.next_event() {
             match event {
                 ReceiveEvent::Whole { chunk, bytes } => {
@@ -110,7 +114,7 @@ fn to_receiver(data: &[u8], fec: Scheme) {
     }
 }
 
-fn to_sender(data: &[u8], fec: Scheme) {
+fn to_sender(data: &[u8], fec: Scheme, chunks: u32) {
     let lanes = [
         LaneSettings { rate_bits_per_second: 100_000_000, ..LaneSettings::default() },
         LaneSettings::default(),
@@ -126,7 +130,7 @@ fn to_sender(data: &[u8], fec: Scheme) {
     let mut offered = 0;
     let mut out = Vec::new();
     for (header, body, now) in packets(data) {
-        while sender.room() > 0 && offered < 12 {
+        while sender.room() > 0 && offered < chunks {
             sender.offer(offered, CHUNK - offered).expect("such chunks can be cut");
             offered += 1;
         }
