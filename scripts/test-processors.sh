@@ -122,7 +122,11 @@ for line in "${wanted[@]}"; do
     export "CARGO_TARGET_${variable^^}_LINKER=$prefix-gcc" "CARGO_TARGET_${variable^^}_RUNNER=$emulator -L /usr/$prefix"
     while read -ra command; do
         echo "-- cargo ${command[0]} --target $target ${command[*]:1}"
-        if ! cargo "${command[0]}" --locked --target "$target" "${command[@]:1}" >"$work/output" 2>&1 </dev/null; then
+        flags=$RUSTFLAGS
+        # The crate io-uring has no list of constants of its own for it; those of other 64-bit processors are the same.
+        [[ $target != s390x* || ${command[0]} != check ]] || flags+=" --cfg=io_uring_skip_arch_check"
+        if ! RUSTFLAGS=$flags cargo "${command[0]}" --locked --target "$target" "${command[@]:1}" >"$work/output" 2>&1 \
+            </dev/null; then
             cat "$work/output"
             echo "test-processors: FAILED on $target: cargo ${command[*]}" >&2
             exit 1
