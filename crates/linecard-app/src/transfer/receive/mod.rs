@@ -13,10 +13,11 @@ use super::rejected::Rejected;
 use super::started::{self, Wanted};
 use super::{DEFAULT_PORT, Failed, Log, cores, objects, peer};
 use crate::{Context, Error, Failure, Job};
-use linecard_config::ConfigError;
+use linecard_config::{Bytes, ConfigError};
 use linecard_io::rights::{Use, confine, folder_of};
+use linecard_transfer::control::MIN_CHUNK_BYTES;
 use linecard_transfer_net::control::{Access, Trust};
-use linecard_transfer_net::file::{FileError, Folder};
+use linecard_transfer_net::file::{ChunkBytes, FileError, Folder};
 use linecard_transfer_net::keys::{Authorized, ListFile, Pairing};
 use linecard_transfer_net::receive::{
     Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress, TurnedAway,
@@ -225,7 +226,7 @@ impl Config {
     ) -> Result<Vec<String>, Error> {
         let into = if self.is_pipe() { "stdout".into() } else { self.folder.display().to_string() };
         let listening = format!("receiving into {into}, listening at {at}");
-        Ok(match access {
+        let mut lines = match access {
             Access::Keys { identity, pairing, .. } => vec![
                 listening,
                 format!("the key of this end is {}", identity.fingerprint()),
@@ -238,7 +239,33 @@ impl Config {
             Access::Open => vec![format!(
                 "{listening} WITHOUT KEYS: every program of this machine may send, and can read and change the data"
             )],
-        })
+        };
+        lines.extend(self.small_share());
+        Ok(lines)
+    }
+
+    /// A line where the memory for a sender does not hold a chunk as senders send it if nothing is said, with the repair
+    /// of the automatic mode: four packets for 28, rounded up.
+    fn small_share(&self) -> Option<String> {
+        const ROUNDING_BYTES: u64 = 40_000;
+        let share = self.memory.get() / u64::from(self.at_once());
+        let fits = |chunk: &u64| chunk + chunk / 7 + ROUNDING_BYTES <= share;
+        let halves = |chunk: &u64| (chunk / 2 >= MIN_CHUNK_BYTES.into()).then_some(chunk / 2);
+        let usual = ChunkBytes::default().bytes();
+        let fitting = std::iter::successors(Some(usual), halves).find(fits);
+        let share = Bytes::new(share);
+        match fitting {
+            Some(chunk) if chunk == usual => None,
+            Some(chunk) => {
+                let chunk = Bytes::new(chunk);
+                Some(format!(
+                    "each sender has {share} of --memory: senders have to give --chunk {chunk} or less"
+                ))
+            }
+            None => Some(format!(
+                "each sender has {share} of --memory, in which no chunk fits: give more"
+            )),
+        }
     }
 
     fn senders(&self, context: &Context<'_>) -> Result<String, Error> {
@@ -265,5 +292,24 @@ impl Config {
             None => "`".to_owned(),
         };
         ("`linecard keys authorize ".to_owned(), list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A receiver that could take nothing waited without a word, and refused each sender.
+    #[test]
+    fn memory_that_is_too_little_for_a_sender_is_said() {
+        let said = |at_once, memory| {
+            let memory = Bytes::new(memory);
+            Config { at_once: Some(at_once), memory, ..Config::default() }.small_share()
+        };
+        assert_eq!([1, 4, 26].map(|at_once| said(at_once, 512 << 20)), [None, None, None]);
+        let shares = said(64, 512 << 20).unwrap();
+        assert!(shares.contains("8M of --memory") && shares.contains("--chunk 4M"), "{shares}");
+        let none = said(4, 64 << 10).unwrap();
+        assert!(none.contains("16K of --memory, in which no chunk fits"), "{none}");
     }
 }
