@@ -50,8 +50,10 @@ commands() {
 
 # The same with --whole. The Python module needs an interpreter for the target.
 whole_commands() {
-    local pure="--package linecard --package linecard-transfer --package linecard-jitter --package linecard-plan"
-    pure+=" --package linecard-model --package linecard-config --package linecard-report"
+    local pure="--package linecard --package linecard-transfer --package linecard-plan --package linecard-model"
+    pure+=" --package linecard-config --package linecard-report"
+    # Its tests need linecard-io, whose crate vm-memory has no 32-bit processors.
+    [[ $1 == armv7* ]] || pure+=" --package linecard-jitter"
     echo "test $pure --lib --tests -- --skip sim::tests::scenarios"
     case "$1" in
         armv7*) echo "check --package linecard-tun --package linecard-c" ;;
