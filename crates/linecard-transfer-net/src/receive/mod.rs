@@ -17,6 +17,7 @@ mod writing;
 pub use accept::{Acceptor, Notice, TurnedAway};
 pub use descriptors::reserve_descriptors;
 pub use error::ReceiveError;
+pub use open::fitting_chunk;
 pub use pending::{Crowd, MAX_FROM_ADDRESS, MAX_HANDSHAKES};
 
 use crate::control::Access;

@@ -11,9 +11,9 @@ use crate::file::{FileError, Folder, Quota};
 use crate::keys::Entry;
 use crate::lane::Spec;
 use linecard_transfer::control::{
-    Agreed, Hello, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Message, Refuse, RefuseCode, Text, VERSIONS,
-    Welcome,
+    Hello, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, Message, Refuse, RefuseCode, Text, VERSIONS, Welcome,
 };
+use linecard_transfer::fec::Scheme;
 use linecard_transfer::lane::AckSettings;
 use linecard_transfer::layout::Layout;
 use linecard_transfer::receive::{ReceiveSettings, Receiver, max_window};
@@ -162,7 +162,9 @@ fn negotiate(
 ) -> Result<Negotiated, ReceiveError> {
     let (local, peer) = control.addresses();
     let options = &acceptor.options;
-    let agreed = agree(control, hello, options)?;
+    let agreed = hello.agree(&VERSIONS, control.suites(), &FEC_KINDS)?;
+    let fec = scheme_of_message(hello.fec)?;
+    check_memory(hello, fec, options.memory_bytes)?;
     let destination = Destination::of(acceptor, control, hello.dry_run)?;
     if hello.delete && options.bucket.is_some() {
         return Err(ReceiveError::NotInBucket("--delete"));
@@ -176,7 +178,7 @@ fn negotiate(
         lanes: hello.lanes.len(),
         payload_bytes: hello.payload_bytes,
         chunk_bytes: hello.chunk_bytes,
-        fec: scheme_of_message(hello.fec)?,
+        fec,
         window: max_window(agreed.version),
         memory_bytes: options.memory_bytes,
         ack: AckSettings::default(),
@@ -195,43 +197,35 @@ fn negotiate(
     Ok(Negotiated { destination, welcome, lanes, sockets, receiver })
 }
 
-/// The common capabilities of both ends, within the memory of this end.
-fn agree(control: &Control, hello: &Hello, options: &ReceiveOptions) -> Result<Agreed, Refuse> {
-    let agreed = hello.agree(&VERSIONS, control.suites(), &FEC_KINDS)?;
-    let chunk_bytes = chunk_memory(hello);
-    if chunk_bytes > options.memory_bytes {
-        let text = format!(
-            "chunks of {chunk_bytes} bytes with their repair do not fit into {} bytes of memory for one sender: {}",
-            options.memory_bytes,
-            advice(hello, options.memory_bytes)
-        );
+/// Checks that a full chunk fits into memory while it arrives, with its repair packets.
+fn check_memory(hello: &Hello, fec: Scheme, memory_bytes: u64) -> Result<(), Refuse> {
+    let refuse = |text: String| {
         let text = Text::of(text.as_bytes());
-        return Err(Refuse { code: RefuseCode::Resources, text });
+        Refuse { code: RefuseCode::Resources, text }
+    };
+    let full = Layout::new(hello.chunk_bytes, hello.payload_bytes, fec);
+    let bytes = full.map_err(|error| refuse(error.to_string()))?.memory_bytes();
+    if bytes <= memory_bytes {
+        return Ok(());
     }
-    Ok(agreed)
-}
-
-/// The longest chunk that would fit.
-fn advice(hello: &Hello, memory_bytes: u64) -> String {
-    let of = |chunk_bytes: u32| chunk_memory(&Hello { chunk_bytes, ..hello.clone() });
-    let halves = std::iter::successors(Some(MAX_CHUNK_BYTES), |bytes| Some(bytes / 2));
-    let mut lengths = halves.take_while(|bytes| *bytes >= MIN_CHUNK_BYTES);
-    match lengths.find(|bytes| *bytes < hello.chunk_bytes && of(*bytes) <= memory_bytes) {
-        Some(bytes) => {
-            format!("send with --chunk {}K, or receive with more --memory", bytes >> 10)
+    let advice = match fitting_chunk(hello.payload_bytes, fec, memory_bytes) {
+        Some(chunk) => {
+            format!("send with --chunk {}K, or receive with more --memory", chunk >> 10)
         }
         None => "receive with more --memory, or from fewer --at-once".into(),
-    }
+    };
+    Err(refuse(format!(
+        "chunks of {bytes} bytes with their repair do not fit into {memory_bytes} bytes of memory for one sender: {advice}"
+    )))
 }
 
-/// Memory of a full chunk while it arrives, with its repair packets.
-fn chunk_memory(hello: &Hello) -> u64 {
-    let scheme = scheme_of_message(hello.fec).ok();
-    let layout = scheme.map(|scheme| Layout::new(hello.chunk_bytes, hello.payload_bytes, scheme));
-    // Packets that cannot be tracked are refused for that, if as many bytes would fit.
-    let (chunk, repair) = (u64::from(hello.chunk_bytes), u64::from(hello.fec.m));
-    let untracked = chunk + (chunk * repair).div_ceil(u64::from(hello.fec.k.max(1)));
-    layout.and_then(Result::ok).map_or(untracked, |layout| layout.memory_bytes())
+/// The longest chunk, a power of two, that fits into memory with its repair packets.
+#[must_use]
+pub fn fitting_chunk(payload_bytes: u32, fec: Scheme, memory_bytes: u64) -> Option<u32> {
+    let halves = std::iter::successors(Some(MAX_CHUNK_BYTES), |bytes| Some(bytes / 2));
+    let mut lengths = halves.take_while(|bytes| *bytes >= MIN_CHUNK_BYTES);
+    let full = |bytes: u32| Layout::new(bytes, payload_bytes, fec);
+    lengths.find(|bytes| full(*bytes).is_ok_and(|full| full.memory_bytes() <= memory_bytes))
 }
 
 /// One lane for each of the sender's, of its kind.

@@ -15,16 +15,20 @@ use super::{DEFAULT_PORT, Failed, Log, cores, objects, peer};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError};
 use linecard_io::rights::{Use, confine, folder_of};
-use linecard_transfer::control::MIN_CHUNK_BYTES;
+use linecard_transfer::fec::Repair;
 use linecard_transfer_net::control::{Access, Trust};
 use linecard_transfer_net::file::{ChunkBytes, FileError, Folder};
 use linecard_transfer_net::keys::{Authorized, ListFile, Pairing};
 use linecard_transfer_net::receive::{
-    Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress, TurnedAway,
+    Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress, TurnedAway, fitting_chunk,
+    reserve_descriptors,
 };
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Bytes of a packet of jumbo frames: the repair of a chunk in long packets is rounded up the most.
+const LONG_PAYLOAD_BYTES: u32 = 8_896;
 
 /// The job: receives from one sender.
 #[derive(Debug)]
@@ -104,7 +108,7 @@ impl<'a> Receiver<'a> {
         let port = if config.started { 0 } else { DEFAULT_PORT };
         let listener = peer::listen(at, port, config.access.insecure_none)?;
         let at = listener.local_addr()?;
-        linecard_transfer_net::receive::reserve_descriptors(options.at_once);
+        reserve_descriptors(options.at_once);
         // A receiver into an object store has to connect to it, and writes no files.
         if reach == Reach::OwnFolders && options.bucket.is_none() {
             let list = config.is_listed().then(|| config.list(context)).transpose()?;
@@ -244,18 +248,13 @@ impl Config {
         Ok(lines)
     }
 
-    /// A line where the memory for a sender does not hold a chunk as senders send it if nothing is said, with the repair
-    /// of the automatic mode: four packets for 28, rounded up.
+    /// A line where the memory for a sender does not hold a chunk as senders send it if nothing is said.
     fn small_share(&self) -> Option<String> {
-        const ROUNDING_BYTES: u64 = 40_000;
         let share = self.memory.get() / u64::from(self.at_once());
-        let fits = |chunk: &u64| chunk + chunk / 7 + ROUNDING_BYTES <= share;
-        let halves = |chunk: &u64| (chunk / 2 >= MIN_CHUNK_BYTES.into()).then_some(chunk / 2);
-        let usual = ChunkBytes::default().bytes();
-        let fitting = std::iter::successors(Some(usual), halves).find(fits);
+        let fitting = fitting_chunk(LONG_PAYLOAD_BYTES, Repair::Auto.scheme(), share);
         let share = Bytes::new(share);
-        match fitting {
-            Some(chunk) if chunk == usual => None,
+        match fitting.map(u64::from) {
+            Some(chunk) if chunk >= ChunkBytes::default().bytes() => None,
             Some(chunk) => {
                 let chunk = Bytes::new(chunk);
                 Some(format!(
