@@ -10,7 +10,7 @@ mod chunk;
 use crate::fec::Scheme;
 use crate::lane::{AckSettings, Challenges, LaneReceiver};
 use crate::layout::{Layout, LayoutError, PacketRole};
-use crate::wire::{Ack, DONE_BITS, FEW_DONE_BITS, Header, Kind, MAX_LANES, Probe};
+use crate::wire::{Ack, DONE_BITS, DONE_WORDS, FEW_DONE_BITS, Header, Kind, MAX_LANES, Probe};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use chunk::{Incoming, Step};
@@ -599,12 +599,12 @@ impl Receiver {
     }
 
     /// The number below which all chunks are complete, and which above are, as bits.
-    fn done(&self) -> (u32, [u64; DONE_BITS as usize / 64]) {
+    fn done(&self) -> (u32, [u64; DONE_WORDS]) {
         let mut below = self.base;
         while self.is_done_at(below) {
             below += 1;
         }
-        let mut words = [0; DONE_BITS as usize / 64];
+        let mut words = [0; DONE_WORDS];
         let end = self.known_end().min(below.saturating_add(1 + DONE_BITS));
         for chunk in below.saturating_add(1)..end {
             let bit = chunk - below - 1;

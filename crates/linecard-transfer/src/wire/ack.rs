@@ -11,7 +11,7 @@ pub const DONE_BITS: u32 = 64 * DONE_WORDS as u32;
 pub const FEW_DONE_BITS: u32 = 64;
 
 /// Words of bits of whole chunks, at most. All but the first are left out at the end where they are 0.
-const DONE_WORDS: usize = 4;
+pub(crate) const DONE_WORDS: usize = 4;
 
 const FIXED_BYTES: usize = 36;
 const RANGE_BYTES: usize = 8;

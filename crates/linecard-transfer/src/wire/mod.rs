@@ -17,8 +17,8 @@
 mod ack;
 mod probe;
 
-pub(crate) use ack::MAX_ACK_BYTES;
 pub use ack::{Ack, AckError, DONE_BITS, FEW_DONE_BITS, MAX_RANGES, Range};
+pub(crate) use ack::{DONE_WORDS, MAX_ACK_BYTES};
 pub use probe::Probe;
 
 /// Version of the packets, in the upper half of the first byte.
