@@ -52,6 +52,13 @@ impl OpenedInMemory {
     }
 }
 
+impl OpenedInMemory {
+    /// As the receiver tells a sender.
+    pub(crate) const fn first_window(&self) -> u32 {
+        self.0.receiver.window_end()
+    }
+}
+
 /// The receiving end.
 pub(crate) struct ReceivingEnd<'a> {
     role: Receiving<'a>,

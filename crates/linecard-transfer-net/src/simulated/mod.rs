@@ -189,18 +189,19 @@ fn run(scenario: &Scenario, (from, into): (&Path, &Path)) -> RunResults {
     let (mut sent, mut received) = (SendProgress::default(), ReceiveProgress::default());
     let mut watch_sender = |progress: &SendProgress| sent = progress.clone();
     let mut watch_receiver = |progress: &ReceiveProgress| received = progress.clone();
-    let agreement = scenario.agreement();
+    let listeners = network.wires.iter().map(Wire::listener);
+    let settings = scenario.receive_settings();
+    let sockets = network.sockets(1, settings.connection).into_iter().zip(listeners).collect();
+    let lanes = (network.control(1), sockets, network.addresses()[0]);
+    let flags = (scenario.seed ^ 1, scenario.is_dry, scenario.delete);
+    let mut opened =
+        OpenedInMemory::new(settings, lanes, flags).expect("the resources of a receiving end");
+    let agreement = scenario.agreement(opened.first_window());
     let peers = network.wires.iter().map(|wire| (wire.receiver(), wire.connect()));
     let sockets = network.sockets(0, agreement.connection).into_iter().zip(peers).collect();
     let lanes = (network.control(0), sockets);
     let mut sender = SendingEnd::new(&send, &agreement, lanes, (&mut watch_sender, start))
         .expect("a sending end");
-    let listeners = network.wires.iter().map(Wire::listener);
-    let sockets = network.sockets(1, agreement.connection).into_iter().zip(listeners).collect();
-    let lanes = (network.control(1), sockets, network.addresses()[0]);
-    let flags = (scenario.seed ^ 1, scenario.is_dry, scenario.delete);
-    let mut opened = OpenedInMemory::new(scenario.receive_settings(), lanes, flags)
-        .expect("the resources of a receiving end");
     let mut receiver = ReceivingEnd::new(&receive, &mut opened, (&mut watch_receiver, start))
         .expect("a receiving end");
     let stops = [&*send.stop, &*receive.stop];

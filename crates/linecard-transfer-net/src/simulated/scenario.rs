@@ -15,7 +15,6 @@ use linecard::time::Instant;
 use linecard_transfer::control::{LaneKind, Mode};
 use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::{AckSettings, Congestion};
-use linecard_transfer::layout::Layout;
 use linecard_transfer::receive::ReceiveSettings;
 use linecard_transfer::sim::{Faults, LinkSettings};
 use std::ops::Range;
@@ -270,20 +269,14 @@ impl Scenario {
         }
     }
 
-    pub(super) fn agreement(&self) -> Agreement {
+    /// With a receiver that takes so many chunks at first.
+    pub(super) fn agreement(&self, window_chunks: u32) -> Agreement {
         Agreement {
             payload_bytes: self.payload_bytes,
             connection: self.seed as u32,
-            window_chunks: self.first_window(),
+            window_chunks,
             seed: self.seed ^ 2,
         }
-    }
-
-    /// Full chunks that the receiver has room for.
-    fn first_window(&self) -> u32 {
-        let full = Layout::new(self.chunk_bytes, self.payload_bytes, self.fec.scheme());
-        let fits = self.memory_bytes / full.expect("such chunks can be cut").memory_bytes();
-        u32::try_from(fits).unwrap_or(u32::MAX).clamp(1, self.window)
     }
 
     pub(super) fn receive_settings(&self) -> ReceiveSettings {
