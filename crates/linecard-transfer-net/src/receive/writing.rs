@@ -307,10 +307,13 @@ impl Writing {
 
     /// A request that has waited. Those of what has come are first: it may be the oldest, which moves the window.
     fn next_waiting(&mut self) -> Option<Job> {
+        if self.is_over() {
+            return None;
+        }
         if !self.waiting_writes.is_empty() && !self.is_full() {
             return self.waiting_writes.pop_front();
         }
-        let may_open = self.open_files() < self.max_eager();
+        let may_open = !self.waiting_opens.is_empty() && self.open_files() < self.max_eager();
         may_open.then(|| self.waiting_opens.pop_front()).flatten()
     }
 
@@ -549,10 +552,14 @@ impl Writing {
         }
     }
 
+    fn take_target(&mut self, object: u32) -> Option<Target> {
+        let at = self.targets.iter().position(|(of, _)| *of == object)?;
+        Some(self.targets.swap_remove(at).1)
+    }
+
     /// Nothing more of an object comes. The received part stays, but for a pipe, which cannot be resumed.
     fn abandon(&mut self, object: u32) {
-        let Some(at) = self.targets.iter().position(|(of, _)| *of == object) else { return };
-        if let (_, Target::File(sink, _)) = self.targets.swap_remove(at)
+        if let Some(Target::File(sink, _)) = self.take_target(object)
             && sink.object().kind == Kind::Stream
         {
             // A rest of it harms nobody, and the reason for the end is another.
@@ -568,10 +575,7 @@ impl Writing {
         root: &blake3::Hash,
     ) -> Result<Option<Written>, FileError> {
         let done = |was_there| Ok(Some(Written::Object { object, was_there }));
-        let Some(at) = self.targets.iter().position(|(of, _)| *of == object) else {
-            return done(false);
-        };
-        let target = self.targets.swap_remove(at).1;
+        let Some(target) = self.take_target(object) else { return done(false) };
         if self.work.bucket.is_some() {
             return self.finish_stored((object, target), size, root);
         }
