@@ -138,21 +138,13 @@ fn check(parts: &[&[u8]]) -> [u8; CHECK_BYTES] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Name, Stamp};
+    use super::super::{Name, Stamp};
     use super::*;
 
     const SIZE: u64 = 6_000;
 
     fn object() -> Object {
-        Object {
-            name: Name::new(b"a/b").unwrap(),
-            kind: Kind::File,
-            size: Some(6_000),
-            has_holes: false,
-            by_time: false,
-            mode: 0o644,
-            modified: Stamp { secs: -3, ns: 9 },
-        }
+        Object { modified: Stamp { secs: -3, ns: 9 }, ..Object::file("a/b", SIZE) }
     }
 
     fn chunks() -> ChunkBytes {

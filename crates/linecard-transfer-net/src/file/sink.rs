@@ -414,7 +414,7 @@ pub(super) fn refuse_existing(
 #[cfg(test)]
 mod tests {
     use super::super::flusher::Flush;
-    use super::super::{Folder, Name, Stamp};
+    use super::super::{Folder, Stamp};
     use super::*;
     use rustix::fs::{Mode, OFlags};
     use std::fs;
@@ -424,15 +424,9 @@ mod tests {
 
     /// Holes, so that they take no room.
     fn object(name: &str, chunks: u64) -> Object {
-        Object {
-            name: Name::new(name.as_bytes()).unwrap(),
-            kind: Kind::File,
-            size: Some(chunks * CHUNK_BYTES),
-            has_holes: true,
-            by_time: false,
-            mode: 0o640,
-            modified: Stamp { secs: 1_000_000_000, ns: 7 },
-        }
+        let modified = Stamp { secs: 1_000_000_000, ns: 7 };
+        let file = Object::file(name, chunks * CHUNK_BYTES);
+        Object { has_holes: true, mode: 0o640, modified, ..file }
     }
 
     fn chunk_bytes() -> ChunkBytes {

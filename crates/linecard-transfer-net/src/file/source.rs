@@ -72,6 +72,22 @@ impl Object {
     }
 }
 
+#[cfg(test)]
+impl Object {
+    /// A file without holes, of 1970.
+    pub(crate) fn file(name: &str, size: u64) -> Self {
+        Self {
+            name: Name::new(name.as_bytes()).expect("a name"),
+            kind: Kind::File,
+            size: Some(size),
+            has_holes: false,
+            by_time: false,
+            mode: 0o644,
+            modified: Stamp::of_ns(0),
+        }
+    }
+}
+
 /// Objects that are not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {

@@ -675,8 +675,8 @@ mod tests {
         let (work, queue) = work_in(at.path(), 1_024);
         let mut writing = Writing::new(work);
         for (object, kind) in [(0, Kind::File), (1, Kind::Stream)] {
-            let about =
-                Object { size: (kind == Kind::File).then_some(2_000), ..about(object, kind) };
+            let size = (kind == Kind::File).then_some(2_000);
+            let about = Object { kind, size, ..Object::file(&format!("file{object}"), 0) };
             writing.handle(Job::Open { object, about: Box::new(about) });
             let (buffer, bytes) = (vec![1; 1_024], 1_024);
             let chunk = object * 2;
@@ -696,18 +696,6 @@ mod tests {
         assert_eq!(parts(), [".file0.linecard-part"]);
     }
 
-    fn about(object: u32, kind: Kind) -> Object {
-        Object {
-            name: Name::new(format!("file{object}").as_bytes()).unwrap(),
-            kind,
-            size: None,
-            has_holes: false,
-            by_time: false,
-            mode: 0o644,
-            modified: crate::file::Stamp::of_ns(0),
-        }
-    }
-
     /// Promise (Transfer): A transfer has at most 128 files open, or its share of what the process may open; what would
     /// open more waits until others are finished.
     #[test]
@@ -717,8 +705,7 @@ mod tests {
         let (chunk_bytes, mut writing) = (work.chunk_bytes, Writing::new(work));
         let contents: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 2_000]).collect();
         for (object, content) in contents.iter().enumerate() {
-            let size = Some(content.len() as u64);
-            let about = Object { size, ..about(object as u32, Kind::File) };
+            let about = Object::file(&format!("file{object}"), content.len() as u64);
             writing.handle(Job::Open { object: object as u32, about: Box::new(about) });
         }
         let opened = |written: &Written| matches!(written, Written::Opened { .. });

@@ -342,24 +342,14 @@ const fn type_bits(kind: Kind) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::{Name, Stamp};
     use std::sync::mpsc;
 
     /// The sender ended well, and had sent nothing.
     #[test]
     fn an_object_is_stored_when_all_of_it_was_sent() {
         let (orders, buffers, results) = (mpsc::channel().0, mpsc::channel().0, mpsc::channel().1);
-        let object = Object {
-            name: Name::new(b"file").unwrap(),
-            kind: Kind::File,
-            size: Some(3_000),
-            has_holes: false,
-            by_time: false,
-            mode: 0o644,
-            modified: Stamp::of_ns(0),
-        };
         let mut objects = Objects {
-            all: vec![object],
+            all: vec![Object::file("file", 3_000)],
             chunk_bytes: ChunkBytes::default(),
             queue: ReadQueue { orders, buffers, results },
             announced: 1,
