@@ -1,6 +1,6 @@
 //! Chunks to a pipe: in order, with few held.
 
-use super::{ChunkBytes, ChunkHash, FileError, Tree};
+use super::{ChunkBytes, FileError};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ pub struct Ordered<W> {
     window: u32,
     next: u32,
     held: BTreeMap<u32, Vec<u8>>,
-    tree: Tree,
+    hasher: blake3::Hasher,
     written: u64,
 }
 
 impl<W: Write> Ordered<W> {
     /// `out`, called `path` in messages, with at most `window` chunks held, at least 1.
     pub fn new(out: W, path: &Path, chunk_bytes: ChunkBytes, window: u32) -> Self {
-        let (held, tree) = (BTreeMap::new(), Tree::new(chunk_bytes));
+        let (held, hasher) = (BTreeMap::new(), blake3::Hasher::new());
         let (path, window) = (path.into(), window.max(1));
-        Self { out, path, chunk_bytes, window, next: 0, held, tree, written: 0 }
+        Self { out, path, chunk_bytes, window, next: 0, held, hasher, written: 0 }
     }
 
     /// Where it is written, for messages.
@@ -48,26 +48,23 @@ impl<W: Write> Ordered<W> {
     ///
     /// # Errors
     ///
-    /// [`FileError::Room`] beyond the window, [`FileError::Chunk`] if it is longer than chunks are or
-    /// follows a shorter one, and what the system says; a closed pipe is `io::ErrorKind::BrokenPipe`.
+    /// [`FileError::Room`] beyond the window, [`FileError::Chunk`] if it is empty or longer than chunks are, and what
+    /// the system says; a closed pipe is [`FileError::Closed`].
     pub fn write(&mut self, chunk: u32, bytes: Vec<u8>) -> Result<(), FileError> {
         let len = bytes.len();
         if chunk >= self.window_end() {
             let room = self.window as usize;
             return Err(FileError::Room { chunk, bytes: len as u64, room });
         }
-        if len as u64 > self.chunk_bytes.bytes() {
-            return Err(self.strange(chunk, len));
+        if len == 0 || len as u64 > self.chunk_bytes.bytes() {
+            let path = self.path.clone();
+            return Err(FileError::Chunk { path, chunk, bytes: len });
         }
         if !self.has(chunk) {
             self.held.insert(chunk, bytes);
         }
         while let Some(bytes) = self.held.remove(&self.next) {
-            // Only the last chunk is shorter.
-            if self.written != self.chunk_bytes.start(self.next) {
-                return Err(self.strange(self.next, bytes.len()));
-            }
-            self.tree.set(self.next, &ChunkHash::of(self.next, self.chunk_bytes, &bytes));
+            self.hasher.update(&bytes);
             let written = self.out.write_all(&bytes);
             written.map_err(|error| FileError::of(error, "write", &self.path, len as u64))?;
             self.written += bytes.len() as u64;
@@ -80,24 +77,34 @@ impl<W: Write> Ordered<W> {
     ///
     /// # Errors
     ///
-    /// [`FileError::NotWhole`], [`FileError::Damaged`] (it has been written all the same), and what the
-    /// system says.
-    pub fn finish(mut self, size: u64, expected: &blake3::Hash) -> Result<W, FileError> {
-        let count = self.chunk_bytes.count(size)?;
-        if self.written != size || self.next != count {
-            let missing = count.saturating_sub(self.next);
+    /// Those of [`Ordered::end`], and [`FileError::Damaged`] (it has been written all the same).
+    pub fn finish(self, size: u64, expected: &blake3::Hash) -> Result<W, FileError> {
+        let kept = self.path.clone();
+        match self.end(size)? {
+            (out, hash) if hash == *expected => Ok(out),
+            _ => Err(FileError::Damaged { path: kept.clone(), kept }),
+        }
+    }
+
+    /// Flushes the output, and gives it back with the hash of what was written.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::NotWhole`] if that is not `size` bytes, and what the system says.
+    pub fn end(mut self, size: u64) -> Result<(W, blake3::Hash), FileError> {
+        if self.written != size {
+            let left = size.saturating_sub(self.written);
+            let missing = self.chunk_bytes.count(left).unwrap_or(u32::MAX);
             return Err(FileError::NotWhole { path: self.path, missing });
         }
         let flushed = self.out.flush();
         flushed.map_err(|error| FileError::of(error, "write", &self.path, 0))?;
-        if self.tree.root(size)? == Some(*expected) {
-            return Ok(self.out);
-        }
-        Err(FileError::Damaged { kept: self.path.clone(), path: self.path })
+        Ok((self.out, self.hasher.finalize()))
     }
 
-    fn strange(&self, chunk: u32, bytes: usize) -> FileError {
-        FileError::Chunk { path: self.path.clone(), chunk, bytes }
+    /// The output, though more was to come.
+    pub(crate) fn into_out(self) -> W {
+        self.out
     }
 }
 
@@ -130,6 +137,18 @@ mod tests {
         assert_eq!(out.finish(4_500, &blake3::hash(&bytes)).unwrap(), bytes);
     }
 
+    /// A pipe is divided where it pauses.
+    #[test]
+    fn chunks_may_have_any_length() {
+        let mut out = ordered(4);
+        for (chunk, bytes) in [(3, &b"d"[..]), (0, b"aaaa"), (2, &[7; 1_024]), (1, b"bb")] {
+            out.write(chunk, bytes.to_vec()).unwrap();
+        }
+        let all = [&b"aaaabb"[..], &[7; 1_024], b"d"].concat();
+        let (written, hash) = out.end(1_031).unwrap();
+        assert_eq!((written, hash), (all.clone(), blake3::hash(&all)));
+    }
+
     #[test]
     fn what_is_not_whole_not_right_or_not_taken_is_said() {
         let whole = blake3::hash(&[1; 1_024]);
@@ -139,10 +158,9 @@ mod tests {
         let mut out = ordered(2);
         out.write(0, vec![2; 1_024]).unwrap();
         assert!(matches!(out.finish(1_024, &whole), Err(FileError::Damaged { .. })));
-        let mut out = ordered(2);
-        out.write(0, vec![2; 1_000]).unwrap();
-        assert!(matches!(out.write(1, vec![2]), Err(FileError::Chunk { chunk: 1, .. })));
-        assert!(matches!(ordered(1).write(0, vec![0; 1_025]), Err(FileError::Chunk { .. })));
+        for len in [0, 1_025] {
+            assert!(matches!(ordered(1).write(0, vec![0; len]), Err(FileError::Chunk { .. })));
+        }
         struct Closed;
         impl Write for Closed {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

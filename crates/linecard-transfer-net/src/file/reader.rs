@@ -5,53 +5,28 @@ use super::digest::{ChunkHasher, STEP_BYTES};
 use super::{ChunkBytes, ChunkHash, FileError, Kind, Object, Stamp, link};
 use rustix::fs::OFlags;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An object that is open. Chunks of files may be read in any order and by several threads, those of
-/// streams only in order, and those of stored objects best in order.
+/// An object that is open. Chunks of files may be read in any order and by several threads, those of stored objects
+/// best in order.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
     from: From,
 }
 
-/// The data that was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
-    /// Bytes, from the start of the buffer.
-    pub bytes: usize,
-    /// The object ends with it.
-    pub is_last: bool,
-}
-
 #[derive(Debug)]
 enum From {
     File { file: File, size: u64, modified: Stamp, inode: u64 },
     Link(Vec<u8>),
-    Stream(File, Mutex<Stream>),
     Stored(Mutex<StoredReader>),
-}
-
-/// How far a stream has been read.
-#[derive(Debug, Default)]
-struct Stream {
-    next: u32,
-    /// A byte of the next chunk: only by it is known that there is one.
-    ahead: Option<u8>,
-    has_ended: bool,
-    bytes: u64,
 }
 
 impl Reader {
     pub(super) fn open(path: PathBuf, object: &Object) -> Result<Self, FileError> {
-        if object.kind == Kind::Stream {
-            let file = stream(&path).map_err(FileError::at("read", &path))?;
-            return Ok(Self { path, from: From::Stream(file, Mutex::default()) });
-        }
         if object.kind == Kind::Link {
             let open = OFlags::PATH.union(OFlags::NOFOLLOW).bits().cast_signed();
             let opened = OpenOptions::new().read(true).custom_flags(open).open(&path);
@@ -88,18 +63,18 @@ impl Reader {
         }
     }
 
-    /// Reads chunk number `chunk` to the start of `into`.
+    /// Reads chunk number `chunk` to the start of `into`; how many bytes, none behind the end.
     ///
     /// # Errors
     ///
     /// [`FileError::Changed`] if a file ends too early, [`FileError::Room`] if `into` is too short,
-    /// [`FileError::Chunk`] if a stream is not read in order, and what the system says.
+    /// and what the system says.
     pub fn read(
         &self,
         chunk: u32,
         chunk_bytes: ChunkBytes,
         into: &mut [u8],
-    ) -> Result<Piece, FileError> {
+    ) -> Result<usize, FileError> {
         match &self.from {
             From::File { file, size, .. } => {
                 self.read_file((file, *size), (chunk, chunk_bytes), into, |_| {})
@@ -109,17 +84,14 @@ impl Reader {
                 let into = room(into, chunk, range.end - range.start)?;
                 // A path is shorter than memory.
                 into.copy_from_slice(&target[range.start as usize..range.end as usize]);
-                Ok(Piece { bytes: into.len(), is_last: range.end == target.len() as u64 })
-            }
-            From::Stream(file, stream) => {
-                self.read_stream((file, &mut locked(stream)), chunk, chunk_bytes, into)
+                Ok(into.len())
             }
             From::Stored(stored) => {
                 let mut stored = locked(stored);
                 let range = chunk_bytes.range(chunk, stored.size());
                 let into = room(into, chunk, range.end - range.start)?;
                 stored.read_at(into, range.start)?;
-                Ok(Piece { bytes: into.len(), is_last: range.end == stored.size() })
+                Ok(into.len())
             }
         }
     }
@@ -134,29 +106,28 @@ impl Reader {
         chunk: u32,
         chunk_bytes: ChunkBytes,
         into: &mut [u8],
-    ) -> Result<(Piece, ChunkHash), FileError> {
+    ) -> Result<(usize, ChunkHash), FileError> {
         let mut hasher = ChunkHasher::new(chunk, chunk_bytes);
-        let piece = match &self.from {
+        let bytes = match &self.from {
             From::File { file, size, .. } => {
                 let update = |bytes: &[u8]| hasher.update(bytes);
                 self.read_file((file, *size), (chunk, chunk_bytes), into, update)?
             }
             _ => {
-                let piece = self.read(chunk, chunk_bytes, into)?;
-                hasher.update(&into[..piece.bytes]);
-                piece
+                let bytes = self.read(chunk, chunk_bytes, into)?;
+                hasher.update(&into[..bytes]);
+                bytes
             }
         };
-        Ok((piece, hasher.finish()))
+        Ok((bytes, hasher.finish()))
     }
 
-    /// Bytes of the object: of a stream, those read so far.
+    /// Bytes of the object.
     #[must_use]
     pub fn size(&self) -> u64 {
         match &self.from {
             From::File { size, .. } => *size,
             From::Link(target) => target.len() as u64,
-            From::Stream(_, stream) => locked(stream).bytes,
             From::Stored(stored) => locked(stored).size(),
         }
     }
@@ -170,7 +141,7 @@ impl Reader {
     pub fn finish(&self) -> Result<(), FileError> {
         let file = match &self.from {
             // Each request of a stored object names the state of it that was listed.
-            From::Stream(..) | From::Stored(_) => return Ok(()),
+            From::Stored(_) => return Ok(()),
             From::Link(target) if link::target(&self.path) == *target => return Ok(()),
             From::Link(_) => return Err(self.changed("it leads elsewhere".into())),
             From::File { file, .. } => file,
@@ -189,7 +160,7 @@ impl Reader {
         (chunk, chunk_bytes): (u32, ChunkBytes),
         into: &mut [u8],
         mut each: impl FnMut(&[u8]),
-    ) -> Result<Piece, FileError> {
+    ) -> Result<usize, FileError> {
         let range = chunk_bytes.range(chunk, size);
         let into = room(into, chunk, range.end - range.start)?;
         let mut at = range.start;
@@ -200,39 +171,13 @@ impl Reader {
             Ok(())
         });
         match read {
-            Ok(()) => Ok(Piece { bytes: into.len(), is_last: range.end == size }),
+            Ok(()) => Ok(into.len()),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 let now = file.metadata().map_or(0, |metadata| metadata.len());
                 Err(self.changed(format!("it had {size} bytes and has {now}")))
             }
             Err(error) => Err(FileError::of(error, "read", &self.path, 0)),
         }
-    }
-
-    fn read_stream(
-        &self,
-        (file, stream): (&File, &mut Stream),
-        chunk: u32,
-        chunk_bytes: ChunkBytes,
-        into: &mut [u8],
-    ) -> Result<Piece, FileError> {
-        if chunk != stream.next || stream.has_ended {
-            return Err(FileError::Chunk { path: self.path.clone(), chunk, bytes: 0 });
-        }
-        chunk_bytes.count(stream.bytes + chunk_bytes.bytes())?;
-        let into = room(into, chunk, chunk_bytes.bytes())?;
-        let ahead = usize::from(stream.ahead.is_some());
-        if let Some(byte) = stream.ahead.take() {
-            into[0] = byte;
-        }
-        let failed = |error| FileError::of(error, "read", &self.path, 0);
-        let bytes = ahead + fill(file, &mut into[ahead..]).map_err(failed)?;
-        let mut next = [0];
-        stream.has_ended = bytes < into.len() || fill(file, &mut next).map_err(failed)? == 0;
-        stream.ahead = (!stream.has_ended).then_some(next[0]);
-        stream.next += 1;
-        stream.bytes += bytes as u64;
-        Ok(Piece { bytes, is_last: stream.has_ended })
     }
 
     fn compare(&self, now: &Metadata) -> Result<(), FileError> {
@@ -258,32 +203,9 @@ fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The file at `path`, or the standard input for `-`.
-fn stream(path: &Path) -> io::Result<File> {
-    if path == Path::new("-") {
-        // A copy of the descriptor: `Stdin` would copy all bytes once more.
-        return Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?));
-    }
-    File::open(path)
-}
-
 /// The first `bytes` of `into`.
 fn room(into: &mut [u8], chunk: u32, bytes: u64) -> Result<&mut [u8], FileError> {
     let room = into.len();
     let part = usize::try_from(bytes).ok().and_then(|bytes| into.get_mut(..bytes));
     part.ok_or(FileError::Room { chunk, bytes, room })
-}
-
-/// Reads until `into` is full or the stream ends; how many bytes.
-fn fill(mut file: &File, into: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < into.len() {
-        match file.read(&mut into[filled..]) {
-            Ok(0) => break,
-            Ok(bytes) => filled += bytes,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }

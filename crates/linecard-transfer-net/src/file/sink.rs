@@ -3,7 +3,7 @@
 //! Until then its bytes are in `.NAME.linecard-part` beside it, at their places, and `.NAME.linecard-journal` says
 //! which chunks are complete. However the process ends, the next one reads those again, and keeps the ones whose hash
 //! is right. At the end the hash of all chunks is compared with the sender's, and the file takes its name in one step.
-//! A stream, whose length is unknown, and a file of one chunk have no journal and start again.
+//! A pipe, whose length is unknown, and a file of one chunk have no journal and start again.
 
 use super::digest::{ChunkHasher, STEP_BYTES};
 use super::dress::dress;
@@ -11,7 +11,7 @@ use super::flusher::{FLUSH_BYTES, Flusher};
 use super::journal::RECORD_BYTES;
 use super::name::{DAMAGED, LINK, PART};
 use super::partial::{Journal, Partial, lock, remove};
-use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, MAX_CHUNKS, Object, Tree, holes, link};
+use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, Object, Tree, holes, link};
 use rustix::fs::{AtFlags, FileType, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -129,7 +129,7 @@ impl Sink {
             Ok(())
         });
         if let Err(error) = written {
-            if self.state().size.is_some() && self.state().journal.is_none() {
+            if self.state().journal.is_none() {
                 // There is nothing to resume.
                 let _kept = remove(&self.folder, &self.object.name, true);
             }
@@ -140,21 +140,14 @@ impl Sink {
         Ok(hash)
     }
 
-    /// Says where a stream ends. A chunk that is shorter than others says the same.
-    ///
-    /// # Errors
-    ///
-    /// [`FileError::TooManyChunks`], and [`FileError::Chunk`] if it has been known to end elsewhere.
-    pub fn end_at(&self, size: u64) -> Result<(), FileError> {
-        let count = self.chunk_bytes.count(size)?;
-        let mut state = self.state();
-        let known = *state.size.get_or_insert(size);
-        // Chunks that came before are all whole ones, but the last.
-        let reach = state.have.ranges().last().map_or(0, |range| range.end);
-        if known == size && reach <= count {
-            return Ok(());
-        }
-        Err(FileError::Chunk { path: self.path.clone(), chunk: reach.max(1) - 1, bytes: 0 })
+    /// Writes some bytes of a pipe at their place.
+    pub(super) fn write_some(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        self.file.write_at(bytes, at)
+    }
+
+    /// Says where a pipe ends, which was written in order and is what was sent.
+    pub(super) fn end_at(&self, size: u64) {
+        self.state().size = Some(size);
     }
 
     /// Compares the hash of all with `expected`, and lets the file appear under its name.
@@ -247,23 +240,19 @@ impl Sink {
 
     /// Whether a chunk of this object is stored already.
     fn expect(&self, chunk: u32, bytes: usize) -> Result<bool, FileError> {
-        let whole = self.chunk_bytes.bytes();
-        let mut state = self.state();
+        let state = self.state();
         let fits = match state.size {
             Some(size) => {
                 let range = self.chunk_bytes.range(chunk, size);
                 !range.is_empty() && range.end - range.start == bytes as u64
             }
-            None => bytes > 0 && bytes as u64 <= whole && chunk < MAX_CHUNKS,
+            // A pipe has no chunks in other places than behind each other.
+            None => false,
         };
         if !fits {
             return Err(FileError::Chunk { path: self.path.clone(), chunk, bytes });
         }
-        let is_there = state.have.contains(chunk);
-        if state.size.is_none() && (bytes as u64) < whole {
-            state.size = Some(self.chunk_bytes.start(chunk) + bytes as u64);
-        }
-        Ok(is_there)
+        Ok(state.have.contains(chunk))
     }
 
     /// Only what the journal has counts: it is written first. It may say so before the chunk is on the disk, since a
@@ -297,7 +286,7 @@ impl Sink {
     /// are being written when the first of them is synchronised share its commit of the file system.
     fn complete(&self) -> Result<(), FileError> {
         let size = self.state().size.unwrap_or(0);
-        // Longer only if a chunk of a stream came that turned out to be behind its end.
+        // Longer only if a chunk of a pipe was not written to its end.
         self.file.set_len(size).map_err(self.failed("complete", size))?;
         dress(&*self.file, &self.object)
             .map_err(|error| self.failed("set mode and time of", 0)(error.into()))?;
@@ -364,7 +353,7 @@ impl Sink {
     }
 
     /// Keeps received data that differs from the sent data, where no transfer resumes it.
-    fn set_aside(&self) -> FileError {
+    pub(super) fn set_aside(&self) -> FileError {
         let (part, name) = (self.object.name.beside(PART), self.object.name.beside(DAMAGED));
         let kept = self.path.with_file_name(&name);
         let renamed = rustix::fs::renameat(&*self.folder, &part, &*self.folder, &name);

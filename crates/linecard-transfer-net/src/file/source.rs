@@ -2,7 +2,7 @@
 
 use super::bucket::{Bucket, Listing, Stored};
 use super::name::{MAX_DEPTH, is_ours};
-use super::{Failures, FileError, Name, Patterns, Reader, Stamp, link};
+use super::{Failures, FileError, Name, Patterns, Pipe, Reader, Stamp, link};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Metadata};
@@ -296,10 +296,27 @@ impl Source {
         if let Some((bucket, stored)) = &self.bucket {
             return Ok(Reader::of_stored(bucket, &stored[object]));
         }
-        let (base, object) = (&self.root_of(object).base, &self.objects[object]);
+        Reader::open(self.path_of(object), &self.objects[object])
+    }
+
+    /// Opens the one that is a pipe.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]: it is not there any more, or not to be read.
+    ///
+    /// # Panics
+    ///
+    /// When the object does not exist.
+    pub fn pipe(&self, object: usize) -> Result<Pipe, FileError> {
+        Pipe::open(self.path_of(object))
+    }
+
+    /// Where an object is read from.
+    fn path_of(&self, object: usize) -> PathBuf {
+        let base = &self.root_of(object).base;
         let is_stdin = base == Path::new("-");
-        let path = if is_stdin { base.clone() } else { base.join(object.name.as_path()) };
-        Reader::open(path, object)
+        if is_stdin { base.clone() } else { base.join(self.objects[object].name.as_path()) }
     }
 
     /// Adds the content of `folder`. As deep as names may be.

@@ -37,6 +37,8 @@ struct Open {
     id: u32,
     name: Name,
     first_chunk: u32,
+    /// Those of a pipe are known at its end.
+    chunks: Option<u32>,
     size: Option<u64>,
     state: State,
     /// Chunks that need not come.
@@ -151,6 +153,7 @@ impl Objects {
             id: told.id,
             name: object.name.clone(),
             first_chunk: told.first_chunk,
+            chunks: told.size.map(|_| count),
             size: told.size,
             state: State::Opening,
             have: Have::default(),
@@ -214,7 +217,6 @@ impl Objects {
             return Err(error.into());
         }
         self.failures.add(error.to_string());
-        let chunk_bytes = self.chunk_bytes;
         let Some(open) = self.place_of(object).map(|at| &mut self.open[at]) else {
             return Ok((Vec::new(), Step::Wait));
         };
@@ -226,8 +228,7 @@ impl Objects {
             return Ok((Vec::new(), self.step(object)));
         }
         // The sender has not begun it, and will not.
-        let count = chunk_bytes.count(open.size.unwrap_or(0))?;
-        let skip = open.first_chunk..open.first_chunk + count;
+        let skip = open.first_chunk..open.first_chunk + open.chunks.unwrap_or(0);
         Ok((vec![skip], Step::Drop(Job::Abandon { object })))
     }
 
@@ -237,20 +238,18 @@ impl Objects {
         object: u32,
         failed: &control::Failed,
     ) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
-        let chunk_bytes = self.chunk_bytes;
         let open = self.place_of(object).map(|at| &mut self.open[at]);
         let Some(open) = open.filter(|open| open.end.is_none() && open.state != State::GivenUp)
         else {
             return Err(ReceiveError::Unexpected("the failure of an object that does not exist"));
         };
-        let (Some(size), false) = (open.size, open.state == State::Opening) else {
+        let (Some(count), false) = (open.chunks, open.state == State::Opening) else {
             return Err(ReceiveError::Unexpected("the failure of an object before it has begun"));
         };
         if open.state == State::Coming {
             self.failures.add(format!("{}: {}", open.name, failed.text));
         }
         open.state = State::GivenUp;
-        let count = chunk_bytes.count(size)?;
         let sent = failed.sent_below.map_or(count, |end| end.saturating_sub(open.first_chunk));
         let skip = open.skip_from(sent, count);
         Ok((skip, self.step(object)))
@@ -258,8 +257,10 @@ impl Objects {
 
     /// A chunk of a stream has this length.
     pub(super) fn span(&mut self, chunk: u32, bytes: u32) -> Result<(), ReceiveError> {
-        let stream = self.open.iter().any(|open| open.size.is_none() && open.first_chunk <= chunk);
-        if !stream || self.spans.len() > 2 * self.window as usize + 64 {
+        let is_of = |open: &Open| open.chunks.is_none() && open.first_chunk <= chunk;
+        let is_length = bytes > 0 && u64::from(bytes) <= self.chunk_bytes.bytes();
+        let has_room = self.spans.len() <= 2 * self.window as usize + 64;
+        if !self.open.iter().any(is_of) || !is_length || !has_room {
             return Err(ReceiveError::Unexpected("the length of a chunk that does not exist"));
         }
         self.next_chunk = self.next_chunk.max(chunk.saturating_add(1));
@@ -293,10 +294,7 @@ impl Objects {
 
     /// Objects without chunks begin where the one before them ends.
     fn of(&self, chunk: u32) -> Option<&Open> {
-        let count = |open: &Open| {
-            let count = open.size.map_or(Ok(u32::MAX), |size| self.chunk_bytes.count(size));
-            count.unwrap_or(0)
-        };
+        let count = |open: &Open| open.chunks.unwrap_or(u32::MAX);
         let end = self.open.partition_point(|open| open.first_chunk <= chunk);
         let last = self.open[..end].iter().rev().find(|open| count(open) > 0);
         last.filter(|open| chunk - open.first_chunk < count(open))
@@ -309,7 +307,7 @@ impl Objects {
 
     /// An object has been sent. Returns the chunks that will not come, and the next action if all of it is stored.
     pub(super) fn end(&mut self, end: &End) -> Result<(Vec<Range<u32>>, Step), ReceiveError> {
-        let chunk_bytes = self.chunk_bytes;
+        let next_chunk = self.next_chunk;
         let Some(open) = self.place_of(end.object).map(|at| &mut self.open[at]) else {
             return Err(ReceiveError::Unexpected("the end of an object that does not exist"));
         };
@@ -318,10 +316,11 @@ impl Objects {
             return Err(ReceiveError::Unexpected("another end of an object than it announced"));
         }
         open.end = Some(*end);
+        // Lengths of chunks came before the end, and another object has not begun.
+        let chunks = *open.chunks.get_or_insert(next_chunk - open.first_chunk);
         // The sender has compared: the stored object is the same, and none of its chunks come.
         let is_same = open.existing == Some(end.root);
-        let skip =
-            if is_same { open.skip_from(0, chunk_bytes.count(end.size)?) } else { Vec::new() };
+        let skip = if is_same { open.skip_from(0, chunks) } else { Vec::new() };
         Ok((skip, self.step(end.object)))
     }
 
@@ -342,16 +341,15 @@ impl Objects {
         let Some(open) = self.place_of(object).map(|at| &self.open[at]) else {
             return Step::Wait;
         };
-        let size = match (&open.end, open.state) {
-            (Some(end), _) => end.size,
-            (None, State::GivenUp) => open.size.unwrap_or(0),
-            (None, _) => return Step::Wait,
+        let Some(chunks) =
+            open.chunks.filter(|_| open.end.is_some() || open.state == State::GivenUp)
+        else {
+            return Step::Wait;
         };
-        let Ok(count) = self.chunk_bytes.count(size) else { return Step::Wait };
         match (&open.end, open.state) {
-            _ if open.there < count => Step::Wait,
+            _ if open.there < chunks => Step::Wait,
             (Some(end), State::Coming) => {
-                Step::Finish(Job::Finish { object, size, root: end.root })
+                Step::Finish(Job::Finish { object, size: end.size, root: end.root })
             }
             _ => Step::Drop(Job::Abandon { object }),
         }

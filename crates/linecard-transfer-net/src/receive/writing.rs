@@ -7,13 +7,12 @@ use super::ReceiveOptions;
 use super::open::{Destination, Opened};
 use crate::end::Waker;
 use crate::file::{
-    Bucket, ChunkBytes, Existing, FileError, Folder, Have, Kind, Name, Object, Ordered, Quota,
-    SMALL_BYTES, Sink, Upload,
+    Bucket, ChunkBytes, Existing, FileError, Folder, Have, Kind, Name, Object, Ordered, PipeFile,
+    Quota, SMALL_BYTES, Sink, Upload, standard_output,
 };
 use linecard_transfer::control::{Listed, Removed, Text};
 use std::collections::VecDeque;
-use std::io::Write;
-use std::path::Path;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -29,6 +28,8 @@ const MAX_EAGER: usize = 32;
 enum Target {
     /// Into a file. An existing one has this hash, and may be replaced.
     File(Box<Sink>, Option<blake3::Hash>),
+    /// Into the file of a pipe, in order.
+    Pipe(Ordered<PipeFile>),
     /// Into a file that is not opened before its first chunk comes: it may not come at all.
     Later(Box<Object>, Option<blake3::Hash>),
     /// Nowhere: a file with this hash exists, and must not be replaced.
@@ -38,7 +39,7 @@ enum Target {
     /// Into an object of an object store, in order.
     Upload(Ordered<Box<dyn Upload>>),
     /// Out, in order.
-    Out(Ordered<Box<dyn Write + Send>>),
+    Out(Ordered<File>),
     /// Nowhere: a folder, or a test of the way.
     Nowhere,
 }
@@ -177,6 +178,12 @@ impl Work {
         let Some(folder) = &self.folder else { unreachable!("stdout takes no files") };
         self.count(about, folder)?;
         folder.sink(about, self.chunk_bytes, self.overwrite)
+    }
+
+    /// The file of a pipe, in order.
+    fn pipe_file(&self, sink: Sink) -> Ordered<PipeFile> {
+        let path = sink.path().to_path_buf();
+        Ordered::new(PipeFile::new(sink), &path, self.chunk_bytes, self.window)
     }
 
     /// Looks for an object, and gives the error that it would meet if it came. Opens nothing for writing.
@@ -332,7 +339,9 @@ impl Writing {
     }
 
     fn open_files(&self) -> usize {
-        self.targets.iter().filter(|(_, target)| matches!(target, Target::File(..))).count()
+        let is_open =
+            |(_, target): &&(u32, Target)| matches!(target, Target::File(..) | Target::Pipe(_));
+        self.targets.iter().filter(is_open).count()
     }
 
     fn carry_out(&mut self, job: Job) {
@@ -470,7 +479,7 @@ impl Writing {
         let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
         let is_crowded = self.open_files() >= MAX_EAGER.min(self.max_eager() / 2);
         let is_small = about.size.is_some_and(|size| size <= SMALL_BYTES);
-        let is_later = is_crowded || (count <= 1 && is_small);
+        let is_later = about.kind != Kind::Stream && (is_crowded || (count <= 1 && is_small));
         if let (Some(folder), Kind::Folder) = (&self.work.folder, about.kind) {
             self.work.count(&about, folder)?;
         }
@@ -482,8 +491,7 @@ impl Writing {
             }
             (None, Kind::Folder) => (Target::Nowhere, Have::default(), None),
             (None, _) => {
-                let out: Box<dyn Write + Send> = Box::new(std::io::stdout());
-                let path = Path::new("standard output");
+                let (out, path) = standard_output()?;
                 let ordered = Ordered::new(out, path, self.work.chunk_bytes, self.work.window);
                 (Target::Out(ordered), Have::default(), None)
             }
@@ -499,8 +507,12 @@ impl Writing {
                     (Target::Later(about, Some(hash)), Have::default(), Some(hash))
                 }
                 // There is nothing to resume: the file is created when its first data comes.
-                Existing::Nothing if about.kind != Kind::Stream && is_later => {
+                Existing::Nothing if is_later => {
                     (Target::Later(about, None), Have::default(), None)
+                }
+                _ if about.kind == Kind::Stream => {
+                    let sink = self.work.sink(&about)?;
+                    (Target::Pipe(self.work.pipe_file(sink)), Have::default(), None)
                 }
                 existing => {
                     let sink = self.work.sink(&about)?;
@@ -534,17 +546,17 @@ impl Writing {
             *target = Target::File(Box::new(sink), *existing);
         }
         match target {
-            Target::File(sink, _) => {
-                if let (None, Some(quota)) = (sink.object().size, &self.work.quota) {
-                    quota.take(bytes.into(), sink.path())?;
+            Target::File(sink, _) => sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ()),
+            Target::Pipe(ordered) => {
+                if let Some(quota) = &self.work.quota {
+                    quota.take(bytes.into(), ordered.path())?;
                 }
-                let is_pipe = sink.object().kind == Kind::Stream;
-                match sink.write(chunk, &buffer[..bytes as usize]) {
-                    Err(FileError::DiskFull { path, bytes }) if is_pipe => {
-                        Err(FileError::DiskFullForPipe { path, bytes })
+                ordered.write(chunk, taken(buffer, bytes)).map_err(|error| match error {
+                    FileError::DiskFull { path, bytes } => {
+                        FileError::DiskFullForPipe { path, bytes }
                     }
-                    result => result.map(|_hash| ()),
-                }
+                    error => error,
+                })
             }
             Target::Out(ordered) => ordered.write(chunk, taken(buffer, bytes)),
             Target::Upload(ordered) => ordered.write(chunk, taken(buffer, bytes)),
@@ -559,11 +571,9 @@ impl Writing {
 
     /// Nothing more of an object comes. The received part stays, but for a pipe, which cannot be resumed.
     fn abandon(&mut self, object: u32) {
-        if let Some(Target::File(sink, _)) = self.take_target(object)
-            && sink.object().kind == Kind::Stream
-        {
+        if let Some(Target::Pipe(ordered)) = self.take_target(object) {
             // A rest of it harms nobody, and the reason for the end is another.
-            let _left = sink.discard();
+            let _left = ordered.into_out().discard();
         }
     }
 
@@ -603,6 +613,11 @@ impl Writing {
                 return done(true);
             }
             (Target::File(sink, _), _) => *sink,
+            (Target::Pipe(ordered), _) => {
+                let (file, hash) = ordered.end(size)?;
+                self.batch.push((object, file.finish(&hash, root)?));
+                return Ok(None);
+            }
             (Target::Out(ordered), _) => {
                 ordered.finish(size, root)?;
                 return done(false);
@@ -611,7 +626,6 @@ impl Writing {
                 return done(false);
             }
         };
-        sink.end_at(size)?;
         sink.verify(root)?;
         self.batch.push((object, sink));
         Ok(None)
@@ -646,6 +660,7 @@ fn failed(object: u32, error: FileError) -> Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     /// In a folder, with the ends of its channels that others have.
     fn work_in(at: &Path, chunk_bytes: u64) -> (Work, WriteQueue) {

@@ -180,8 +180,8 @@ pub fn send(
     }
     let opened = open::open(options)?;
     let waker = Waker::new()?;
-    let (work, queue) =
-        reading::work_and_queue(source, options.chunk_bytes, reading::MAX_READ, waker.clone());
+    let bounds = (opened.version, reading::MAX_READ);
+    let (work, queue) = reading::work_and_queue(source, options.chunk_bytes, bounds, waker.clone());
     let reading = Pinned::to(options.cores.files)?;
     // Not waited for: it may be reading a pipe in which nothing comes any more.
     std::thread::spawn(move || work.run());

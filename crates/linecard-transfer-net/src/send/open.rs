@@ -40,6 +40,8 @@ pub(super) struct Opened {
     pub(super) sender: Sender,
     pub(super) source: Source,
     pub(super) payload_bytes: u32,
+    /// Of messages.
+    pub(super) version: u16,
 }
 
 pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
@@ -110,9 +112,9 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     };
     let lanes = lane_settings(&opened, payload_bytes);
     let sender = Sender::new(settings, &lanes, challenges()?);
-    let source = Source::new(payload_bytes, fec.scheme());
+    let (source, version) = (Source::new(payload_bytes, fec.scheme()), welcome.version);
     let endpoint = Endpoint::new(control, sockets, payload_bytes);
-    Ok(Opened { endpoint, lanes: Lanes::new(opened), sender, source, payload_bytes })
+    Ok(Opened { endpoint, lanes: Lanes::new(opened), sender, source, payload_bytes, version })
 }
 
 /// The addresses of this end, as the receiver is told: of the control connection, and of each lane.

@@ -1,7 +1,7 @@
 //! Data to send is read and hashed on a separate thread: lanes do not wait for disks.
 
 use crate::end::Waker;
-use crate::file::{ChunkBytes, FileError, Have, Kind, Object, Reader, Source, Tree};
+use crate::file::{ChunkBytes, FileError, Have, Kind, Object, Pipe, Reader, Source, Tree};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -13,6 +13,11 @@ pub(super) const MAX_READ: usize = 2;
 const MAX_AHEAD: usize = 16;
 /// The largest of these.
 const MAX_AHEAD_BYTES: u64 = 1 << 20;
+/// How long data of a pipe waits for more before it is sent: a chunk of its own costs some tenths of a millisecond of a
+/// processor.
+const HOLD: Duration = Duration::from_millis(10);
+/// The first version of messages in which chunks of a pipe have any length.
+const SHORT_CHUNKS: u16 = 5;
 /// Buffers that are kept.
 const MAX_SPARE: usize = 8;
 
@@ -55,6 +60,8 @@ pub(super) enum Read {
 pub(super) struct Work {
     source: Arc<Source>,
     chunk_bytes: ChunkBytes,
+    /// None where the receiver takes only full chunks of pipes.
+    hold: Option<Duration>,
     orders: Receiver<Order>,
     /// Orders that were taken early, in turn.
     ahead: VecDeque<(Order, Option<Reader>)>,
@@ -78,18 +85,21 @@ pub(super) struct ReadQueue {
     pub(super) results: Receiver<Read>,
 }
 
-/// The work of the thread, and the queue of the lanes' thread, which is woken by results. At most `max_read` of them wait.
+/// The work of the thread, for a receiver of this version of messages, and the queue of the lanes' thread, which is woken
+/// by results. At most `max_read` of them wait.
 pub(super) fn work_and_queue(
     source: Arc<Source>,
     chunk_bytes: ChunkBytes,
-    max_read: usize,
+    (version, max_read): (u16, usize),
     waker: Waker,
 ) -> (Work, ReadQueue) {
     let (orders, ordered) = mpsc::channel();
     let (buffers, freed) = mpsc::channel();
     let (out, results) = mpsc::sync_channel(max_read);
     let (ahead, freed) = (VecDeque::new(), Buffers::new(freed));
-    let work = Work { source, chunk_bytes, orders: ordered, ahead, buffers: freed, out, waker };
+    let hold = (version >= SHORT_CHUNKS).then_some(HOLD);
+    let work =
+        Work { source, chunk_bytes, hold, orders: ordered, ahead, buffers: freed, out, waker };
     (work, ReadQueue { orders, buffers, results })
 }
 
@@ -216,7 +226,16 @@ impl Work {
                 }
                 size = object.size.unwrap_or(0);
             }
-            Kind::File | Kind::Link | Kind::Stream => {
+            Kind::Stream if order.is_dry => {}
+            Kind::Stream => {
+                let mut pipe = self.source.pipe(order.object)?;
+                root = self.read_pipe(order, &mut pipe, sent_below)?;
+                if root.is_none() {
+                    return Ok(false);
+                }
+                size = pipe.bytes();
+            }
+            Kind::File | Kind::Link => {
                 let reader = match begun {
                     Some(reader) => reader,
                     None => self.source.reader(order.object)?,
@@ -290,25 +309,50 @@ impl Work {
                 break;
             }
             let mut buffer = self.buffers.take((range.end - range.start) as usize);
-            let (piece, hash) = reader.read_and_hash(chunk, self.chunk_bytes, &mut buffer)?;
-            if piece.bytes == 0 {
-                break;
-            }
+            let (bytes, hash) = reader.read_and_hash(chunk, self.chunk_bytes, &mut buffer)?;
             tree.set(chunk, &hash);
             if have.contains(chunk) {
                 self.buffers.keep(buffer);
             } else {
-                let of_stream = object.kind == Kind::Stream;
-                let (chunk, bytes) = (order.first_chunk + chunk, piece.bytes as u32);
-                if !self.give(Read::Chunk { chunk, buffer, bytes, of_stream }) {
+                let (chunk, bytes) = (order.first_chunk + chunk, bytes as u32);
+                if !self.give(Read::Chunk { chunk, buffer, bytes, of_stream: false }) {
                     return Ok(None);
                 }
                 *sent_below = chunk + 1;
             }
-            if piece.is_last {
-                break;
-            }
         }
         Ok(tree.root(reader.size())?.map(|root| *root.as_bytes()))
+    }
+
+    /// The hash of all that comes of a pipe, which is handed on. None if nobody takes it any more.
+    fn read_pipe(
+        &mut self,
+        order: &Order,
+        pipe: &mut Pipe,
+        sent_below: &mut u32,
+    ) -> Result<Option<[u8; 32]>, FileError> {
+        let mut hasher = blake3::Hasher::new();
+        let whole = self.chunk_bytes.bytes() as usize;
+        let mut room = self.buffers.take(whole);
+        for chunk in order.first_chunk..u32::MAX {
+            let bytes = pipe.read(&mut room, self.hold)?;
+            if bytes == 0 {
+                self.buffers.keep(room);
+                return Ok(Some(*hasher.finalize().as_bytes()));
+            }
+            hasher.update(&room[..bytes]);
+            // Many little ones may be on their way.
+            let buffer = match bytes < whole / 4 {
+                true => room[..bytes].to_vec(),
+                false => std::mem::replace(&mut room, self.buffers.take(whole)),
+            };
+            let read = Read::Chunk { chunk, buffer, bytes: bytes as u32, of_stream: true };
+            if !self.give(read) {
+                return Ok(None);
+            }
+            *sent_below = chunk + 1;
+        }
+        let chunk_bytes = self.chunk_bytes.bytes();
+        Err(FileError::TooManyChunks { size: pipe.bytes(), chunk_bytes })
     }
 }

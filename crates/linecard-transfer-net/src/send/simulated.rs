@@ -13,6 +13,7 @@ use crate::file;
 use crate::lane::Connect;
 use crate::simulated::{Due, End};
 use linecard::time::Instant;
+use linecard_transfer::control::VERSION;
 use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
 use std::net::SocketAddr;
@@ -55,7 +56,8 @@ impl<'a> SendingEnd<'a> {
         let deletion = options
             .delete
             .then(|| super::delete::Deletion::new(Arc::clone(&source), options.max_delete));
-        let (reading, queue) = work_and_queue(source, options.chunk_bytes, MAX_READ, Waker::new()?);
+        let (reading, queue) =
+            work_and_queue(source, options.chunk_bytes, (VERSION, MAX_READ), Waker::new()?);
         let objects = Objects::new(options, all, (queue, deletion));
         let (sockets, ways): (Vec<_>, Vec<_>) = sockets.into_iter().unzip();
         let specs = options.lanes.iter().cloned();
@@ -79,6 +81,7 @@ impl<'a> SendingEnd<'a> {
             sender: Sender::new(settings, &lanes, agreement.seed),
             source: Source::new(agreement.payload_bytes, options.fec.scheme()),
             payload_bytes: agreement.payload_bytes,
+            version: VERSION,
         };
         let (role, endpoint) = Sending::new(options, (opened, objects), observer, now);
         let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?, now);

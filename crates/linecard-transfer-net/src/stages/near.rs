@@ -154,10 +154,10 @@ impl Near {
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.resize(length, 0);
         let of_file = self.next % FILE_CHUNKS;
-        let (piece, hash) = self.reader.read_and_hash(of_file, self.chunk_bytes, &mut buffer)?;
+        let (bytes, hash) = self.reader.read_and_hash(of_file, self.chunk_bytes, &mut buffer)?;
         self.tree.set(of_file, &hash);
         self.source.put(self.next, buffer);
-        self.sender.offer(self.next, piece.bytes as u32)?;
+        self.sender.offer(self.next, bytes as u32)?;
         self.next += 1;
         Ok(1)
     }

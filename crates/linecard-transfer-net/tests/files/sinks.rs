@@ -2,7 +2,7 @@
 
 use super::{CHUNK, chunks, listing, object, random, sink, write};
 use linecard_transfer_net::file::{
-    ChunkBytes, Existing, FileError, Folder, Kind, MAX_CHUNKS, Name, Object, Sink,
+    ChunkBytes, Existing, FileError, Folder, Kind, Name, Object, Ordered, PipeFile,
 };
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -106,60 +106,49 @@ fn what_exists_is_left_alone_unless_allowed() {
 }
 
 #[test]
-fn a_stream_has_no_length_until_it_ends() {
+fn a_pipe_has_no_length_until_it_ends() {
     let at = tempfile::tempdir().unwrap();
     let folder = Folder::open(at.path()).unwrap();
+    let start = |name: &str| {
+        let pipe = Object { kind: Kind::Stream, size: None, ..object(name, 0) };
+        let sink = folder.sink(&pipe, chunks(), false).unwrap();
+        Ordered::new(PipeFile::new(sink), Path::new(name), chunks(), 8)
+    };
     for size in [0, 1, CHUNK, 2 * CHUNK, 2 * CHUNK + 5] {
-        let name = format!("s{size}");
-        let stream = Object { kind: Kind::Stream, size: None, ..object(&name, 0) };
-        let bytes = random(size);
-        let sink = folder.sink(&stream, chunks(), false).unwrap();
-        write(&sink, &bytes, 0..chunks().count(size as u64).unwrap());
-        sink.end_at(size as u64).unwrap();
-        assert!(matches!(sink.end_at(size as u64 + 9_999), Err(FileError::Chunk { .. })));
-        sink.finish(&blake3::hash(&bytes)).unwrap();
-        assert_eq!(fs::read(at.path().join(name)).unwrap(), bytes);
+        let (name, bytes) = (format!("s{size}"), random(size));
+        let mut ordered = start(&name);
+        // The last ones first, and shorter than chunks may be.
+        let parts: Vec<&[u8]> = bytes.chunks(700).collect();
+        for (chunk, part) in parts.iter().enumerate().rev() {
+            ordered.write(chunk as u32, part.to_vec()).unwrap();
+        }
+        let (file, hash) = ordered.end(size as u64).unwrap();
+        let sink = file.finish(&hash, &blake3::hash(&bytes)).unwrap();
+        assert!(matches!(sink.write(9, &[1]), Err(FileError::Chunk { .. })), "none is left");
+        drop(sink);
+        assert_eq!(fs::read(at.path().join(format!(".{name}.linecard-part"))).unwrap(), bytes);
     }
-    let stream = Object { kind: Kind::Stream, size: None, ..object("open", 0) };
-    let sink = folder.sink(&stream, chunks(), false).unwrap();
-    sink.write(0, &[1; CHUNK]).unwrap();
-    assert!(matches!(sink.finish(&blake3::hash(&[])), Err(FileError::NotWhole { .. })));
-    let sink = folder.sink(&stream, chunks(), false).unwrap();
-    assert_eq!(sink.have().count(), 0);
-    sink.write(3, &[1; 5]).unwrap();
-    assert!(matches!(sink.write(4, &[1; CHUNK]), Err(FileError::Chunk { .. })));
-    assert!(matches!(sink.write(1, &[1; 5]), Err(FileError::Chunk { .. })));
+    let mut wrong = start("wrong");
+    wrong.write(0, b"some".to_vec()).unwrap();
+    let (file, hash) = wrong.end(4).unwrap();
+    let error = file.finish(&hash, &blake3::hash(b"more")).unwrap_err();
+    assert!(matches!(error, FileError::Damaged { .. }), "{error}");
+    assert!(!listing(at.path()).iter().any(|name| name == ".wrong.linecard-part"));
 }
 
+/// Its chunks have no places.
 #[test]
-fn chunks_that_no_stream_has_are_refused() {
+fn chunks_that_no_pipe_has_are_refused() {
     let at = tempfile::tempdir().unwrap();
-    let stream = Object { kind: Kind::Stream, size: None, ..object("a", 0) };
-    let sink = sink(at.path(), &stream);
-    for (chunk, bytes) in [(0, 0), (0, CHUNK + 1), (MAX_CHUNKS, 1), (u32::MAX, CHUNK)] {
+    let pipe = Object { kind: Kind::Stream, size: None, ..object("a", 0) };
+    let sink = sink(at.path(), &pipe);
+    for (chunk, bytes) in [(0, 0), (0, 1), (1, CHUNK), (0, CHUNK + 1), (u32::MAX, CHUNK)] {
         let refused = sink.write(chunk, &vec![1; bytes]);
         assert!(matches!(refused, Err(FileError::Chunk { .. })), "{chunk} of {bytes}");
     }
     assert_eq!(sink.have().count(), 0);
+    assert!(matches!(sink.finish(&blake3::hash(&[])), Err(FileError::NotWhole { .. })));
     assert_eq!(fs::metadata(at.path().join(".a.linecard-part")).unwrap().len(), 0);
-}
-
-/// Whole chunks say nothing about the end, and so each end behind them is possible.
-#[test]
-fn a_stream_does_not_end_before_its_last_chunk() {
-    let at = tempfile::tempdir().unwrap();
-    let folder = Folder::open(at.path()).unwrap();
-    let stream = |name| Object { kind: Kind::Stream, size: None, ..object(name, 0) };
-    let last_known = |sink: &Sink, size: usize| match sink.end_at(size as u64) {
-        Err(FileError::Chunk { chunk, bytes: 0, .. }) => Some(chunk),
-        _ => None,
-    };
-    let sink = folder.sink(&stream("a"), chunks(), false).unwrap();
-    write(&sink, &random(3 * CHUNK), [0, 2]);
-    assert_eq!(last_known(&sink, 2 * CHUNK), Some(2));
-    let sink = folder.sink(&stream("b"), chunks(), false).unwrap();
-    sink.end_at(0).unwrap();
-    assert_eq!(last_known(&sink, CHUNK), Some(0));
 }
 
 const SMALL: &str = "LINECARD_TEST_SMALL_DISK";
@@ -202,8 +191,9 @@ fn full_disk(disk: &Path) {
     let sink = folder.sink(&object("fits", bytes.len()), chunks(), false).unwrap();
     write(&sink, &bytes, 0..100);
     let stream = Object { kind: Kind::Stream, size: None, ..object("stream", 0) };
-    let other = folder.sink(&stream, chunks(), false).unwrap();
-    let full = (0..1_000).find_map(|chunk| other.write(chunk, &[1; CHUNK]).err()).unwrap();
+    let other = PipeFile::new(folder.sink(&stream, chunks(), false).unwrap());
+    let mut other = Ordered::new(other, Path::new("stream"), chunks(), 1);
+    let full = (0..1_000).find_map(|chunk| other.write(chunk, vec![1; CHUNK]).err()).unwrap();
     assert!(matches!(full, FileError::DiskFull { .. }), "{full}");
     // Not even the journal finds room now: chunks that it does not have do not count.
     let refused = (100..700).find_map(|chunk| {

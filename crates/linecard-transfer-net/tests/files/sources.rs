@@ -1,13 +1,14 @@
 //! The data to send.
 
 use super::{CHUNK, chunks, random};
-use linecard_transfer_net::file::{ChunkHash, FileError, Kind, Patterns, Piece, Source, Tree};
+use linecard_transfer_net::file::{ChunkHash, FileError, Kind, Patterns, Source, Tree};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 fn names(source: &Source) -> Vec<String> {
     source.objects().iter().map(|object| object.name.to_string()).collect()
@@ -21,13 +22,10 @@ fn open(path: &Path) -> Result<Source, FileError> {
 fn content(source: &Source, object: usize) -> Vec<u8> {
     let reader = source.reader(object).unwrap();
     let (mut all, mut tree, mut buffer) = (Vec::new(), Tree::new(chunks()), vec![0; CHUNK]);
-    for chunk in 0.. {
-        let Piece { bytes, is_last } = reader.read(chunk, chunks(), &mut buffer).unwrap();
+    for chunk in 0..chunks().count(reader.size()).unwrap().max(1) {
+        let bytes = reader.read(chunk, chunks(), &mut buffer).unwrap();
         tree.set(chunk, &ChunkHash::of(chunk, chunks(), &buffer[..bytes]));
         all.extend_from_slice(&buffer[..bytes]);
-        if is_last {
-            break;
-        }
     }
     reader.finish().unwrap();
     assert_eq!(reader.size(), all.len() as u64);
@@ -82,17 +80,43 @@ fn a_pipe_is_read_in_order_until_it_ends() {
             });
             let source = open(&path).unwrap();
             assert_eq!((source.objects()[0].kind, source.objects()[0].size), (Kind::Stream, None));
-            assert_eq!(content(&source, 0), bytes);
+            let mut pipe = source.pipe(0).unwrap();
+            let (mut content, mut buffer) = (Vec::<u8>::new(), [0; CHUNK]);
+            loop {
+                let bytes = pipe.read(&mut buffer, None).unwrap();
+                content.extend(&buffer[..bytes]);
+                if bytes < CHUNK {
+                    break;
+                }
+            }
+            assert_eq!(content, bytes);
+            assert_eq!(pipe.bytes(), bytes.len() as u64);
+            // One that writes later is not heard.
+            assert_eq!(pipe.read(&mut buffer, None).unwrap(), 0);
         });
     }
-    // Order is all that a pipe has.
-    let source = open(Path::new("/dev/null")).unwrap();
-    let reader = source.reader(0).unwrap();
-    let mut buffer = [0; CHUNK];
-    assert!(matches!(reader.read(1, chunks(), &mut buffer), Err(FileError::Chunk { .. })));
-    let end = Piece { bytes: 0, is_last: true };
-    assert_eq!(reader.read(0, chunks(), &mut buffer).unwrap(), end);
-    assert!(reader.read(1, chunks(), &mut buffer).is_err());
+}
+
+/// What had come of a pipe waited until a chunk was full.
+#[test]
+fn what_has_come_of_a_pipe_does_not_wait_for_more() {
+    let at = tempfile::tempdir().unwrap();
+    let path = at.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let path = path.clone();
+        move || OpenOptions::new().write(true).open(path).unwrap()
+    });
+    let mut pipe = open(&path).unwrap().pipe(0).unwrap();
+    let mut writer = writer.join().unwrap();
+    let (mut buffer, hold) = ([0; CHUNK], Some(Duration::from_millis(1)));
+    for part in [&b"some"[..], b"more", &[7; CHUNK]] {
+        writer.write_all(part).unwrap();
+        assert_eq!(pipe.read(&mut buffer, hold).unwrap(), part.len());
+        assert_eq!(&buffer[..part.len()], part);
+    }
+    drop(writer);
+    assert_eq!(pipe.read(&mut buffer, hold).unwrap(), 0);
 }
 
 #[test]
@@ -148,7 +172,7 @@ fn a_buffer_that_is_too_short_is_refused() {
     let mut buffer = [0; 10];
     assert!(matches!(reader.read(0, chunks(), &mut buffer), Err(FileError::Room { room: 10, .. })));
     let last = reader.read(1, chunks(), &mut buffer).unwrap();
-    assert_eq!(last, Piece { bytes: 1, is_last: true });
+    assert_eq!(last, 1);
 }
 
 #[test]

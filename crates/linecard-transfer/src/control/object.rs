@@ -148,7 +148,7 @@ impl Have {
     }
 }
 
-/// The length of a chunk that is not full: the last of a stream whose length was not known.
+/// The length of a chunk of a stream, whose length is not known. Before version 5 all but the last one are full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// Number of the chunk in the connection.

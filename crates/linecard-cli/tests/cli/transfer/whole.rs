@@ -136,6 +136,53 @@ fn pipes_at_both_ends() {
     assert_eq!(account["transfer"]["bytes"], bytes.len());
 }
 
+/// Promise (Transfer): What comes of a pipe goes on, however little it is: it does not wait until a chunk is full.
+#[test]
+fn a_pipe_goes_on_as_it_comes() {
+    let ends = Ends::new();
+    let mut receiver = ends.listen(&["-", "--psk", "psk"]);
+    let mut out = receiver.stdout();
+    let mut sender = ends.sender("-", &receiver, &[]);
+    let mut sender = sender.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut stdin = sender.stdin.take().unwrap();
+    for bytes in [1, 1_000, 300_000, 7] {
+        let part = noise(bytes);
+        stdin.write_all(&part).unwrap();
+        let mut came = vec![0; bytes];
+        out.read_exact(&mut came).unwrap();
+        assert!(came == part, "{bytes} bytes");
+    }
+    drop(stdin);
+    assert_eq!(sender.wait().unwrap().code(), Some(0));
+    assert_eq!(receiver.end().code, Some(0));
+}
+
+/// Its chunks have other lengths, and no places but behind each other.
+#[test]
+fn a_pipe_that_pauses_is_the_same_file() {
+    let ends = Ends::new();
+    let receiver = ends.receiver(&["--json"]);
+    let lanes = ["--lane", "127.0.0.1"].repeat(4);
+    let mut sender = ends.sender("-", &receiver, &[&["--chunk", "64K"], &lanes[..]].concat());
+    let mut sender = sender.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut stdin = sender.stdin.take().unwrap();
+    let partial = ends.folder.path("to/.stdin.linecard-part");
+    let bytes = noise(400_000);
+    let mut written = 0;
+    for part in bytes.chunks(40_001) {
+        stdin.write_all(part).unwrap();
+        written += part.len() as u64;
+        while fs::metadata(&partial).map_or(0, |metadata| metadata.len()) < written {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    drop(stdin);
+    assert_eq!(sender.wait().unwrap().code(), Some(0));
+    assert!(ends.folder.read("to/stdin") == bytes);
+    let account: Value = serde_json::from_str(&receiver.end().stdout).unwrap();
+    assert_eq!(account["transfer"]["bytes"], bytes.len());
+}
+
 /// Neither a source nor a reader that rests for longer than the patience with silence ends anything.
 #[test]
 fn slow_pipes() {

@@ -156,7 +156,9 @@ impl Writing {
             }
             Target::Later(about, _) => self.work.upload(&about)?,
             Target::Upload(ordered) => ordered,
-            Target::File(..) | Target::Out(_) | Target::Nowhere => return done(false),
+            Target::File(..) | Target::Pipe(_) | Target::Out(_) | Target::Nowhere => {
+                return done(false);
+            }
         };
         let path = ordered.path().to_path_buf();
         let mut upload = ordered.finish(size, root).map_err(|error| match error {
