@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Bulk data, files and trees over one or several paths: `linecard send` without options and over TCP lanes, beside scp,
-# rsync and rclone over ssh, iperf3 and quinn, in turns, over the same paths:
+# Bulk data, files and trees over one or several paths: `linecard send` without options, with the rates of its lanes, over
+# TCP lanes and as a pipe of tar, beside scp, rsync and rclone over ssh, a daemon of rsync, iperf3 and quinn, in turns, over
+# the same paths:
 #
-#     peers/transfer.sh [ROUNDS [CASE...]]            by default 3 rounds of all cases: an hour and a half
+#     peers/transfer.sh [ROUNDS [CASE...]]            by default 3 rounds of all cases: two hours
+#     PEERS="linecard scp" peers/transfer.sh 5 4x200  some of them
 #
 # Needs root, iperf3, jq, a C compiler, time, rclone, rsync, and OpenSSH with its server.
 #
@@ -11,7 +13,8 @@
 # for each run, then a table of medians: seconds of the sender's whole process, and processor seconds of both ends (the
 # kernel's work for them included, its interrupts not) per GB. What arrived is compared with what was sent. A peer that
 # fails, or is not done in 90 s, has no figure in that case and is not tried again. iperf3 and quinn send from memory, and
-# no trees; quinn's seconds are without its start.
+# no trees; quinn's seconds are without its start. iperf3 ends when all is written to its socket: its seconds are those
+# until the receiver would have had all, at the rate at which it had what it had. The daemon does not encrypt.
 #
 # `memory` is `linecard send test:SIZE`, beside what the simulation says of the same paths.
 set -euo pipefail
@@ -27,12 +30,18 @@ declare -A cases=(
     [4x200-changes]="changes 0.1 0 200 200 200 200"
     [4x100-50ms]="file 25 0 100 100 100 100" [4x100-50ms-1%]="file 25 0.01 100 100 100 100"
     [4x50-10ms-1%]="file 5 0.01 50 50 50 50" [4x50-50ms-1%]="file 25 0.01 50 50 50 50"
-    [4x50-50ms-5%]="file 25 0.05 50 50 50 50" [tree]="tree 0.1 0 200 200 200 200"
+    [4x50-50ms-5%]="file 25 0.05 50 50 50 50" [4x50-10ms-5%]="file 5 0.05 50 50 50 50"
+    [4x100-50ms-0.1%]="file 25 0.001 100 100 100 100" [4x50-200ms-1%]="file 100 0.01 50 50 50 50"
+    [1x100-50ms]="file 25 0 100" [1x100-50ms-1%]="file 25 0.01 100" [tree]="tree 0.1 0 200 200 200 200"
     [tree-again]="again 0.1 0 200 200 200 200" [tree-50ms]="tree 25 0 100 100 100 100"
 )
-order=(1x200 1xveth 4x200 200-200-200-50 4x200-cut 4x200-changes 4x100-50ms 4x100-50ms-1% 4x50-10ms-1% 4x50-50ms-1%
-    4x50-50ms-5% tree tree-again tree-50ms)
-peers=(linecard linecard-tcp scp rsync rclone iperf3-1 iperf3-4 iperf3-bbr quinn)
+order=(1x200 1x100-50ms 1x100-50ms-1% 1xveth 4x200 200-200-200-50 4x200-cut 4x200-changes 4x100-50ms 4x100-50ms-0.1%
+    4x100-50ms-1% 4x50-10ms-1% 4x50-10ms-5% 4x50-50ms-1% 4x50-50ms-5% 4x50-200ms-1% tree tree-again tree-50ms)
+all_peers="linecard linecard-rate linecard-tcp linecard-tar scp rsync rsyncd rclone iperf3-1 iperf3-4 iperf3-bbr quinn"
+read -ra peers <<<"${PEERS:-$all_peers}"
+for peer in "${peers[@]}"; do
+    [[ " $all_peers " == *" $peer "* ]] || { echo "no peer $peer: choose of $all_peers" >&2; exit 2; }
+done
 chosen=("$@")
 ((${#chosen[@]})) || chosen=("${order[@]}")
 for case in "${chosen[@]}"; do
@@ -57,6 +66,17 @@ PermitRootLogin prohibit-password
 PidFile none
 Subsystem sftp internal-sftp
 END
+# And of rsync, and both ends of a pipe.
+cat >"$work/rsyncd" <<END
+use chroot = no
+uid = root
+gid = root
+[to]
+path = $work/to
+read only = no
+END
+echo "$linecard recv - --psk $work/key | tar xf - -C $work/to" >"$work/untar"
+echo "tar cf - -C $work/from . | $linecard send - 10.91.0.2 --psk $work/key" >"$work/tar"
 known="-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 
 # inputs: a file of this many bytes, or 5,000 small files, 80 MB in all.
@@ -102,11 +122,14 @@ restore() {
     [[ $kind != cut && $kind != changes ]] || lay "$delay" "$loss" $rates
 }
 
+# is_chosen NAME: whether it is among the peers, and has not failed.
+is_chosen() { [[ " ${peers[*]} " == *" $1 "* && ! -e $work/failed.$case.$1 ]]; }
+
 # run NAME SERVER COMMAND...: the server as long as the command runs, or until it ends by itself; time of both.
 run() {
     local name=$1 server=$2 begun ended problem=
     shift 2
-    [[ ! -e $work/failed.$case.$name ]] || return 0
+    is_chosen "$name" || return 0
     # ext4 does not take the numbers of files that were just removed, and looks for others for seconds.
     if [[ $kind == tree && -e $work/to ]]; then
         mv "$work/to" "$work/old.$SRANDOM"
@@ -131,18 +154,24 @@ run() {
     if [[ -z $problem && $name != iperf3* ]]; then
         diff -rq "$work/from" "$work/to" >"$work/said" || problem="other data have arrived: $(head -n 1 "$work/said")"
     fi
+    local came=$bytes
+    if [[ -z $problem && $name == iperf3* ]]; then
+        came=$(jq '.end.sum_received.bytes // 0' "$work/server")
+        [[ ${came:-0} != 0 ]] || problem="the receiver does not say what it has"
+    fi
     if [[ -n $problem ]]; then
         failed "$name" "$problem"
     else
-        awk -v from="${begun/,/.}" -v to="${ended/,/.}" -v bytes="$bytes" '{ cpu += $1 + $2 }
-            END { printf "%.2f %.2f\n", to - from, cpu / bytes * 1e9 }' "$work/sent" "$work/served" | figures "$name"
+        awk -v from="${begun/,/.}" -v to="${ended/,/.}" -v bytes="$bytes" -v came="$came" '{ cpu += $1 + $2 }
+            END { printf "%.2f %.2f\n", (to - from) * bytes / came, cpu / came * 1e9 }' "$work/sent" "$work/served" |
+            figures "$name"
     fi
     restore
 }
 
 # quinn: both ends are threads of one program.
 quinn() {
-    [[ ! -e $work/failed.$case.quinn ]] || return 0
+    is_chosen quinn || return 0
     trouble
     if timeout "$limit" "$quic" --bytes "$bytes" --cores any --spaces "$one,$two" --addresses 10.91.0.1,10.91.0.2 \
         --json >"$work/said" 2>&1; then
@@ -180,9 +209,14 @@ simulated() {
 all() {
     local shim='' lanes=() number sources=("$work"/from/*) key="-i $work/user $known"
     ((count == 1)) || shim=$work/mptcp.so
-    for ((number = 0; number < count; number++)); do lanes+=(--lane "tcp:10.91.$number.1"); done
+    local rated=() each
+    read -ra each <<<"$rates"
+    for ((number = 0; number < count; number++)); do
+        lanes+=(--lane "tcp:10.91.$number.1") rated+=(--lane "10.91.$number.1,rate=${each[number]}M")
+    done
     local recv="$linecard recv $work/to --psk $work/key"
     run linecard "$recv" "$linecard" send "${sources[@]}" 10.91.0.2 --psk "$work/key"
+    [[ $sum == 0 ]] || run linecard-rate "$recv" "$linecard" send "${sources[@]}" 10.91.0.2 --psk "$work/key" "${rated[@]}"
     run linecard-tcp "$recv" "$linecard" send "${sources[@]}" 10.91.0.2 --psk "$work/key" "${lanes[@]}"
     local sshd="env LD_PRELOAD=$shim /usr/sbin/sshd -D -f $work/sshd"
     # shellcheck disable=SC2086 # Words of options.
@@ -190,13 +224,17 @@ all() {
     run rsync "$sshd" env LD_PRELOAD="$shim" rsync -a -e "ssh -p 2222 $key" "${sources[@]}" "root@10.91.0.2:$work/to/"
     run rclone "$sshd" rclone copy --config /dev/null "$work/from" \
         ":sftp,host=10.91.0.2,port=2222,user=root,key_file=$work/user:$work/to"
-    if [[ $tree == no ]]; then
-        local iperf="iperf3 -c 10.91.0.2 -p 5301 -n $bytes" server="env LD_PRELOAD=$shim iperf3 -s -1 -p 5301"
+    run rsyncd "env LD_PRELOAD=$shim rsync --daemon --no-detach --port 8730 --config $work/rsyncd" \
+        env LD_PRELOAD="$shim" rsync -a "${sources[@]}" rsync://10.91.0.2:8730/to/
+    if [[ $tree == yes ]]; then
+        [[ $again == yes ]] || run linecard-tar "bash $work/untar" bash "$work/tar"
+    else
+        local iperf="iperf3 -c 10.91.0.2 -p 5301 -n $bytes" server="env LD_PRELOAD=$shim iperf3 -s -1 -J -p 5301"
         run iperf3-1 "$server" env LD_PRELOAD="$shim" $iperf
         run iperf3-4 "$server" env LD_PRELOAD="$shim" $iperf -P 4
         run iperf3-bbr "$server" env LD_PRELOAD="$shim" $iperf -C bbr
         quinn
-        [[ $kind != file ]] || memory
+        [[ $kind != file ]] || ! is_chosen linecard || memory
     fi
 }
 
