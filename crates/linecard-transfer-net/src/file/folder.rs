@@ -141,6 +141,12 @@ impl Folder {
         Ok(())
     }
 
+    /// Removes the journal beside an existing file that has no partial file: a process that was killed when the file had
+    /// just got its name has left it. An error fails nothing: the file is in its place.
+    pub(crate) fn remove_journal(&self, object: &Object) {
+        let _kept = self.beside(object).map(|folder| partial::remove(&folder, &object.name, false));
+    }
+
     /// The existing object under the name of a file. One of the same length is read and hashed, unless its time
     /// says enough.
     ///

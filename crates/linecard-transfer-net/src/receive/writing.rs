@@ -495,7 +495,7 @@ impl Writing {
                 let ordered = Ordered::new(out, path, self.work.chunk_bytes, self.work.window);
                 (Target::Out(ordered), Have::default(), None)
             }
-            (Some(folder), _) => match folder.existing(&about)? {
+            (Some(folder), _) => match existing(folder, &about, count)? {
                 Existing::Same => {
                     self.targets.push((object, Target::Same(about)));
                     return opened(Have::all(count), None, true);
@@ -630,6 +630,16 @@ impl Writing {
         self.batch.push((object, sink));
         Ok(None)
     }
+}
+
+/// The existing object of this name. Nothing is left beside a whole file.
+fn existing(folder: &Folder, about: &Object, count: u32) -> Result<Existing, FileError> {
+    let existing = folder.existing(about)?;
+    // Files of one chunk have no journal.
+    if count > 1 && matches!(existing, Existing::Same | Existing::File { part: false, .. }) {
+        folder.remove_journal(about);
+    }
+    Ok(existing)
 }
 
 /// The first bytes of a buffer, without a copy.

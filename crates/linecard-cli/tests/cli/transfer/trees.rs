@@ -1,6 +1,6 @@
 //! Folders that are sent again: stored files are not sent, files that cannot be sent are named, all others arrive.
 
-use super::ends::{Ends, Sender, noise, signal};
+use super::ends::{Ends, JOURNAL, Sender, noise, signal};
 use crate::folder::CommandOutput;
 use linecard_testkit::say;
 use serde_json::Value;
@@ -131,6 +131,19 @@ fn an_equal_file_is_no_error() {
     let (sent, got) = ends.both("from.bin", &["--json"], &[]);
     assert_eq!((number(&sent, "unchanged"), number(&sent, "had_bytes")), (1, 300_000));
     assert!(got.stdout.contains("files there already"), "{}", got.stdout);
+}
+
+/// A process that was killed between the two steps, the file's name and the end of its journal, has left that.
+#[test]
+fn a_journal_beside_a_whole_file_goes() {
+    for how in [&["--chunk", "64K"][..], &["--chunk", "64K", "--checksum"]] {
+        let ends = Ends::with_file(300_000);
+        ends.both("from.bin", &[], &[]);
+        ends.folder.write(JOURNAL, b"LCJOURN2");
+        let (sent, got) = ends.both("from.bin", how, &[]);
+        assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+        ends.assert_equal();
+    }
 }
 
 #[test]
