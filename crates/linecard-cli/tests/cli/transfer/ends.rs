@@ -1,6 +1,7 @@
 //! Both ends, in a folder of their own.
 
 use crate::folder::{CommandOutput, Folder};
+use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of the journal before its records, and of a record.
 pub(super) const HEADER_BYTES: u64 = 76;
-const RECORD_BYTES: u64 = 76;
+pub(super) const RECORD_BYTES: u64 = 76;
 pub(super) const JOURNAL: &str = "to/.from.bin.linecard-journal";
 
 /// Two hosts: files of the sender, files of the receiver, settings of each.
@@ -120,8 +121,13 @@ impl Ends {
 
     /// Waits until some chunks are stored, and more are to come.
     pub(super) fn wait_for_records(&self, count: u64) {
+        self.wait_until(|| self.records() >= count);
+    }
+
+    /// Waits for something that a transfer does.
+    pub(super) fn wait_until(&self, is_so: impl Fn() -> bool) {
         let begun = Instant::now();
-        while self.records() < count {
+        while !is_so() {
             assert!(begun.elapsed() < PATIENCE, "nothing came: {:?}", self.folder.names());
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -237,6 +243,48 @@ impl Drop for Sender {
             let _status = child.wait();
         }
     }
+}
+
+/// The account of the end that was not killed.
+pub(super) enum Survivor {
+    /// All had been transferred before.
+    Complete,
+    /// Nothing had begun.
+    Nothing,
+    /// It says how far it was.
+    Account(Value),
+}
+
+/// Kills one end, and waits for the other.
+pub(super) fn kill_one(receiver: Receiver, sender: Sender, is_receiver: bool) -> Survivor {
+    signal("KILL", if is_receiver { receiver.id() } else { sender.id() });
+    let sent = sender.end();
+    if !is_receiver {
+        // The sender may not even have connected: a visitor shows that the receiver waits for another.
+        let _visited = std::net::TcpStream::connect(receiver.address.as_str());
+    }
+    let got = receiver.end_or_stop();
+    let left = if is_receiver { sent } else { got };
+    if left.code == Some(0) {
+        return Survivor::Complete;
+    }
+    assert!(left.code == Some(14) || !is_receiver && left.code == Some(130), "{left:?}");
+    if left.stdout.trim().is_empty() {
+        return Survivor::Nothing;
+    }
+    let account = account(&left);
+    // Killed before anything had begun: the other end has nothing to say of lanes.
+    if account["lanes"].is_null() { Survivor::Nothing } else { Survivor::Account(account) }
+}
+
+/// What an end has printed with `--json`.
+pub(super) fn account(outcome: &CommandOutput) -> Value {
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"))
+}
+
+/// Whether a child of this process has not ended. It has no program then.
+pub(super) fn runs(process: u32) -> bool {
+    fs::read_link(format!("/proc/{process}/exe")).is_ok()
 }
 
 /// Waits for the end of a process, for a limited time.

@@ -5,6 +5,7 @@ mod delete;
 mod dry;
 mod ends;
 mod faults;
+mod killed;
 #[cfg(feature = "objects")]
 mod objects;
 mod resume;

@@ -1,6 +1,8 @@
 //! Either end is killed at any time: the next attempt resumes, and sends little again.
 
-use super::ends::{Ends, HEADER_BYTES, JOURNAL, Receiver, Sender, number, signal};
+use super::ends::{
+    Ends, HEADER_BYTES, JOURNAL, Receiver, Sender, Survivor, account, kill_one, number, signal,
+};
 use crate::folder::CommandOutput;
 use linecard::rng::Rng;
 use serde_json::Value;
@@ -34,10 +36,6 @@ fn start(ends: &Ends) -> (Receiver, Sender) {
     (receiver, sender)
 }
 
-fn account(outcome: &CommandOutput) -> Value {
-    serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"))
-}
-
 /// Data that left, or came, as the end says that was left: each byte once.
 fn moved_bytes(account: &Value) -> u64 {
     let transfer = &account["transfer"];
@@ -54,30 +52,17 @@ fn moved_bytes(account: &Value) -> u64 {
     left.saturating_sub(transfer["resent"].as_u64().unwrap() * PAYLOAD_BYTES)
 }
 
-/// Kills one end at a random moment. Returns how much it has moved, by the statistics of the other.
+/// Kills one end at a random moment. Returns how much it has moved, by the statistics of the other; none if it was over
+/// by then.
 fn killed(ends: &Ends, rng: &mut Rng) -> Option<u64> {
     let (receiver, sender) = start(ends);
     let is_receiver = rng.below(2) == 0;
     std::thread::sleep(Duration::from_millis(30 + rng.below(250)));
-    signal("KILL", if is_receiver { receiver.id() } else { sender.id() });
-    let sent = sender.end();
-    if !is_receiver {
-        // The sender may not even have connected: a visitor shows that the receiver waits for another.
-        let _visited = std::net::TcpStream::connect(receiver.address.as_str());
+    match kill_one(receiver, sender, is_receiver) {
+        Survivor::Complete => None,
+        Survivor::Nothing => Some(0),
+        Survivor::Account(account) => Some(moved_bytes(&account)),
     }
-    let got = receiver.end_or_stop();
-    let left = if is_receiver { sent } else { got };
-    // It may have been over by then, or not have begun.
-    if left.code == Some(0) {
-        return None;
-    }
-    if left.code == Some(130) && left.stdout.trim().is_empty() {
-        return Some(0);
-    }
-    assert!(left.code == Some(14) || !is_receiver && left.code == Some(130), "{left:?}");
-    let account = account(&left);
-    // Killed before anything had begun: the other end has nothing to say of lanes.
-    Some(if account["lanes"].is_null() { 0 } else { moved_bytes(&account) })
 }
 
 /// A file with its final name is complete, whichever process was killed. Only its journal may still

@@ -16,7 +16,7 @@ mod network;
 mod processes;
 mod strangers;
 
-use super::ends::{Ends, Receiver, Sender, number, says, signal};
+use super::ends::{Ends, Receiver, Sender, number, runs, says, signal};
 use crate::folder::CommandOutput;
 use hosts::Hosts;
 use std::process::Command;
@@ -247,11 +247,6 @@ fn assert_ended(end: &CommandOutput, attempt: &Attempt) {
     }
     assert!(end.code.is_some_and(|code| FAILED.contains(&code)), "{attempt:?}");
     says(&end.stderr, &[]);
-}
-
-/// Whether a child of this process has not ended. It has no program then.
-fn runs(process: u32) -> bool {
-    std::fs::read_link(format!("/proc/{process}/exe")).is_ok()
 }
 
 fn seed() -> u64 {

@@ -1,0 +1,252 @@
+//! Either end of a folder's transfer is killed at any moment: only whole files have their names, and little is sent
+//! again.
+
+use super::ends::{
+    Ends, HEADER_BYTES, RECORD_BYTES, Receiver, Sender, Survivor, account, kill_one, number, runs,
+};
+use linecard::rng::Rng;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+const FILES: usize = 300;
+/// 64 KiB, the shortest that may be.
+const CHUNK_BYTES: u64 = 64 << 10;
+const PAYLOAD_BYTES: u64 = 1_408;
+const MEMORY: &str = "1M";
+/// Packets of the receiver's window: full ones of its memory, and the last one of each of its chunks.
+const WINDOW_PACKETS: u64 = (1 << 20) / PAYLOAD_BYTES + 256;
+/// The counter of packets does not distinguish probes from data.
+const SLACK_PACKETS: u64 = 46;
+/// Files that wait for the disk together before they get their names; those of one chunk have no journal.
+const MAX_BATCH: usize = 64;
+/// No wait for progress is longer.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// A folder to be sent.
+struct Tree {
+    ends: Ends,
+    /// By their names below `tree`.
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+/// What the receiver has stored for the next run: whole files, and chunks in journals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+struct Kept {
+    packets: u64,
+    bytes: u64,
+}
+
+impl Kept {
+    fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.packets += packets(bytes);
+    }
+}
+
+/// Packets of data of stored bytes, in chunks.
+fn packets(bytes: u64) -> u64 {
+    let chunk = |bytes: u64| bytes.div_ceil(PAYLOAD_BYTES);
+    bytes / CHUNK_BYTES * chunk(CHUNK_BYTES) + chunk(bytes % CHUNK_BYTES)
+}
+
+/// Most files have a packet or some; others are empty, or have up to six chunks.
+fn length(rng: &mut Rng) -> u64 {
+    match rng.below(8) {
+        0 => 0,
+        1..=4 => rng.below(8 << 10),
+        5 => rng.below(CHUNK_BYTES),
+        6 => CHUNK_BYTES * (1 + rng.below(4)),
+        _ => CHUNK_BYTES + rng.below(5 * CHUNK_BYTES),
+    }
+}
+
+/// Sets mode and time as the number says.
+fn dress(path: &Path, modes: [u32; 3], number: u64) {
+    fs::set_permissions(path, fs::Permissions::from_mode(modes[number as usize % 3])).unwrap();
+    let modified = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000 + number, 123_456_789);
+    fs::File::open(path).unwrap().set_modified(modified).unwrap();
+}
+
+/// Mode and time, and the contents of a file.
+fn seen(path: &Path) -> (u32, SystemTime, Option<Vec<u8>>) {
+    let about = fs::metadata(path).unwrap();
+    let bytes = about.is_file().then(|| fs::read(path).unwrap());
+    (about.permissions().mode(), about.modified().unwrap(), bytes)
+}
+
+impl Tree {
+    fn new(rng: &mut Rng) -> Self {
+        let (ends, mut files) = (Ends::new(), BTreeMap::new());
+        for number in 0..FILES {
+            let mut bytes = vec![0; length(rng) as usize];
+            rng.fill(&mut bytes);
+            let name = format!("tree/d{}/f{number}", number / 40);
+            let path = ends.folder.path(&name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &bytes).unwrap();
+            // The umask leaves these.
+            dress(&path, [0o600, 0o700, 0o400], number as u64);
+            files.insert(name, bytes);
+        }
+        for number in 0..FILES.div_ceil(40) {
+            dress(&ends.folder.path(&format!("tree/d{number}")), [0o700; 3], 7);
+        }
+        Self { ends, files }
+    }
+
+    fn all(&self) -> Kept {
+        let mut all = Kept::default();
+        self.files.values().for_each(|bytes| all.add(bytes.len() as u64));
+        all
+    }
+
+    fn kept(&self) -> Kept {
+        let mut kept = Kept::default();
+        for (name, bytes) in &self.files {
+            let length = bytes.len() as u64;
+            let path = self.ends.folder.path(&format!("to/{name}"));
+            let file = path.file_name().unwrap().to_str().unwrap();
+            // It is looked for after the journal, which goes when the file gets its name.
+            let journal = fs::read(path.with_file_name(format!(".{file}.linecard-journal")));
+            if path.exists() {
+                kept.add(length);
+            } else if let Some(records) = journal.unwrap_or_default().get(HEADER_BYTES as usize..) {
+                for record in records.chunks_exact(RECORD_BYTES as usize) {
+                    let chunk = u64::from(u32::from_be_bytes(record[..4].try_into().unwrap()));
+                    kept.add(CHUNK_BYTES.min(length - chunk * CHUNK_BYTES));
+                }
+            }
+        }
+        kept
+    }
+
+    /// What may be sent again: the window, and files that have arrived and do not have their names.
+    fn most_again(&self) -> u64 {
+        let lengths = self.files.values().map(|bytes| bytes.len() as u64);
+        let mut unnamed: Vec<u64> =
+            lengths.filter(|bytes| *bytes <= CHUNK_BYTES).map(packets).collect();
+        unnamed.sort_unstable();
+        WINDOW_PACKETS + SLACK_PACKETS + unnamed.iter().rev().take(MAX_BATCH).sum::<u64>()
+    }
+
+    fn start(&self) -> (Receiver, Sender) {
+        let receiver = self.ends.receiver(&["--json", "--memory", MEMORY]);
+        let lanes = ["--lane", "127.0.0.1"].repeat(3);
+        let more = ["--chunk", "64K", "--payload", "1408", "--rate", "50M", "--mode", "stable"];
+        let more = [&more[..], &lanes, &["--json"]].concat();
+        let sender = Sender::start(self.ends.sender("tree", &receiver, &more));
+        (receiver, sender)
+    }
+
+    /// Kills one end when so much is stored, and gives the packets that were sent again, or will be. None if all was
+    /// transferred before.
+    fn kill(&self, is_receiver: bool, goal_packets: u64) -> Option<u64> {
+        let before = self.kept();
+        let (receiver, sender) = self.start();
+        let begun = Instant::now();
+        while self.kept().packets < before.packets + goal_packets
+            && runs(receiver.id())
+            && runs(sender.id())
+        {
+            assert!(begun.elapsed() < LONGEST, "it stands still");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let moved = match kill_one(receiver, sender, is_receiver) {
+            Survivor::Complete => return None,
+            Survivor::Nothing => 0,
+            Survivor::Account(account) => moved_packets(&account),
+        };
+        let after = self.kept();
+        assert!(after >= before, "{before:?} {after:?}");
+        self.assert_names();
+        Some(moved.saturating_sub(after.packets - before.packets))
+    }
+
+    /// Whatever has a file's name is that file.
+    fn assert_names(&self) {
+        let partial = |name: &str| name.contains("/.f") && name.contains(".linecard-");
+        for name in self.ends.folder.names() {
+            let Some(below) = name.strip_prefix("to/").filter(|name| !partial(name)) else {
+                continue;
+            };
+            if self.ends.folder.path(&name).is_file() {
+                let bytes = self.files.get(below).unwrap_or_else(|| panic!("{name}"));
+                assert!(self.ends.folder.read(&name) == *bytes, "{name}");
+            }
+        }
+    }
+
+    /// Contents, modes and times are those of the sender, and nothing else is there.
+    fn assert_equal(&self) {
+        let names = self.ends.folder.names().into_iter();
+        let of = |folder: &str| -> Vec<String> {
+            let below = |name: String| name.strip_prefix(folder).map(str::to_owned);
+            names.clone().filter_map(below).filter(|name| name.starts_with("tree")).collect()
+        };
+        let (from, to) = (of(""), of("to/"));
+        let other: Vec<_> = to.iter().filter(|name| !from.contains(name)).collect();
+        assert!(
+            other.is_empty() && from.len() == to.len(),
+            "{other:?}, {} of {}",
+            to.len(),
+            from.len()
+        );
+        for name in from {
+            let path = |folder: &str| self.ends.folder.path(&format!("{folder}{name}"));
+            assert!(seen(&path("")) == seen(&path("to/")), "{name}");
+        }
+    }
+}
+
+/// Packets of data that left, or came, as the end says that was not killed: each once.
+fn moved_packets(account: &Value) -> u64 {
+    let transfer = &account["transfer"];
+    if let Some(taken) = transfer["packets"].as_u64() {
+        return taken;
+    }
+    let lanes = account["lanes"].as_array().unwrap().iter();
+    let left: u64 = lanes.map(|lane| lane["value"]["packets"].as_u64().unwrap()).sum();
+    left.saturating_sub(transfer["resent"].as_u64().unwrap())
+}
+
+/// Promise (Transfer): When an end of a folder's transfer is killed at random moments, only whole files have their names, a
+/// run sends no more again than the receiver's window and 64 files of one chunk, and contents, modes and times arrive: 300
+/// files of up to six chunks, 10 kills, or 200 with `LINECARD_LONG=1`.
+#[test]
+fn a_folder_whose_ends_are_killed_at_any_moment() {
+    let seed = number("LINECARD_SEED").unwrap_or(1);
+    let usual = if linecard_testkit::is_long() { 200 } else { 10 };
+    let kills = number("LINECARD_ROUNDS").unwrap_or(usual);
+    let mut rng = Rng::new(seed);
+    let tree = Tree::new(&mut rng);
+    let bound = tree.most_again();
+    let (mut most, mut completed, mut round) = (0, 0, 0);
+    while round < kills {
+        let goal_packets = rng.below(tree.all().packets / 5);
+        let Some(again) = tree.kill(round % 2 == seed % 2, goal_packets) else {
+            // There was less to come than that. The next one begins anew.
+            tree.assert_equal();
+            fs::remove_dir_all(tree.ends.folder.path("to")).unwrap();
+            completed += 1;
+            assert!(completed <= kills, "nothing is there to be killed");
+            continue;
+        };
+        assert!(again <= bound, "round {round} of seed {seed}: {again} packets again, of {bound}");
+        most = most.max(again);
+        round += 1;
+    }
+    let before = tree.kept();
+    let (receiver, sender) = tree.start();
+    let (sent, got) = (sender.end(), receiver.end());
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    tree.assert_equal();
+    let had_bytes = account(&sent)["transfer"]["had_bytes"].as_u64().unwrap_or(0);
+    assert_eq!(had_bytes, before.bytes, "seed {seed}");
+    eprintln!(
+        "{kills} kills of seed {seed}, {completed} folders complete: at most {most} packets again, of {bound}"
+    );
+}
