@@ -1,6 +1,6 @@
 //! Folders that are sent again: stored files are not sent, files that cannot be sent are named, all others arrive.
 
-use super::ends::{Ends, JOURNAL, Sender, noise, signal};
+use super::ends::{Ends, HEADER_BYTES, JOURNAL, Sender, noise, signal};
 use crate::folder::CommandOutput;
 use linecard_testkit::say;
 use serde_json::Value;
@@ -144,6 +144,35 @@ fn a_journal_beside_a_whole_file_goes() {
         assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
         ends.assert_equal();
     }
+}
+
+/// The others arrive, and both ends name the file that was written to; the next run has it.
+#[test]
+fn a_file_that_changes_while_it_is_sent_does_not_keep_the_others_back() {
+    let ends = tree();
+    // It takes two seconds, and is changed in the first.
+    ends.folder.write("tree/d3/changing", &noise(4 << 20));
+    let receiver = ends.receiver(&["--json"]);
+    let send = ["--rate", "16M", "--chunk", "64K", "--json"];
+    let sender = Sender::start(ends.sender("tree", &receiver, &send));
+    let journal = ends.folder.path("to/tree/d3/.changing.linecard-journal");
+    ends.wait_until(|| fs::metadata(&journal).is_ok_and(|about| about.len() > HEADER_BYTES));
+    let changing = ends.folder.path("tree/d3/changing");
+    fs::OpenOptions::new().append(true).open(&changing).unwrap().write_all(b"more").unwrap();
+    let (sent, got) = (sender.end(), receiver.end());
+    assert_eq!((sent.code, got.code), (Some(17), Some(17)), "{sent:?} {got:?}");
+    for outcome in [&sent, &got] {
+        assert_eq!(number(outcome, "failed"), 1);
+        for part in ["tree/d3/changing", "changed while it was read", "1 not transferred"] {
+            assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+        }
+    }
+    assert!(!ends.folder.path("to/tree/d3/changing").exists());
+    assert_equal(&ends, &[]);
+    let (sent, got) = ends.both("tree", &["--json"], &["--json"]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    assert_eq!(number(&sent, "unchanged"), FILES as u64);
+    assert!(ends.folder.read("tree/d3/changing") == ends.folder.read("to/tree/d3/changing"));
 }
 
 #[test]
