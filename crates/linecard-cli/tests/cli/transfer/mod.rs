@@ -1,6 +1,7 @@
 //! Transfers as users run them: both ends on loopback.
 
 mod access;
+mod agreement;
 mod delete;
 mod dry;
 mod ends;
