@@ -1,7 +1,7 @@
 //! PROMISES.md, generated from the comments at the tests that verify it.
 //!
 //! `/// Promise (Area): One sentence.` stands at a test in Rust; in Python and in `./test`, the comment begins with
-//! `#` and stands before `def test_…` or `step "…"`. It may go on over several lines.
+//! `#` and stands before `def test_…`, `step "…"` or `optional "…"`. It may go on over several lines.
 
 use std::fmt::Write;
 use std::fs;
@@ -44,16 +44,17 @@ struct Promise {
 /// How a kind of file writes comments and tests.
 struct Language {
     comment: &'static str,
-    /// Text before the name of a test, and the character that ends it.
-    test: &'static str,
+    /// Text before the name of a test, the first that fits, and the character that ends it.
+    test: &'static [&'static str],
     end: char,
     /// Attributes between comment and test.
     mark: Option<&'static str>,
 }
 
-const RUST: Language = Language { comment: "///", test: "fn ", end: '(', mark: Some("#[test]") };
-const PYTHON: Language = Language { comment: "#", test: "def test_", end: '(', mark: None };
-const SHELL: Language = Language { comment: "#", test: "step \"", end: '"', mark: None };
+const RUST: Language = Language { comment: "///", test: &["fn "], end: '(', mark: Some("#[test]") };
+const PYTHON: Language = Language { comment: "#", test: &["def test_"], end: '(', mark: None };
+const SHELL: Language =
+    Language { comment: "#", test: &["step \"", "optional \""], end: '"', mark: None };
 
 /// The page that all comments give, or errors in them.
 pub(crate) fn page(root: &Path) -> Result<String, Vec<Finding>> {
@@ -122,7 +123,7 @@ fn read(file: &str, lines: &[&str], start: &str, language: &Language) -> Result<
         return Err("a promise is one sentence that ends with a full stop".to_owned());
     }
     let name = |line: &str| {
-        let rest = &line[line.find(language.test)? + language.test.len()..];
+        let (_, rest) = language.test.iter().find_map(|before| line.split_once(before))?;
         Some(rest.split(language.end).next().unwrap_or_default().to_owned())
     };
     let is_comment = |line: &&str| line.starts_with(language.comment);
@@ -134,7 +135,7 @@ fn read(file: &str, lines: &[&str], start: &str, language: &Language) -> Result<
     if language.mark.is_some_and(|mark| !is_program && !code[..named].contains(&mark)) {
         return Err("what follows is not a test".to_owned());
     }
-    let prefix = language.test.strip_prefix("def ").unwrap_or_default();
+    let prefix = language.test[0].strip_prefix("def ").unwrap_or_default();
     let test = prefix.to_owned() + &name(code[named]).unwrap_or_default();
     Ok(Promise { area: area.to_owned(), claim, file: file.to_owned(), test })
 }
@@ -172,6 +173,9 @@ mod tests {
         assert_eq!(find("a.py", text, &PYTHON).unwrap()[0].test, "test_c");
         let text = "    # Promise (Repository): One.\n    step \"no_std\" cargo\n";
         assert_eq!(find("test", text, &SHELL).unwrap()[0].test, "no_std");
+        let text =
+            "# Promise (Repository): One.\noptional \"manual\" \"a tool\" cargo\nstep \"a\" b\n";
+        assert_eq!(find("test", text, &SHELL).unwrap()[0].test, "manual");
     }
 
     #[test]
