@@ -195,6 +195,16 @@ impl Underway<'_> {
         true
     }
 
+    /// Waits until `is_so`, while the transfer runs.
+    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(self.runs(), "the transfer was over before {what}");
+            assert!(begun.elapsed() < LONGEST, "no {what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Neither end has ended.
     fn runs(&self) -> bool {
         [self.sender.id(), self.receiver.id()].into_iter().all(runs)

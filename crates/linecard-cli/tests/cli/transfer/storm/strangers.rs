@@ -75,21 +75,33 @@ fn silent_connections() {
     let receiver = underway.receiver.id();
     let (before, address) = (peak_bytes(receiver), underway.receiver.address.clone());
     let (sender, held) = std::sync::mpsc::channel();
-    let silent = if files() >= MANY_FILES { SILENT } else { FEW_SILENT };
+    let silent = silent();
     for _ in 0..silent {
         let (address, sender) = (address.clone(), sender.clone());
         let connect = move || sender.send(TcpStream::connect(address));
         std::thread::Builder::new().stack_size(64 << 10).spawn(connect).unwrap();
     }
     drop(sender);
-    // As many as are ever looked at, at one time, and some that wait to be.
-    let mut first: Vec<_> = held.iter().take(100).map(Result::unwrap).collect();
+    let all: Vec<_> = held.iter().filter_map(Result::ok).collect();
     underway.assert_goes_on();
     let after = peak_bytes(receiver);
     storm.assert_complete(&underway.end());
     assert!(after - before <= GROWTH_BYTES, "{before} bytes became {after}");
-    first.extend(held.iter().filter_map(Result::ok));
-    eprintln!("{} connected; peak {before} became {after}", first.len());
+    assert_eq!(all.len(), silent, "silent connections, while the transfer ran");
+    eprintln!("{silent} connected; peak {before} became {after}");
+}
+
+/// Connections that this process may open.
+fn silent() -> usize {
+    let files = files();
+    if files >= MANY_FILES {
+        return SILENT;
+    }
+    linecard_testkit::skip(
+        format!("{} of {SILENT} silent connections", SILENT - FEW_SILENT),
+        format!("a process may have {files} files only: ulimit -n {MANY_FILES}"),
+    );
+    FEW_SILENT
 }
 
 fn noise(rng: &mut Rng) -> Vec<u8> {
