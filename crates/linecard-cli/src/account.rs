@@ -44,6 +44,13 @@ pub(crate) fn print_line(value: &impl Serialize) -> Result<(), Error> {
     print_text(&(serde_json::to_string(value).map_err(std::io::Error::from)? + "\n"))
 }
 
+/// Prints a value as a line of JSON to stderr. Where that is closed, nobody wants to know.
+pub(crate) fn say_line(value: &impl Serialize) {
+    if let Ok(line) = serde_json::to_string(value) {
+        let _closed = std::io::stderr().write_all((line + "\n").as_bytes());
+    }
+}
+
 /// Prints text to stdout.
 pub(crate) fn print_text(text: &str) -> Result<(), Error> {
     unless_seen_enough(std::io::stdout().write_all(text.as_bytes()))

@@ -9,7 +9,7 @@ use crate::signals;
 use clap::Args;
 use linecard::progress::Progress;
 use linecard_app::transfer::keys::Fingerprint;
-use linecard_app::transfer::send::{Config, Observer, SendJob, SendOutcome, send};
+use linecard_app::transfer::send::{Config, Observer, ProgressLines, SendJob, SendOutcome, send};
 use linecard_app::transfer::{Failed, Peer};
 use linecard_app::{Context, Job, finished_with};
 use linecard_app::{Error, Failure};
@@ -43,6 +43,9 @@ pub(crate) struct SendArguments {
     /// Print the statistics as JSON, also if the transfer is incomplete.
     #[arg(long)]
     json: bool,
+    /// Print the progress each second as a line of JSON on stderr, in place of a bar: bytes, rate, time left, lanes.
+    #[arg(long)]
+    progress: bool,
 }
 
 /// Runs the command.
@@ -53,6 +56,7 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
     let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let mut shown = Shown::new(Arc::clone(&progress), config.inputs == [Path::new("-")]);
+    shown.lines = arguments.progress.then(ProgressLines::default);
     let result = send(&config, &context, &mut shown);
     shown.bar.done();
     let print = |outcome: &SendOutcome| {
@@ -110,6 +114,8 @@ struct Shown {
     login: Arc<AtomicBool>,
     /// The data is read from stdin.
     is_data: bool,
+    /// In place of the bar.
+    lines: Option<ProgressLines>,
 }
 
 impl Shown {
@@ -127,7 +133,7 @@ impl Shown {
                 std::thread::sleep(LOOK);
             }
         });
-        Self { bar: Bar::new(), begun, login, is_data }
+        Self { bar: Bar::new(), begun, login, is_data, lines: None }
     }
 }
 
@@ -142,6 +148,12 @@ impl Observer for Shown {
 
     fn progress(&mut self, progress: &SendProgress) {
         self.begun.store(true, Ordering::Relaxed);
+        if let Some(lines) = &mut self.lines {
+            if let Some(line) = lines.next(progress) {
+                account::say_line(&line);
+            }
+            return;
+        }
         let lanes = progress.lanes.iter().map(|lane| lane.socket.sent_bytes);
         self.bar.show(progress.done_bytes, progress.total_bytes, lanes);
     }

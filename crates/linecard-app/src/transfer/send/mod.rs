@@ -2,11 +2,13 @@
 
 mod config;
 mod dry;
+mod lines;
 mod outcome;
 mod probe;
 
 pub use config::Config;
 pub use dry::{DryRun, Step};
+pub use lines::{LaneLine, ProgressLine, ProgressLines};
 pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 pub use probe::{LaneProbe, Probe, ProbedLane};
 

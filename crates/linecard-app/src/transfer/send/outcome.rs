@@ -424,7 +424,7 @@ fn lane_notes(notes: &[String]) -> Vec<Item<String>> {
     notes.iter().map(split).collect()
 }
 
-const fn state(state: LaneState) -> &'static str {
+pub(super) const fn state(state: LaneState) -> &'static str {
     match state {
         LaneState::Validating => "not reached",
         LaneState::Alive => "alive",

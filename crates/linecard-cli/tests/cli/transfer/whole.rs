@@ -136,6 +136,28 @@ fn pipes_at_both_ends() {
     assert_eq!(account["transfer"]["bytes"], bytes.len());
 }
 
+/// A lane of 12 Mbit/s takes more than two seconds for 4 MiB.
+#[test]
+fn progress_is_a_line_of_json_each_second() {
+    let ends = Ends::with_file(4 << 20);
+    let more = ["--progress", "--chunk", "64K", "--lane", "127.0.0.1,rate=12M"];
+    let (sent, got) = ends.both("from.bin", &more, &[]);
+    assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
+    let lines = sent.stderr.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    assert!(lines.len() >= 2, "{}", sent.stderr);
+    let done: Vec<u64> = lines.iter().map(|line| line["done_bytes"].as_u64().unwrap()).collect();
+    assert!(done.is_sorted() && done[0] > 0 && done[done.len() - 1] == 4 << 20, "{done:?}");
+    for line in &lines {
+        assert_eq!(line["total_bytes"], 4 << 20);
+        assert_eq!(
+            (&line["lanes"][0]["state"], line["lanes"].as_array().unwrap().len()),
+            (&"alive".into(), 1)
+        );
+    }
+    assert_eq!((&lines[0]["lanes_in_use"], lines[0]["left_ns"].is_u64()), (&1.into(), true));
+}
+
 /// Promise (Transfer): What comes of a pipe goes on, however little it is: it does not wait until a chunk is full.
 #[test]
 fn a_pipe_goes_on_as_it_comes() {
