@@ -3,8 +3,10 @@
 
 use crate::PortError;
 use crate::sys::{self, addresses, device};
+use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::{fs, io};
 
@@ -344,9 +346,49 @@ pub fn list() -> io::Result<Vec<Interface>> {
 /// [`NotFound`](io::ErrorKind::NotFound) without such an interface, and the system's error if `/proc` is
 /// not available.
 pub fn unsent(name: &str) -> io::Result<u64> {
+    InterfaceCounters::open()?.unsent(name)
+}
+
+/// The counters of all interfaces of a network namespace, opened once: threads that may open no files can read them.
+#[derive(Debug)]
+pub struct InterfaceCounters(File);
+
+impl InterfaceCounters {
+    /// Those of the calling thread's network namespace.
+    ///
+    /// # Errors
+    ///
+    /// The system's error, if `/proc` is not available.
+    pub fn open() -> io::Result<Self> {
+        File::open(NAMES).map(Self)
+    }
+
+    /// [`unsent`], of the namespace in which they were opened.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](io::ErrorKind::NotFound) without such an interface, and the system's error if they cannot be read.
+    pub fn unsent(&self, name: &str) -> io::Result<u64> {
+        dropped(&self.text()?, name)
+    }
+
+    /// From the beginning, wherever another thread reads.
+    fn text(&self) -> io::Result<String> {
+        let (mut text, mut piece) = (Vec::new(), [0; 4_096]);
+        loop {
+            match self.0.read_at(&mut piece, text.len() as u64) {
+                Ok(0) => return String::from_utf8(text).map_err(io::Error::other),
+                Ok(len) => text.extend_from_slice(&piece[..len]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn dropped(text: &str, name: &str) -> io::Result<u64> {
     /// Eight columns are about reception; then bytes, packets, errors and drops.
     const DROPPED: usize = 11;
-    let text = fs::read_to_string(NAMES)?;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let counts = lines.find(|(other, _)| other.trim() == name).map(|(_, counts)| counts);
     let dropped = counts.and_then(|counts| counts.split_whitespace().nth(DROPPED)?.parse().ok());

@@ -5,8 +5,10 @@
 //!
 //! Not supported: TLS, authentication, persistent connections, compression.
 
+use linecard_io::rights;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,9 +45,16 @@ impl Listener {
         self.address
     }
 
-    /// Answers with what `text` gives, on a thread of its own, as long as the process lives.
+    /// Answers with what `text` gives, on a thread of its own, as long as the process lives. The thread can open no
+    /// files, where the kernel has Landlock.
     pub(crate) fn serve(self, text: impl Fn() -> String + Send + 'static) -> io::Result<()> {
+        let (ready, confined) = mpsc::channel();
         let run = move || {
+            let result = rights::confine(&[]);
+            let may_serve = result.is_ok();
+            if ready.send(result).is_err() || !may_serve {
+                return;
+            }
             for stream in self.listener.incoming() {
                 match stream {
                     // A client's failures are its own.
@@ -54,7 +63,9 @@ impl Listener {
                 }
             }
         };
-        thread::Builder::new().name("metrics".into()).spawn(run).map(drop)
+        thread::Builder::new().name("metrics".into()).spawn(run)?;
+        let confined = confined.recv().map_err(io::Error::other)?;
+        confined.map(drop).map_err(io::Error::other)
     }
 }
 
@@ -190,6 +201,7 @@ fn judge(request: &[u8]) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn only_one_thing_is_served() {
@@ -245,6 +257,31 @@ mod tests {
         assert!(answer.contains("Content-Length: 1200000\r\n"));
         assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
         drop((silent, slow, deaf));
+    }
+
+    /// Promise (Live interfaces): The thread that answers scrapers of metrics, of `attach` and `jitter watch`, can open no
+    /// files, nor connect by TCP, where the kernel has Landlock.
+    #[test]
+    fn the_thread_that_answers_opens_no_files() {
+        let is_confined = thread::spawn(|| rights::confine(&[])).join().expect("no panic");
+        if !is_confined.expect("the kernel says whether it can") {
+            linecard_testkit::skip("Landlock", "the kernel has none");
+            return;
+        }
+        let at = tempfile::tempdir().expect("a folder");
+        let file = at.path().join("a");
+        fs::write(&file, "secret").expect("it is there");
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into()).expect("loopback is there");
+        let address = listener.address();
+        let text = move || {
+            let read = fs::read(&file).map(drop).map_err(|error| error.kind());
+            let connected = TcpStream::connect(address).map(drop).map_err(|error| error.kind());
+            format!("{read:?} {connected:?}\n")
+        };
+        listener.serve(text).expect("a thread");
+        let answer = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
+        let denied = "\r\n\r\nErr(PermissionDenied) Err(PermissionDenied)\n";
+        assert!(answer.ends_with(denied), "{answer}");
     }
 
     #[test]

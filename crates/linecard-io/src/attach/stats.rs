@@ -14,7 +14,8 @@ use linecard::stage::Stage;
 use linecard::stages::{Coalesce, FlowObserver, Receiver};
 use linecard::stats::Histogram;
 use linecard::time::Instant;
-use linecard_tun::{Buffers, Counters, interface};
+use linecard_tun::interface::InterfaceCounters;
+use linecard_tun::{Buffers, Counters};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -208,14 +209,29 @@ pub(super) struct SharedStats {
 struct Unread {
     side: Side,
     device: String,
+    /// None without `/proc`: nothing is counted then.
+    counters: Option<InterfaceCounters>,
     before: u64,
     latest: u64,
 }
 
 impl Unread {
+    /// From now on. Threads that may open no files count them, too.
+    fn new(side: Side, device: &str) -> Self {
+        let counters = InterfaceCounters::open().ok();
+        let mut unread = Self { side, device: device.to_owned(), counters, before: 0, latest: 0 };
+        unread.before = unread.now().unwrap_or(0);
+        unread.latest = unread.before;
+        unread
+    }
+
+    fn now(&self) -> Option<u64> {
+        self.counters.as_ref()?.unsent(&self.device).ok()
+    }
+
     /// Packets since it was made; as many as last time if the device is gone.
     fn count(&mut self) -> u64 {
-        self.latest = interface::unsent(&self.device).unwrap_or(self.latest);
+        self.latest = self.now().unwrap_or(self.latest);
         self.latest.saturating_sub(self.before)
     }
 }
@@ -281,8 +297,7 @@ impl SharedStats {
 
     /// From now on counts packets that are not read from this device.
     pub(super) fn watch_queue(&self, side: Side, device: &str) {
-        let before = interface::unsent(device).unwrap_or(0);
-        let unread = Unread { side, device: device.to_owned(), before, latest: before };
+        let unread = Unread::new(side, device);
         self.unread.lock().unwrap_or_else(PoisonError::into_inner).push(unread);
     }
 
@@ -443,7 +458,7 @@ mod tests {
     #[test]
     fn what_nobody_read_counts_even_when_the_device_is_gone() {
         let stats = SharedStats::new(2, 2);
-        let unread = |side, before| Unread { side, device: "lc-none".into(), before, latest: 5 };
+        let unread = |side, before| Unread { before, latest: 5, ..Unread::new(side, "lc-none") };
         let all = vec![unread(Side::Near, 4), unread(Side::Far, 2)];
         *stats.unread.lock().expect("nobody panicked") = all;
         let account = stats.account();
