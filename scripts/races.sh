@@ -4,9 +4,11 @@
 #     scripts/races.sh
 #
 # - loom runs the flag of a sleeping thread (crates/linecard-io/src/engine/park.rs) in every order in which the steps of
-#   up to three threads can take effect, with up to three preemptions.
-# - ThreadSanitizer watches the tests of the engine, its rings and its buffers, the standard library included. It does not
-#   know what fences alone order; nothing in the engine relies on that but the flag above.
+#   up to three threads can take effect, with up to three preemptions. The rings of the crate rtrb have no model here, as
+#   loom sees only atomics of its own types, which rtrb does not use.
+# - ThreadSanitizer watches the tests of the engine, its rings and its buffers, and of the statistics that its threads
+#   publish, the standard library included. It does not know what fences alone order; nothing in the engine relies on that
+#   but the flag above.
 #
 # Exit code: 0 nothing found, 1 something was, 3 a nightly toolchain with rust-src is missing.
 set -uo pipefail
@@ -34,5 +36,5 @@ RUSTFLAGS="--cfg linecard_loom" tested test --locked --target-dir target/races/l
 export RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=1"
 threads=(+nightly test --locked --target-dir target/races/threads --target "$host" -Zbuild-std -p linecard-io
     --config profile.dev.debug=false --config profile.dev.opt-level=0)
-tested "${threads[@]}" --lib -- engine || exit 1
+tested "${threads[@]}" --lib -- engine attach::stats || exit 1
 tested "${threads[@]}" --test engine || exit 1

@@ -454,6 +454,8 @@ impl<B, T: Clone, P: Stage<B>> Stage<B> for Watched<T, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rights;
+    use std::thread;
 
     #[test]
     fn what_nobody_read_counts_even_when_the_device_is_gone() {
@@ -465,5 +467,60 @@ mod tests {
         let lost =
             |ports: &[Counters]| ports.iter().map(|p| p.dropped.ring_full).collect::<Vec<_>>();
         assert_eq!((lost(&account.near), lost(&account.far)), (vec![1, 0], vec![3, 0]));
+    }
+
+    /// The thread of the metrics is one.
+    #[test]
+    fn a_thread_that_may_open_no_files_counts_what_nobody_read() {
+        let confined = || {
+            let unread = Unread::new(Side::Near, "lo");
+            if !rights::confine(&[]).expect("it is confined") {
+                linecard_testkit::skip("Landlock", "the kernel has none");
+                return;
+            }
+            let opened = InterfaceCounters::open().expect_err("it is forbidden");
+            assert_eq!(opened.kind(), std::io::ErrorKind::PermissionDenied);
+            assert_eq!(unread.now(), Some(0), "loopback has no queue that overflows");
+        };
+        thread::spawn(confined).join().expect("it does not panic");
+    }
+
+    /// Writers on threads of their own, and a reader at the same time: totals only grow, and are exact at the end.
+    #[test]
+    fn totals_are_exact_when_all_have_published() {
+        const WORKERS: usize = 3;
+        const EACH: u64 = 300;
+        let stats = AttachStatsHandle(Arc::new(SharedStats::new(WORKERS, WORKERS)));
+        let flow = FiveTuple {
+            source: ([192, 0, 2, 1], 1).into(),
+            destination: ([192, 0, 2, 2], 2).into(),
+            protocol: 6,
+        };
+        let write = |worker: usize| {
+            let (port, mut flows) = (&stats.0.near[worker], stats.0.flows(Side::Near, worker));
+            let mut counters = Counters::default();
+            for received in 1..=EACH {
+                counters.received = received;
+                port.set(counters);
+                flows.decided(Some(flow), 100, Verdict::Merged);
+            }
+        };
+        let received = || AttachStats::total(&stats.now().near).received;
+        thread::scope(|scope| {
+            let writers: Vec<_> =
+                (0..WORKERS).map(|worker| scope.spawn(move || write(worker))).collect();
+            let mut before = 0;
+            while !writers.iter().all(thread::ScopedJoinHandle::is_finished) {
+                let now = received();
+                assert!(before <= now, "{before} became {now}");
+                before = now;
+                drop(stats.flows());
+            }
+        });
+        assert_eq!(received(), WORKERS as u64 * EACH);
+        let flows = stats.flows();
+        let (_, counts) = flows.largest(1)[0];
+        let all = WORKERS as u64 * EACH;
+        assert_eq!((counts.packets, counts.merged, counts.bytes), (all, all, all * 100));
     }
 }
