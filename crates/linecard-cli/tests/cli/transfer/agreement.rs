@@ -8,14 +8,18 @@ use std::process::Command;
 const MEGA: u64 = 1_000_000;
 /// A busy machine only makes the real one slower.
 const MAX_TRIES: usize = 3;
-/// 24 chunks of 16 MiB: some 4 seconds.
-const SENT: &str = "test:384M";
-const CHUNKS: u64 = 24;
+/// Of the fastest lanes, in Mbit/s. Where a machine is too busy for the latter only, the former still agree.
+const RATES: [u64; 2] = [50, 200];
 /// Ethernet, IPv4 and UDP, as the lab's token buckets count.
 const FRAMING_BYTES: u64 = 42;
 const PAYLOAD_BYTES: u64 = 1_408;
-/// 200 kB behind a lane of 200 Mbit/s.
-const QUEUE: &str = "8ms";
+/// The queue behind each of the lab's lanes.
+const QUEUE_BITS: u64 = 8 * 200_000;
+
+/// Chunks of 16 MiB: some four seconds.
+const fn chunks(rates: &[u64]) -> u64 {
+    rates[0] / MEGA * 3 / 25
+}
 
 fn goodput(account: &Value, section: &str) -> f64 {
     account[section]["goodput_bits_per_second"].as_f64().unwrap_or_else(|| panic!("{account:#}"))
@@ -23,9 +27,10 @@ fn goodput(account: &Value, section: &str) -> f64 {
 
 /// Goodput in virtual time.
 fn simulated(ends: &Ends, rates: &[u64]) -> f64 {
+    let (queue_ms, chunks) = (QUEUE_BITS * 1_000 / rates[0], chunks(rates));
     let scenario = format!(
         "model = \"transfer\"\nlanes.rates = {rates:?}\nlanes.congestion = \"bbr\"\n\
-         lanes.queue = \"{QUEUE}\"\nlanes.framing = {FRAMING_BYTES}\nchunk.count = {CHUNKS}\n\
+         lanes.queue = \"{queue_ms}ms\"\nlanes.framing = {FRAMING_BYTES}\nchunk.count = {chunks}\n\
          packet.bytes = {PAYLOAD_BYTES}\ntransfer.mode = \"auto\"\n"
     );
     ends.folder.write("lanes.toml", scenario.as_bytes());
@@ -42,7 +47,8 @@ fn on(lab: &Lab, host: Host, plain: &Command) -> Command {
 }
 
 /// Goodput of one transfer from memory, without options but the names of lanes.
-fn measured(ends: &Ends, lab: &Lab, lanes: usize) -> f64 {
+fn measured(ends: &Ends, lab: &Lab, rates: &[u64]) -> f64 {
+    let (lanes, sent) = (rates.len(), format!("test:{}M", 16 * chunks(rates)));
     let names = |host: Host| {
         let lanes = (0..lanes as u8).map(move |lane| host.lane_address(lane).to_string());
         lanes.flat_map(|lane| ["--lane".to_owned(), lane]).collect::<Vec<_>>()
@@ -53,7 +59,7 @@ fn measured(ends: &Ends, lab: &Lab, lanes: usize) -> f64 {
         .into_iter()
         .chain(recv.iter().map(|word| &**word))
         .collect();
-    let send: Vec<&str> = ["send", SENT, &control, "--psk", "psk", "--json"]
+    let send: Vec<&str> = ["send", &sent, &control, "--psk", "psk", "--json"]
         .into_iter()
         .chain(send.iter().map(|word| &**word))
         .collect();
@@ -67,34 +73,36 @@ fn measured(ends: &Ends, lab: &Lab, lanes: usize) -> f64 {
     goodput(&account, "transfer")
 }
 
-/// Promise (Transfer): Over four lanes of 200 Mbit/s, and with 50 Mbit/s on one of them, a transfer from memory without
-/// options has the goodput that the simulation has, within 5 %, in the best of three tries (`LINECARD_LONG=1`, as root).
+/// Promise (Transfer): Over four lanes of 50 and of 200 Mbit/s, and with a quarter of that on one of them, a transfer
+/// from memory without options has the goodput that the simulation has, within 5 %, in the best of three tries
+/// (`LINECARD_LONG=1`, as root).
 #[test]
 fn real_lanes_carry_what_simulated_ones_do() {
     let test = "goodput of real lanes beside simulated ones";
     if !linecard_testkit::is_long() {
         return linecard_testkit::skip(test, "it takes a quiet machine: LINECARD_LONG=1");
     }
-    for last in [200, 50] {
-        let rates = [200, 200, 200, last].map(|rate| rate * MEGA);
-        let lab = match Lab::new(Cable::default()) {
+    let mut wrong = Vec::new();
+    for (rate, last) in RATES.into_iter().flat_map(|rate| [(rate, rate), (rate, rate / 4)]) {
+        let rates = [rate, rate, rate, last].map(|rate| rate * MEGA);
+        let lab = Lab::new(Cable::default()).and_then(|lab| lab.add_lanes(&rates).map(|()| lab));
+        let lab = match lab {
             Ok(lab) => lab,
             Err(why) => return linecard_testkit::skip(test, why),
         };
-        lab.add_lanes(&rates).unwrap();
         let ends = Ends::new();
         let simulated = simulated(&ends, &rates);
         let mut ratios = Vec::new();
         let is_equal = |ratio: &f64| (0.95..=1.05).contains(ratio);
         while ratios.len() < MAX_TRIES && !ratios.iter().any(is_equal) {
-            ratios.push(measured(&ends, &lab, rates.len()) / simulated);
+            ratios.push(measured(&ends, &lab, &rates) / simulated);
         }
-        let said = format!(
-            "lanes of {rates:?} bit/s: {simulated:.0} bit/s simulated, really {ratios:.3?} of it"
-        );
+        let said = format!("{rates:?}: {simulated:.0} bit/s simulated, really {ratios:.3?} of it");
         eprintln!("{said}");
         // More than the simulation has is as wrong as less, in each of them.
-        let is_too_fast = ratios.iter().any(|ratio| *ratio > 1.05);
-        assert!(!is_too_fast && ratios.iter().any(is_equal), "{said}");
+        if ratios.iter().any(|ratio| *ratio > 1.05) || !ratios.iter().any(is_equal) {
+            wrong.push(said);
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
