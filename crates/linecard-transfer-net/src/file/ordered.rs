@@ -15,14 +15,15 @@ pub struct Ordered<W> {
     window: u32,
     next: u32,
     held: BTreeMap<u32, Vec<u8>>,
-    hasher: blake3::Hasher,
+    /// Of nearly 2 KB.
+    hasher: Box<blake3::Hasher>,
     written: u64,
 }
 
 impl<W: Write> Ordered<W> {
     /// `out`, called `path` in messages, with at most `window` chunks held, at least 1.
     pub fn new(out: W, path: &Path, chunk_bytes: ChunkBytes, window: u32) -> Self {
-        let (held, hasher) = (BTreeMap::new(), blake3::Hasher::new());
+        let (held, hasher) = (BTreeMap::new(), Box::new(blake3::Hasher::new()));
         let (path, window) = (path.into(), window.max(1));
         Self { out, path, chunk_bytes, window, next: 0, held, hasher, written: 0 }
     }

@@ -29,7 +29,7 @@ enum Target {
     /// Into a file. An existing one has this hash, and may be replaced.
     File(Box<Sink>, Option<blake3::Hash>),
     /// Into the file of a pipe, in order.
-    Pipe(Ordered<PipeFile>),
+    Pipe(Ordered<Box<PipeFile>>),
     /// Into a file that is not opened before its first chunk comes: it may not come at all.
     Later(Box<Object>, Option<blake3::Hash>),
     /// Nowhere: a file with this hash exists, and must not be replaced.
@@ -181,9 +181,9 @@ impl Work {
     }
 
     /// The file of a pipe, in order.
-    fn pipe_file(&self, sink: Sink) -> Ordered<PipeFile> {
+    fn pipe_file(&self, sink: Sink) -> Ordered<Box<PipeFile>> {
         let path = sink.path().to_path_buf();
-        Ordered::new(PipeFile::new(sink), &path, self.chunk_bytes, self.window)
+        Ordered::new(Box::new(PipeFile::new(sink)), &path, self.chunk_bytes, self.window)
     }
 
     /// Looks for an object, and gives the error that it would meet if it came. Opens nothing for writing.

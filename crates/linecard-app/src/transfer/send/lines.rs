@@ -46,7 +46,7 @@ pub struct LaneLine {
 /// Gives a line each second, and one when all is there.
 #[derive(Debug, Default)]
 pub struct ProgressLines {
-    /// What the last line was about.
+    /// As of the last line.
     last: Option<Seen>,
 }
 
