@@ -65,6 +65,8 @@ pub(crate) struct Relay {
     first: u64,
     /// State of the other end: messages, and bytes of the next.
     theirs: (u64, u32),
+    /// Its state when parts of a message were sent last.
+    told: Option<(u64, u32)>,
     /// Messages that have come, by either way, and over the control connection.
     came: u64,
     came_by_control: u64,
@@ -343,7 +345,10 @@ impl Relay {
         let mut packets = Vec::new();
         let (number, mut offset) = self.theirs;
         let kept = number.checked_sub(self.first).and_then(|at| self.kept.get(at as usize));
-        if let Some((_, message)) = kept.filter(|_| self.is_lame) {
+        // Parts ask for an answer: if answers had them, too, two ends would answer each other without end.
+        let is_due = asks || self.told != Some(self.theirs);
+        if let Some((_, message)) = kept.filter(|_| self.is_lame && is_due) {
+            self.told = Some(self.theirs);
             let room = self.payload - HEAD_BYTES;
             let rest = message.get(offset as usize..).unwrap_or_default();
             for part in rest.chunks(room).take(BURST) {
@@ -413,6 +418,34 @@ mod tests {
             is_same: false,
             replaces: false,
         })
+    }
+
+    /// Each answer had the oldest message in it, which asked for another one: hundreds of thousands of packets a second, on
+    /// every lane.
+    #[test]
+    fn ends_that_both_have_a_message_do_not_answer_each_other_without_end() {
+        let mut ends = [Relay::new(100), Relay::new(100)];
+        for end in &mut ends {
+            end.set_now(at(0));
+            end.hurry();
+            (0..3).for_each(|number| end.keep(&message(number)).unwrap());
+        }
+        let mut count = 0;
+        let mut waiting: [VecDeque<Vec<u8>>; 2] = Default::default();
+        for end in [0, 1].into_iter().cycle().take(2_000) {
+            ends[end].set_now(at(100));
+            if let Some(packet) = waiting[end].pop_front() {
+                ends[end].take(&packet);
+            }
+            let packets = ends[end].packets();
+            count += packets.len();
+            // Over two lanes.
+            waiting[1 - end]
+                .extend(packets.into_iter().flat_map(|packet| [packet.clone(), packet]));
+        }
+        assert!(waiting.iter().all(VecDeque::is_empty), "{count} packets, and more wait");
+        assert!(ends.iter().all(|end| end.ready.len() == 3), "{ends:?}");
+        assert!(count <= 30, "{count} packets for six messages");
     }
 
     /// All messages come once and in order, over lanes that lose packets.
