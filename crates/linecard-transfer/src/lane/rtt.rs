@@ -26,6 +26,10 @@ pub struct Rtt {
     recent_ns: [u64; 2],
 }
 
+/// A sample below this part of the minimum replaces all: those before were not of the path, but of an end that stood
+/// still, or of the first packet, which waited for an address. Timers of theirs would last for seconds.
+const RESTART: u64 = 8;
+
 /// Samples per period: older minima are discarded, because the path may have become longer.
 const RECENT: u64 = 512;
 
@@ -54,7 +58,7 @@ impl Rtt {
     pub fn sample(&mut self, latest_ns: u64, ack_delay_ns: u64) {
         self.latest_ns = latest_ns;
         self.samples += 1;
-        if self.samples == 1 {
+        if self.samples == 1 || latest_ns < self.least_ns / RESTART {
             *self = Self { samples: 1, ..Self::guess(latest_ns) };
             return;
         }
@@ -132,6 +136,20 @@ mod tests {
     use super::*;
 
     /// The equations of section 5.3, in floating point.
+    /// A sender that stood still for two seconds behind its first probe waited for six before it sent anything again.
+    #[test]
+    fn a_first_sample_that_is_not_of_the_path_is_forgotten() {
+        let mut rtt = Rtt::default();
+        rtt.sample(1_900_000_000, 0);
+        rtt.sample(3_000_000, 0);
+        assert_eq!((rtt.smoothed_ns(), rtt.least_ns()), (3_000_000, 3_000_000));
+        assert!(rtt.probe_timeout_ns(1_000_000) < 20_000_000);
+        // A queue that drains leaves the minimum where it was.
+        rtt.sample(100_000_000, 0);
+        rtt.sample(2_000_000, 0);
+        assert!(rtt.smoothed_ns() > 10_000_000);
+    }
+
     #[test]
     fn it_follows_the_equations() {
         let mut rng = linecard::rng::Rng::new(4);
