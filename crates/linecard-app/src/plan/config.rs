@@ -49,6 +49,10 @@ pub struct Demand {
     /// bits of payload a second, as "8G"; this or packets
     #[garde(range(min = Rate::new(1), max = Rate::tera(1_000)))]
     pub goodput: Option<Rate>,
+    /// data whose time is said first
+    #[default(Bytes::new(1_000_000_000_000))]
+    #[garde(range(min = Bytes::new(1), max = Bytes::new(1_000_000_000_000_000_000)))]
+    pub bytes: Bytes,
     /// packets of payload a second, as "1M"; this or goodput
     #[garde(range(min = Count::new(1), max = Count::new(1_000_000_000_000)))]
     pub packets: Option<Count>,

@@ -6,11 +6,13 @@ mod input;
 mod lanes;
 mod measured;
 mod outcome;
+mod time;
 mod transfers;
 mod verify;
 
 pub use config::{Config, Demand, Keeps, Machine, Preference, Stage, Unit};
 pub use outcome::{DemandOutcome, PlanOutcome, Verified};
+pub use time::MoveTime;
 pub use verify::{Verify, VerifyConfig};
 
 use crate::{Context, Error, Failure, Job};
@@ -33,7 +35,7 @@ impl Job for Planning {
         let query = input::query(config, context)?;
         let answer =
             linecard_plan::plan(&query.input).map_err(|error| input::refused(config, error))?;
-        let mut outcome = PlanOutcome::new(&query, &answer);
+        let mut outcome = PlanOutcome::new(&query, &answer, config.demand.bytes);
         if config.measure {
             measured::add(&mut outcome, &query, answer.as_ref().ok())?;
         }

@@ -1,6 +1,8 @@
 //! A plan, or the reason why none fits.
 
 use super::input::Query;
+use super::time::MoveTime;
+use linecard_config::Bytes;
 use linecard_plan::{Infeasible, Plan, PlanInput};
 use linecard_report::{BitRate, ByteCount, Item, Named, Nanoseconds, Outcome, Share, Value};
 use schemars::JsonSchema;
@@ -14,6 +16,8 @@ pub(super) const KEPT: f64 = 0.97;
 /// A plan, or the shortage.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PlanOutcome {
+    /// How long it takes
+    pub time: MoveTime,
     /// Asked for
     pub demand: DemandOutcome,
     /// Stages: asked λ, a core's capacity h, utilisation U, replicas, batch, cores
@@ -195,11 +199,12 @@ pub struct Offer {
 }
 
 impl PlanOutcome {
-    pub(super) fn new(query: &Query, answer: &Result<Plan, Box<Infeasible>>) -> Self {
+    pub(super) fn new(query: &Query, answer: &Result<Plan, Box<Infeasible>>, bytes: Bytes) -> Self {
         let Query { input, remark, .. } = query;
         let PlanInput { demand, machine, stages, .. } = input;
         let remark = remark.as_ref();
         let mut outcome = Self {
+            time: MoveTime::new(bytes.get(), input, answer),
             demand: DemandOutcome {
                 goodput: BitRate(demand.goodput_bits_per_second),
                 payload: ByteCount(demand.payload as u64),

@@ -26,6 +26,7 @@ fn a_plan_has_the_figures_of_the_formulae() {
     let folder = Folder::new();
     folder.write("s.toml", SMALL.as_bytes());
     let text = folder.succeeds(&["plan", "s.toml"]);
+    assert!(text.starts_with("How long it takes"), "{text}");
     for part in ["Stages", "seal", "Cores", "Rings between cores", "To be expected", "latency"] {
         assert!(text.contains(part), "no {part} in {text}");
     }
@@ -36,7 +37,11 @@ fn a_plan_has_the_figures_of_the_formulae() {
     assert_eq!(json["rings"].as_array().map(Vec::len), Some(1));
     let slots = json["rings"][0]["value"]["slots"].as_u64().unwrap();
     assert!(slots.is_power_of_two());
-    assert!(number(&json, &["prediction", "most_goodput"]) >= 10e9);
+    let most = number(&json, &["prediction", "most_goodput"]);
+    assert!(most >= 10e9);
+    // A terabyte at 10 Gbit/s.
+    assert!((number(&json, &["time", "asked_ns"]) - 800e9).abs() < 1.0, "{json}");
+    assert!((number(&json, &["time", "least_ns"]) - 8e21 / most).abs() < 1e3, "{json}");
     let config = &json["config"];
     assert_eq!(
         (&config["demand"]["goodput"], &config["measure"]),
@@ -54,6 +59,12 @@ fn what_does_not_fit_says_why_and_what_helps() {
     assert_eq!(outcome.code, Some(13), "{outcome:?}");
     one_line(&outcome.stderr, &["need", "cores", "what helps", "at most", "Gbit/s", "3 cores"]);
     assert!(outcome.stdout.contains("Infeasible"), "{outcome:?}");
+    for part in ["faster with", "3 cores, as fast as asked for"] {
+        assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
+    }
+    let json: Json =
+        serde_json::from_str(&folder.run(&["plan", "s.toml", "--json"]).stdout).unwrap();
+    assert!(json["time"]["asked_ns"].is_null() && json["time"]["least_ns"].is_number(), "{json}");
     // Values that are set take precedence, also where the scenario has none.
     let set = ["plan", "s.toml", "--set", "demand.goodput=10G", "--set", "machine.cores=2"];
     assert!(folder.succeeds(&set).contains("To be expected"));
