@@ -155,6 +155,7 @@ fn start() -> [Message; 3] {
         chunk_bytes: 16 << 20,
         payload_bytes: 1_408,
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bits_per_second: 200_000_000 }; 2],
+        spares: 1,
         mode: Mode::Auto,
         sources: vec![[10, 9, 1, 1].into(), [10, 9, 1, 1].into(), [10, 9, 2, 1].into()],
         dry_run: true,

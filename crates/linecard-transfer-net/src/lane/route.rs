@@ -36,7 +36,8 @@ impl Own {
         Self(sys::all_addresses())
     }
 
-    fn has(&self, ip: IpAddr) -> bool {
+    /// Whether an address is one of this host.
+    pub(crate) fn has(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.0.iter().any(|(_, own)| *own == ip)
     }
 
@@ -44,14 +45,14 @@ impl Own {
         self.0.iter().find(|(_, own)| *own == ip).map(|(name, _)| name.as_str())
     }
 
-    /// One address of each other interface than that of `local`, of its family: those by which the receiver may be reached.
-    /// None if it is on this host.
-    pub(crate) fn beside(&self, local: IpAddr, receiver: IpAddr) -> Vec<IpAddr> {
-        let mut names: Vec<&str> = self.interface(local).into_iter().collect();
+    /// One address of each other interface than those of `used`, of the family of the first: those at which this host and
+    /// the peer may reach each other. None if the peer is on this host.
+    pub(crate) fn beside(&self, used: &[IpAddr], peer: IpAddr) -> Vec<IpAddr> {
+        let mut names: Vec<&str> = used.iter().filter_map(|ip| self.interface(*ip)).collect();
         let mut found = Vec::new();
-        if local.is_loopback() || self.has(receiver) {
+        let Some(local) = used.first().filter(|ip| !ip.is_loopback() && !self.has(peer)) else {
             return found;
-        }
+        };
         for (name, ip) in &self.0 {
             let is_alike = ip.is_ipv4() == local.is_ipv4() && !ip.is_loopback();
             if is_alike && !names.contains(&name.as_str()) {
@@ -277,6 +278,28 @@ mod tests {
         let reached = |address: &str| peer.reach(address.parse().unwrap()).to_string();
         assert_eq!(reached("0.0.0.0:7000"), "10.9.1.2:7000");
         assert_eq!(reached("10.9.2.2:7000"), "10.9.2.2:7000");
+    }
+
+    #[test]
+    fn other_interfaces_are_offered_once_each() {
+        let mut own = own();
+        for (name, address) in [
+            ("eth1", "10.9.1.9"),
+            ("eth2", "10.9.2.1"),
+            ("eth2", "2001:db8::1"),
+            ("eth3", "10.9.3.1"),
+        ] {
+            own.0.push((name.into(), ip(address)));
+        }
+        let beside = |used: &[&str], peer: &str| {
+            let used: Vec<IpAddr> = used.iter().map(|used| ip(used)).collect();
+            own.beside(&used, ip(peer))
+        };
+        assert_eq!(beside(&["10.9.1.1"], "10.9.1.2"), [ip("10.9.2.1"), ip("10.9.3.1")]);
+        assert_eq!(beside(&["10.9.1.1", "10.9.2.1"], "10.9.1.2"), [ip("10.9.3.1")]);
+        for (used, peer) in [("127.0.0.1", "127.0.0.2"), ("10.9.1.1", "10.9.2.1")] {
+            assert!(beside(&[used], peer).is_empty(), "{used} {peer}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use linecard::time::Instant;
 use linecard_transfer::control::{Hello, Suite};
 use linecard_transfer::wire::{Header, Kind};
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 /// Connections of a lane on which no packet has opened yet. When another comes, the oldest is closed: the
@@ -23,6 +23,9 @@ const MAX_CANDIDATES: usize = 8;
 const CANDIDATE_NS: u64 = 5_000_000_000;
 /// Connections that are accepted in one turn, for all that is open meanwhile to have its turn.
 const MAX_ACCEPTED: usize = 16;
+
+/// The address of a lane that there is not.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
 
 /// One lane, beside its socket: for TCP what accepts connections.
 #[derive(Debug, Default)]
@@ -52,9 +55,9 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Opens the lanes, with a socket for each.
+    /// Opens the lanes, with a socket for each that there is.
     pub(super) fn open(
-        specs: &[Spec],
+        specs: &[Option<Spec>],
         control: &mut Control,
         (suite, connection): (Suite, u32),
     ) -> Result<(Self, Vec<SealedSocket>), ReceiveError> {
@@ -64,6 +67,13 @@ impl Lanes {
         for (number, spec) in specs.iter().enumerate() {
             let number = number as u16;
             let keys = control.lane(suite, connection, number)?;
+            let Some(spec) = spec else {
+                lanes.addresses.push(NOWHERE);
+                let absent = Absent::new(String::new(), false);
+                sockets.push(SealedSocket::new(Box::new(absent), keys));
+                lanes.all.push(Incoming { is_down: true, ..Incoming::default() });
+                continue;
+            };
             let listener = spec.listen()?;
             lanes.addresses.push(listener.address_for(&spec.local, peer.ip())?);
             let (lane, incoming): (Box<dyn Lane>, _) = match listener {
@@ -79,6 +89,16 @@ impl Lanes {
         Ok((lanes, sockets))
     }
 
+    /// Whether the sender was given an address of a lane.
+    pub(super) fn is_there(&self, lane: usize) -> bool {
+        self.addresses.get(lane) != Some(&NOWHERE)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        (0..self.all.len()).filter(|lane| self.is_there(*lane)).count()
+    }
+
     /// The header of the next packet on a lane: its number is taken.
     pub(super) fn header(&mut self, kind: Kind, lane: usize, connection: u32) -> Header {
         let packet_number = self.all[lane].number;
@@ -90,8 +110,13 @@ impl Lanes {
 /// This end's address of each lane of `hello`, where the user has named none. `control` has the addresses of
 /// both ends of the control connection. A lane from another address than that connection is answered by the
 /// address that this host uses towards it, if this end listens at all of its addresses (`is_anywhere`) and no
-/// translation of addresses lies between.
-pub(super) fn places(hello: &Hello, control: (IpAddr, IpAddr), is_anywhere: bool) -> Vec<IpAddr> {
+/// translation of addresses lies between. Spare lanes are answered by addresses of interfaces that no other lane
+/// uses, as long as there are some.
+pub(super) fn places(
+    hello: &Hello,
+    control: (IpAddr, IpAddr),
+    is_anywhere: bool,
+) -> Vec<Option<IpAddr>> {
     let (local, peer) = control;
     let sources = match hello.sources.split_first() {
         Some((own, sources)) if *own == peer && is_anywhere => sources,
@@ -99,7 +124,12 @@ pub(super) fn places(hello: &Hello, control: (IpAddr, IpAddr), is_anywhere: bool
     };
     let own = Own::now();
     let towards = |lane| sources.get(lane).map_or(local, |source| own.towards(*source, control));
-    (0..hello.lanes.len()).map(towards).collect()
+    let usual = hello.lanes.len() - hello.spares;
+    let mut used = vec![local];
+    used.extend((0..usual).map(towards));
+    let others = if sources.is_empty() { Vec::new() } else { own.beside(&used, peer) };
+    let spares = others.into_iter().map(Some).chain(std::iter::repeat(None)).take(hello.spares);
+    used.drain(1..).map(Some).chain(spares).collect()
 }
 
 impl Incoming {

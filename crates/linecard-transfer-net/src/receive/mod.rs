@@ -184,7 +184,7 @@ impl Acceptor {
         let (waker, over) = (Waker::new()?, Arc::new(AtomicBool::new(false)));
         let destination = destination.with_flusher(&over)?;
         let (work, queue) = writing::Work::new(options, &opened, destination, (&over, &waker))?;
-        let crew = Crew::new(&options.cores, opened.endpoint.sockets.len())?;
+        let crew = Crew::new(&options.cores, opened.lanes.count())?;
         let received = std::thread::scope(|scope| {
             let writing = Pinned::to(options.cores.files)?;
             scope.spawn(move || work.run());

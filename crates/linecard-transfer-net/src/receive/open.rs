@@ -228,17 +228,24 @@ pub fn fitting_chunk(payload_bytes: u32, fec: Scheme, memory_bytes: u64) -> Opti
     lengths.find(|bytes| full(*bytes).is_ok_and(|full| full.memory_bytes() <= memory_bytes))
 }
 
-/// One lane for each of the sender's, of its kind.
-fn specs(options: &ReceiveOptions, hello: &Hello, places: Vec<IpAddr>) -> Vec<Spec> {
+/// One lane for each of the sender's, of its kind. Where the user has named lanes, there are no spare ones beside them.
+fn specs(
+    options: &ReceiveOptions,
+    hello: &Hello,
+    places: Vec<Option<IpAddr>>,
+) -> Vec<Option<Spec>> {
     let given = options.lanes.iter().cloned().map(Some).chain(std::iter::repeat(None));
+    let usual = hello.lanes.len() - hello.spares;
+    let is_offered = |number: usize| number < usual || options.lanes.is_empty();
     hello
         .lanes
         .iter()
         .zip(places)
         .zip(given)
-        .map(|((lane, place), spec)| match spec {
-            Some(spec) => Spec { kind: lane.kind, ..spec },
-            None => Spec::new(lane.kind, place),
+        .enumerate()
+        .map(|(number, ((lane, place), spec))| match spec {
+            Some(spec) => Some(Spec { kind: lane.kind, ..spec }),
+            None => Some(Spec::new(lane.kind, place.filter(|_| is_offered(number))?)),
         })
         .collect()
 }

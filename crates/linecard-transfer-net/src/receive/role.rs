@@ -294,9 +294,10 @@ impl Role for Receiving<'_> {
         self.progress.done_bytes = self.objects.done_bytes + self.objects.had_bytes;
         self.progress.elapsed = now.since(self.start);
         self.progress.counters = self.receiver.counters();
-        let sockets = endpoint.sockets.iter();
+        let sockets = endpoint.sockets.iter().enumerate();
+        let sockets = sockets.filter(|(lane, _)| self.lanes.is_there(*lane));
         self.progress.lanes =
-            sockets.map(|socket| (socket.lane().describe(), socket.counters())).collect();
+            sockets.map(|(_, socket)| (socket.lane().describe(), socket.counters())).collect();
         (self.observer)(&self.progress);
     }
 

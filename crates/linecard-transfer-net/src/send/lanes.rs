@@ -121,9 +121,18 @@ impl Lanes {
         self.notes.turned(lane, is_up, now);
     }
 
-    /// Notes lanes without any answer while others work.
-    pub(super) fn look(&mut self, sender: &Sender) {
-        self.notes.look(&self.paths, sender);
+    /// Notes lanes without any answer while others work; spare ones are not tried any more.
+    pub(super) fn look(&mut self, sender: &mut Sender, now: Instant) {
+        for lane in self.notes.look(&self.paths, sender) {
+            self.paths[lane].leave_out();
+            self.connections[lane].give_up();
+            sender.close(lane, now);
+        }
+    }
+
+    /// How many lead to the receiver, as far as this is known.
+    pub(super) fn count(&self) -> usize {
+        self.paths.iter().filter(|path| !path.is_elsewhere()).count()
     }
 
     /// Notes lanes that have stopped answering.
@@ -141,9 +150,9 @@ impl Lanes {
         self.paths.iter().all(|path| path.spec.kind == LaneKind::Udp)
     }
 
-    /// Those that are used, or would be if they were reached.
+    /// Those that are used, or would be if they were reached, without spare ones.
     pub(super) fn specs(&self) -> Vec<Spec> {
-        let used = self.paths.iter().filter(|path| !path.is_elsewhere());
+        let used = self.paths.iter().filter(|path| !path.is_elsewhere() && !path.is_spare);
         used.map(|path| path.spec.clone()).collect()
     }
 }

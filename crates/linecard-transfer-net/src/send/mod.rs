@@ -186,7 +186,7 @@ pub fn send(
     // Not waited for: it may be reading a pipe in which nothing comes any more.
     std::thread::spawn(move || work.run());
     drop(reading);
-    let crew = Crew::new(&options.cores, opened.endpoint.sockets.len())?;
+    let crew = Crew::new(&options.cores, opened.lanes.count())?;
     let _pinned = Pinned::to(options.cores.lanes)?;
     let objects = objects::Objects::new(options, (all, unreadable), (queue, deletion));
     let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };

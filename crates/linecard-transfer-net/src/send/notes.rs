@@ -86,8 +86,9 @@ impl Notes {
     /// Says for how long lanes did not answer, in place of that they have stopped.
     pub(super) fn sum_up_silence(&mut self, paths: &[Path], sender: &Sender, now: Instant) {
         for (lane, path) in paths.iter().enumerate() {
-            let is_open = sender.lane(lane).is_some_and(|lane| lane.state() != LaneState::Closed);
-            let silence = self.silences.get(lane).filter(|_| is_open);
+            let state = sender.lane(lane).map_or(LaneState::Closed, LaneSender::state);
+            let is_shown = state != LaneState::Closed && path.is_shown(state);
+            let silence = self.silences.get(lane).filter(|_| is_shown);
             let Some(text) = silence.and_then(|silence| silence.summary(self.start, now)) else {
                 continue;
             };
@@ -103,20 +104,23 @@ impl Notes {
         self.lines.push(line(lane, path, text));
     }
 
-    /// Looks for lanes without any answer while others work.
-    pub(super) fn look(&mut self, paths: &[Path], sender: &Sender) {
+    /// Looks for lanes without any answer while others work. Gives those that are spare.
+    pub(super) fn look(&mut self, paths: &[Path], sender: &Sender) -> Vec<usize> {
+        let mut spares = Vec::new();
         let has = |state| {
             (0..paths.len()).any(|lane| sender.lane(lane).is_some_and(|lane| lane.state() == state))
         };
         if !has(LaneState::Alive) || !has(LaneState::Validating) {
-            return;
+            return spares;
         }
         for (lane, path) in paths.iter().enumerate() {
             let Some(sending) = sender.lane(lane) else { continue };
             let is_unreached = path.problem.is_none()
                 && sending.state() == LaneState::Validating
                 && sending.counters.probes >= UNANSWERED;
-            if is_unreached && self.unreached >> lane & 1 == 0 {
+            if is_unreached && path.is_spare {
+                spares.push(lane);
+            } else if is_unreached && self.unreached >> lane & 1 == 0 {
                 self.unreached |= 1 << lane;
                 let text = format!(
                     "not reached: nobody answers at {}; nothing goes over it. Likely a firewall, or on \
@@ -127,6 +131,7 @@ impl Notes {
                 self.add(lane, path, &text);
             }
         }
+        spares
     }
 }
 

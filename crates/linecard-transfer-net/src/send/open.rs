@@ -21,6 +21,8 @@ use std::time::Instant;
 
 /// Memory of this end for chunks in flight, if two for each lane are less: 100 ms of 80 Gbit/s.
 const MEMORY_BYTES: u64 = 1 << 30;
+/// Interfaces of the receiver that are asked for beside those that lanes lead to anyway.
+const SPARES: usize = 3;
 /// Payloads that are tried, largest first: jumbo frames, pages, and what every path carries.
 const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
 /// How far ahead of its schedule a lane sends, in ns: fewer and larger calls, and at 200 Mbit/s no more than
@@ -51,7 +53,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
     let (local, peer) = control.addresses();
     let own = Own::now();
-    let specs = specs(options, (local.ip(), peer.ip()), &own);
+    let (specs, spares) = specs(options, (local.ip(), peer.ip()), &own);
     if specs.len() > MAX_LANES {
         return Err(SendError::Lanes(specs.len()));
     }
@@ -72,6 +74,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         chunk_bytes: u32::try_from(options.chunk_bytes.bytes()).unwrap_or(u32::MAX),
         payload_bytes,
         lanes: specs.iter().map(offer).collect(),
+        spares,
         mode: options.mode,
         sources: hello_sources(local.ip(), &sources),
         dry_run: options.dry_run,
@@ -81,13 +84,11 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let welcome = welcome(&mut control, options)?;
     welcome.check(&hello)?;
     let receiver = Peer { ip: peer.ip(), is_plain: matches!(options.access, Access::Open) };
-    let paths: Vec<Path> = specs
-        .into_iter()
-        .zip(sources)
-        .zip(&welcome.lanes)
-        .map(|((spec, source), named)| Path::open(spec, source, (receiver, *named), &own))
-        .collect();
-    let paths = if options.lanes.is_empty() { leading_paths(paths) } else { paths };
+    let ends = specs.into_iter().zip(sources).zip(&welcome.lanes);
+    let path =
+        |((spec, source), named): ((_, _), &_)| Path::open(spec, source, (receiver, *named), &own);
+    let paths: Vec<Path> = ends.map(path).collect();
+    let paths = if options.lanes.is_empty() { leading_paths(paths, spares) } else { paths };
     if paths.iter().all(|path| path.problem.is_some()) {
         let problems = paths.into_iter().filter_map(|path| path.problem);
         return Err(SendError::NoLane(problems.collect()));
@@ -130,19 +131,23 @@ pub(super) fn memory_bytes(chunk_bytes: u64, lanes: usize) -> u64 {
 }
 
 /// The lanes that the user wants, with the rate that holds where none is said. The first of those that are found is that
-/// of the control connection, and the only one if a rate is given, which may be that of a bottleneck.
-fn specs(options: &SendOptions, (local, peer): (IpAddr, IpAddr), own: &Own) -> Vec<Spec> {
+/// of the control connection, and the only one if a rate is given, which may be that of a bottleneck. The last of them, so
+/// many, are spare ones: from the same address to other interfaces of the receiver.
+fn specs(options: &SendOptions, (local, peer): (IpAddr, IpAddr), own: &Own) -> (Vec<Spec>, usize) {
     let mut specs = options.lanes.clone();
+    let is_found = specs.is_empty() && options.rate_bits_per_second.is_none();
+    // Within one host, all interfaces lead to the same place.
+    let spares = if is_found && !own.has(peer) { SPARES } else { 0 };
     if specs.is_empty() {
-        let is_one = options.rate_bits_per_second.is_some();
-        let others = if is_one { Vec::new() } else { own.beside(local, peer) };
-        let addresses = std::iter::once(local).chain(others).take(MAX_LANES);
+        let others = if is_found { own.beside(&[local], peer) } else { Vec::new() };
+        let addresses = std::iter::once(local).chain(others).take(MAX_LANES - spares);
+        let addresses = addresses.chain(std::iter::repeat_n(local, spares));
         specs.extend(addresses.map(|ip| Spec::new(LaneKind::Udp, ip)));
     }
     for spec in &mut specs {
         spec.rate_bits_per_second = spec.rate_bits_per_second.or(options.rate_bits_per_second);
     }
-    specs
+    (specs, spares)
 }
 
 /// Repair that these lanes can need.
@@ -151,10 +156,17 @@ fn repair(asked: Repair, specs: &[Spec]) -> Repair {
     if asked == Repair::Auto && loses_nothing { Repair::default() } else { asked }
 }
 
-/// Found lanes: the first is used in any case, and others if they lead to the receiver by an interface of their own.
-fn leading_paths(mut paths: Vec<Path>) -> Vec<Path> {
-    for path in paths.iter_mut().skip(1) {
-        path.leave_out_if_elsewhere();
+/// Found lanes: the first is used in any case, and others if they lead to the receiver by an interface of their own at one
+/// of both ends.
+fn leading_paths(mut paths: Vec<Path>, spares: usize) -> Vec<Path> {
+    let usual = paths.len() - spares;
+    for at in 1..paths.len() {
+        let (before, path) = paths.split_at_mut(at);
+        path[0].is_spare = at >= usual;
+        // An older receiver gives the address of another lane.
+        let is_double =
+            at >= usual && before.iter().any(|other| other.peer.ip() == path[0].peer.ip());
+        path[0].leave_out_if_elsewhere(is_double);
     }
     paths
 }

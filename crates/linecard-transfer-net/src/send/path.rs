@@ -2,6 +2,7 @@
 
 use crate::lane::{Absent, Connect, Lane, LocalEnd, OpenError, Own, Peer, Spec};
 use linecard_transfer::control::LaneKind;
+use linecard_transfer::lane::LaneState;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,6 +14,8 @@ pub(super) struct Path {
     /// `peer` is where the control connection goes. Anything else is the receiver's word until a probe is
     /// answered there.
     pub(super) is_proven: bool,
+    /// The receiver was asked for it, and nobody knows whether it leads there: it is not shown before it carries something.
+    pub(super) is_spare: bool,
     /// Why the lane carries nothing.
     pub(super) problem: Option<LaneProblem>,
     /// The link that its packets share with other lanes, as one line.
@@ -59,7 +62,9 @@ impl Path {
         let is_proven = peer.ip() == receiver.ip;
         let connect = Box::new(spec.clone());
         let (problem, detour) = (None, None);
-        let mut path = Self { spec, peer, is_proven, problem, detour, connect, lane: absent };
+        let is_spare = false;
+        let mut path =
+            Self { spec, peer, is_proven, is_spare, problem, detour, connect, lane: absent };
         if let Some(reason) = receiver.refuses(peer, source, own) {
             path.problem = Some(LaneProblem::Refused { peer, reason });
             return path;
@@ -89,7 +94,8 @@ impl Path {
     #[cfg(test)]
     pub(super) fn in_memory(spec: Spec, peer: SocketAddr, connect: Box<dyn Connect>) -> Self {
         let lane = Box::new(Absent::new(String::new(), spec.kind == LaneKind::Tcp));
-        Self { spec, peer, is_proven: true, problem: None, detour: None, connect, lane }
+        let (is_proven, is_spare) = (true, false);
+        Self { spec, peer, is_proven, is_spare, problem: None, detour: None, connect, lane }
     }
 
     /// Opens the lane once more.
@@ -97,15 +103,28 @@ impl Path {
         self.connect.connect(self.peer)
     }
 
-    /// Takes a path that was found out of use, unless it leads to the receiver by an interface of its own.
-    pub(super) fn leave_out_if_elsewhere(&mut self) {
-        if self.problem.is_some() || self.detour.take().is_some() {
-            self.problem = Some(LaneProblem::Elsewhere);
+    /// Takes a path that was found out of use, unless it leads to the receiver by an interface of its own; in any case if
+    /// it is the same as another.
+    pub(super) fn leave_out_if_elsewhere(&mut self, is_double: bool) {
+        if is_double || self.problem.is_some() || self.detour.take().is_some() {
+            self.leave_out();
         }
+    }
+
+    /// It does not lead to the receiver.
+    pub(super) fn leave_out(&mut self) {
+        self.problem = Some(LaneProblem::Elsewhere);
     }
 
     pub(super) fn is_elsewhere(&self) -> bool {
         matches!(self.problem, Some(LaneProblem::Elsewhere))
+    }
+
+    /// Whether the user sees a lane in this state: none that does not lead to the receiver, or of which this is not known
+    /// yet.
+    pub(super) fn is_shown(&self, state: LaneState) -> bool {
+        let is_tried = self.is_spare && state == LaneState::Validating;
+        !self.is_elsewhere() && !is_tried
     }
 
     /// The lane; afterwards its sealed socket has it.

@@ -225,14 +225,14 @@ impl Role for Sending<'_> {
 
     fn show(&mut self, endpoint: &Endpoint, now: Instant) {
         if now.ns_since(self.start) >= REACH_NS {
-            self.lanes.look(&self.sender);
+            self.lanes.look(&mut self.sender, now);
         }
         self.lanes.report_silence(&self.sender, now);
         self.report(endpoint, now);
     }
 
     fn ended(&mut self, endpoint: &Endpoint, is_ok: bool, now: Instant) {
-        self.lanes.look(&self.sender);
+        self.lanes.look(&mut self.sender, now);
         if is_ok {
             self.lanes.sum_up_silence(&self.sender, now);
         }
@@ -314,7 +314,7 @@ impl<'a> Sending<'a> {
     fn report(&mut self, endpoint: &Endpoint, now: Instant) {
         let lanes = endpoint.sockets.iter().enumerate().filter_map(|(lane, socket)| {
             let sending = self.sender.lane(lane)?;
-            if self.lanes.paths[lane].is_elsewhere() {
+            if !self.lanes.paths[lane].is_shown(sending.state()) {
                 return None;
             }
             Some(LaneView {

@@ -115,6 +115,7 @@ fn hello(control: &Control) -> Hello {
         chunk_bytes: 64 << 10,
         payload_bytes: 1_408,
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bits_per_second: 0 }],
+        spares: 0,
         mode: Mode::Auto,
         sources: Vec::new(),
         dry_run: false,

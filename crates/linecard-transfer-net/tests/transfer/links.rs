@@ -170,6 +170,58 @@ fn lanes_are_found_where_a_link_leads_to_the_receiver() {
     assert_eq!(sent.lanes.len(), 1);
 }
 
+/// Promise (Transfer): Where only the receiver has several interfaces, each that the sender reaches is a lane, and others
+/// are left out.
+#[test]
+fn interfaces_of_the_receiver_are_lanes_from_the_only_one_of_the_sender() {
+    let name = "interfaces_of_the_receiver_are_lanes_from_the_only_one_of_the_sender";
+    let Some(links) = Links::new(name, 4) else { return };
+    // The sender has an address on link 1, and a way to the receiver's address on link 2 by it. It has none to that on
+    // link 3, and nobody answers at that on link 4.
+    for link in 2..=4 {
+        links.set(0, &format!("link set link{link} down"));
+        links.set(0, &format!("address del 10.9.{link}.1/24 dev link{link}"));
+    }
+    links.set(0, "route add 10.9.2.0/24 via 10.9.1.2");
+    links.set(0, "route add 10.9.4.0/24 via 10.9.1.3");
+    let mut ends = links.ends(1, &[]);
+    (ends.0.rate_bits_per_second, ends.0.input) = (None, Input::Test(1 << 34));
+    let stop = Arc::clone(&ends.0.stop);
+    let (mut names, mut most) = (Vec::new(), 0);
+    let (sent, got) = links.run(&ends, |progress| {
+        most = most.max(progress.lanes.len());
+        assert!(progress.notes.is_empty(), "{:?}", progress.notes);
+        let busy = progress.lanes.iter().filter(|lane| lane.socket.sent_bytes > 1 << 20);
+        names = busy.map(|lane| lane.name.clone()).collect();
+        // Also after the time in which lanes are said not to be reached.
+        if names.len() == 2 && progress.elapsed > Duration::from_secs(3) {
+            stop.stop();
+        }
+    });
+    assert!(matches!(sent, Err(SendError::Stopped)), "{sent:?}");
+    assert!(got.is_err(), "{got:?}");
+    assert_eq!(most, 2, "{names:?}");
+    assert!(names[0].contains("to 10.9.1.2:") && names[1].contains("to 10.9.2.2:"), "{names:?}");
+
+    // One that names its address, or its lanes, has no others.
+    for is_named in [false, true] {
+        let (mut send, mut receive, mut listener) = links.ends(1 << 20, &[]);
+        send.rate_bits_per_second = None;
+        match is_named {
+            true => receive.lanes = vec!["10.9.2.2".parse().expect("a lane")],
+            false => {
+                listener = links.on(1, || TcpListener::bind("10.9.1.2:0")).expect("it can listen");
+                send.peer = listener.local_addr().expect("it listens");
+            }
+        }
+        let (sent, got) = links.whole(links.run(&(send, receive, listener), |_| {}));
+        let there = if is_named { "to 10.9.2.2:" } else { "to 10.9.1.2:" };
+        let [lane] = &sent.lanes[..] else { panic!("{:?}", sent.lanes) };
+        assert!(lane.name.contains(there) && got.lanes.len() == 1, "{lane:?} {:?}", got.lanes);
+        let _again = fs::remove_dir_all(links.folder.path().join("to"));
+    }
+}
+
 /// Promise (Transfer): A lane without a route is named with the reason, and the others carry the transfer.
 #[test]
 fn a_lane_without_a_route_is_said_and_the_other_carries_on() {

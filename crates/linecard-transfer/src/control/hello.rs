@@ -126,6 +126,9 @@ pub struct Hello {
     pub payload_bytes: u32,
     /// The lanes, 1 to [`MAX_LANES`].
     pub lanes: Vec<LaneOffer>,
+    /// How many of the lanes, the last ones, go to addresses of the receiver's other interfaces, where it has any:
+    /// not all. An older receiver answers them as any lane.
+    pub spares: usize,
     /// How chunks are distributed over lanes.
     pub mode: Mode,
     /// Addresses of the sender: first that of its control connection, then that of each lane,
@@ -151,6 +154,7 @@ const MODE: Tag = (8, "mode");
 const SOURCES: Tag = (9, "addresses of the sender");
 const DRY_RUN: Tag = (10, "dry run");
 const DELETE: Tag = (11, "delete");
+const SPARES: Tag = (12, "spare lanes");
 
 impl Hello {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -173,6 +177,9 @@ impl Hello {
         }
         if self.delete {
             frame.bytes(DELETE.0, &[]);
+        }
+        if self.spares > 0 {
+            frame.number(SPARES.0, self.spares as u16);
         }
     }
 
@@ -202,7 +209,12 @@ impl Hello {
             Some(_) => fields.list(SOURCES, (1 + lanes.len(), 1 + lanes.len()))?,
             None => &[],
         };
+        let spares: u16 = fields.maybe_number(SPARES)?.unwrap_or(0);
+        if usize::from(spares) >= lanes.len() {
+            return Err(MessageError::Value { field: SPARES.1, value: spares.into() });
+        }
         Ok(Self {
+            spares: spares.into(),
             sources: sources.iter().map(|ip| Ipv6Addr::from(*ip).to_canonical()).collect(),
             fec: FecScheme::read(fields.array(FEC)?)?,
             fec_kinds: fields.bytes(FEC_KINDS, MAX_FEC_KINDS)?.to_vec(),
@@ -257,7 +269,7 @@ pub struct Welcome {
     pub connection: u32,
     /// The most chunks in flight, 1 to [`MAX_WINDOW_CHUNKS`].
     pub window_chunks: u32,
-    /// The destination of each lane of the [`Hello`], in its order.
+    /// The destination of each lane of the [`Hello`], in its order; port 0 for a spare one that has none.
     pub lanes: Vec<SocketAddr>,
 }
 

@@ -14,6 +14,7 @@ pub(super) fn hello() -> Hello {
         chunk_bytes: 16 << 20,
         payload_bytes: 1_408,
         lanes: vec![LaneOffer { kind: LaneKind::Udp, rate_bits_per_second: 200_000_000 }; 2],
+        spares: 0,
         mode: Mode::Stable,
         sources: Vec::new(),
         dry_run: false,
@@ -38,6 +39,7 @@ fn random_hello(rng: &mut Rng) -> Hello {
         fec: FecScheme { kind, k, m },
         chunk_bytes: MIN_CHUNK_BYTES << rng.below(11),
         payload_bytes: MIN_PAYLOAD_BYTES + rng.below(60_000) as u32,
+        spares: if rng.chance(0.5) { 0 } else { rng.below(lanes.len() as u64) as usize },
         lanes,
         sources: (0..sources).map(|_| random_ip(rng)).collect(),
         mode: [Mode::Stable, Mode::LowLatency, Mode::Auto][rng.below(3) as usize],
@@ -379,6 +381,17 @@ fn unknown_fields_and_messages_of_later_versions_are_skipped() {
     assert_eq!(read_all(&framed(0, &[])), Err(MessageError::Unknown(0)));
     let many = framed(SKIPPABLE, &[]).repeat(10_001);
     assert_eq!(read_all(&many), Err(MessageError::Skipped(10_000)));
+}
+
+#[test]
+fn one_lane_at_least_is_not_spare() {
+    // Nothing is written that would not be read.
+    let write = |spares| Message::Hello(Hello { spares, ..hello() }).write(&mut Vec::new());
+    assert_eq!(write(1), Ok(()));
+    for spares in [2, 3, 65_535] {
+        let refused = MessageError::Value { field: "spare lanes", value: spares as u64 };
+        assert_eq!(write(spares), Err(refused));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::outcome::state;
 use linecard_transfer_net::send::{LaneView, SendProgress};
 use serde::Serialize;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Over which time rates are taken.
@@ -54,7 +55,8 @@ pub struct ProgressLines {
 struct Seen {
     elapsed: Duration,
     done_bytes: u64,
-    lane_bytes: Vec<u64>,
+    /// By its name: a lane that is tried appears when it carries something.
+    lane_bytes: HashMap<String, u64>,
 }
 
 impl ProgressLines {
@@ -76,7 +78,8 @@ impl ProgressLines {
 
 impl Seen {
     fn of(progress: &SendProgress) -> Self {
-        let lane_bytes = progress.lanes.iter().map(|lane| lane.socket.sent_bytes).collect();
+        let lanes = progress.lanes.iter();
+        let lane_bytes = lanes.map(|lane| (lane.name.clone(), lane.socket.sent_bytes)).collect();
         Self { elapsed: progress.elapsed, done_bytes: progress.done_bytes, lane_bytes }
     }
 }
@@ -85,14 +88,14 @@ fn line(progress: &SendProgress, last: &Seen, span: Duration) -> ProgressLine {
     let rate = |now: u64, before: u64| bits_per_second(now.saturating_sub(before), span);
     let goodput = rate(progress.done_bytes, last.done_bytes);
     let left_bytes = progress.total_bytes.map(|total| total.saturating_sub(progress.done_bytes));
-    let before = last.lane_bytes.iter().copied().chain(std::iter::repeat(0));
-    let lane = |(lane, before): (&LaneView, u64)| LaneLine {
+    let before = |name: &str| last.lane_bytes.get(name).copied().unwrap_or(0);
+    let lane = |lane: &LaneView| LaneLine {
         name: lane.name.clone(),
         state: state(lane.state),
-        line_bits_per_second: rate(lane.socket.sent_bytes, before),
+        line_bits_per_second: rate(lane.socket.sent_bytes, before(&lane.name)),
         rtt_ns: lane.rtt_ns,
     };
-    let lanes: Vec<LaneLine> = progress.lanes.iter().zip(before).map(lane).collect();
+    let lanes: Vec<LaneLine> = progress.lanes.iter().map(lane).collect();
     ProgressLine {
         elapsed_ns: u64::try_from(progress.elapsed.as_nanos()).unwrap_or(u64::MAX),
         done_bytes: progress.done_bytes,
