@@ -93,7 +93,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Rate of each lane, in Mbit/s.
+/// Rate of each lane, in Mbit/s, and how many carry something if not all do.
 fn rates(before: &[u64], now: &[u64], elapsed: Duration) -> String {
     if before.len() != now.len() || now.is_empty() {
         return String::new();
@@ -104,7 +104,12 @@ fn rates(before: &[u64], now: &[u64], elapsed: Duration) -> String {
     };
     let shown: Vec<String> = before.iter().zip(now).take(MAX_SHOWN).map(rate).collect();
     let more = if now.len() > MAX_SHOWN { " …" } else { "" };
-    format!("; lanes: {}{more} Mbit/s", shown.join(" "))
+    let used = before.iter().zip(now).filter(|(before, now)| now > before).count();
+    let used = match used < now.len() {
+        true => format!("; {used} of {} lanes in use", now.len()),
+        false => "; lanes".to_owned(),
+    };
+    format!("{used}: {}{more} Mbit/s", shown.join(" "))
 }
 
 #[cfg(test)]
@@ -115,7 +120,9 @@ mod tests {
     fn rates_of_lanes() {
         let second = Duration::from_secs(1);
         assert_eq!(rates(&[], &[1], second), "");
-        assert_eq!(rates(&[0, 1_000_000], &[1_000_000, 1_000_000], second), "; lanes: 8 0 Mbit/s");
+        assert_eq!(rates(&[0, 1_000_000], &[1_000_000, 2_000_000], second), "; lanes: 8 8 Mbit/s");
+        let one = rates(&[0, 1_000_000], &[1_000_000, 1_000_000], second);
+        assert_eq!(one, "; 1 of 2 lanes in use: 8 0 Mbit/s");
         assert!(rates(&[0; 64], &[0; 64], second).ends_with("0 … Mbit/s"));
     }
 }

@@ -9,6 +9,7 @@ use crate::transfer::outcome::{
 };
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Share, Value};
 use linecard_transfer::lane::LaneState;
+use linecard_transfer::send::SendCounters;
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::end::SocketCounters;
 use linecard_transfer_net::file::Input;
@@ -76,6 +77,8 @@ pub struct Transfer {
     pub repair: Option<u64>,
     /// lost packets that repair replaced
     pub repaired: Option<u64>,
+    /// losses
+    pub losses: Option<String>,
     /// limited by
     pub limited_by: Option<String>,
 }
@@ -146,6 +149,30 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     let (ns, limit) = limits.into_iter().max_by_key(|&(ns, _)| ns)?;
     let share = 100.0 * ns as f64 / times.sum_ns().max(1) as f64;
     Some(format!("{limit} ({share:.0} % of the time)"))
+}
+
+/// How losses were made good, and what each way cost: repair traffic, retransmission at least a round trip. None where
+/// there was neither.
+fn losses(counters: SendCounters, lanes: &[LaneView]) -> Option<String> {
+    let SendCounters { resent, repair, repaired, .. } = counters;
+    if resent + repair == 0 {
+        return None;
+    }
+    let rtt_ns = lanes.iter().filter_map(|lane| lane.rtt_ns).max();
+    let later = rtt_ns.map_or("later".to_owned(), |rtt_ns| {
+        format!("at least {} later (a round trip)", Value::Ns(rtt_ns as f64))
+    });
+    if repair == 0 {
+        let resent = Value::Count(resent);
+        return Some(format!("all {resent} were sent again, {later}; no repair was sent"));
+    }
+    let packets: u64 = lanes.iter().map(|lane| lane.counters.packets).sum();
+    let share = 100.0 * repair as f64 / packets.max(1) as f64;
+    let (repaired, lost) = (Value::Count(repaired), Value::Count(repaired + resent));
+    let resent = Value::Count(resent);
+    Some(format!(
+        "repair replaced {repaired} of {lost}, for {share:.1} % of all packets; {resent} were sent again, {later}"
+    ))
 }
 
 /// The lanes that did not answer for longest, as a limit.
@@ -221,6 +248,7 @@ impl SendOutcome {
                 duplicates: Some(sent.counters.duplicates),
                 repair: has_repair.then_some(sent.counters.repair),
                 repaired: has_repair.then_some(sent.counters.repaired),
+                losses: losses(sent.counters, &sent.lanes),
                 limited_by: limited_by(sent),
             }),
             dry_run: sent.plan.as_deref().map(|plan| DryRun::of(sent, plan)),
@@ -274,6 +302,7 @@ impl SendOutcome {
                 duplicates: None,
                 repair: None,
                 repaired: None,
+                losses: None,
                 limited_by: None,
             }),
             dry_run: None,
@@ -471,6 +500,23 @@ mod tests {
         let found = of(&[view(LaneState::Alive, 1, 16), alive()]);
         assert_eq!(found.management_overhead, Some(Share(0.25)));
         assert_eq!(found.lanes_down.as_deref(), Some("lane 1 for 16.00 ms"));
+    }
+
+    #[test]
+    fn repair_and_retransmission_are_compared() {
+        let mut lane = view(LaneState::Alive, 0, 0);
+        (lane.rtt_ns, lane.counters.packets) = (Some(52_000_000), 40_000);
+        let of = |resent, repair, repaired| {
+            let counters = SendCounters { resent, repair, repaired, ..SendCounters::default() };
+            losses(counters, std::slice::from_ref(&lane))
+        };
+        assert_eq!(of(0, 0, 0), None);
+        let again =
+            "all 45 were sent again, at least 52.00 ms later (a round trip); no repair was sent";
+        assert_eq!(of(45, 0, 0).as_deref(), Some(again));
+        let both = "repair replaced 310 of 355, for 3.0 % of all packets; 45 were sent again, at least 52.00 ms \
+                    later (a round trip)";
+        assert_eq!(of(45, 1_200, 310).as_deref(), Some(both));
     }
 
     #[test]
