@@ -111,8 +111,18 @@ impl Document {
     /// name the lines of the file.
     #[must_use]
     pub fn section(&self, path: &str, without: &[&str]) -> Self {
+        self.table_at(path.split('.'), without)
+    }
+
+    /// The same of a table of the first level, whose name may have dots: `["host.example"]`.
+    #[must_use]
+    pub fn named_table(&self, name: &str, without: &[&str]) -> Self {
+        self.table_at([name], without)
+    }
+
+    fn table_at<'n>(&self, path: impl IntoIterator<Item = &'n str>, without: &[&str]) -> Self {
         Self {
-            root: path.split('.').map(str::to_owned).collect(),
+            root: path.into_iter().map(str::to_owned).collect(),
             taken: without.iter().map(|&key| key.to_owned()).collect(),
             sets: Vec::new(),
             ..self.clone()
@@ -132,6 +142,20 @@ impl Document {
         other.leaves(&table, &mut Vec::new(), &mut self.sets);
         self.sets.extend(other.sets.iter().cloned());
         Ok(())
+    }
+
+    /// This document, with the values of another one where it has none itself; `keeps` says of each key of the other
+    /// whether it is taken. Errors name the places in both files.
+    ///
+    /// # Errors
+    ///
+    /// A document that is not TOML.
+    pub fn over(&self, base: &Self, keeps: impl Fn(&str) -> bool) -> Result<Self, ConfigError> {
+        let mut both = Self { path: self.path.clone(), ..Self::default() };
+        both.overlay(base)?;
+        both.sets.retain(|set| keeps(&set.key.join(".")));
+        both.overlay(self)?;
+        Ok(both)
     }
 
     /// Adds each value of a table as one that is set on its line.
@@ -331,14 +355,16 @@ impl Document {
         }
     }
 
-    /// The file that a parameter's value names: seen from the folder of the scenario where the value stands in
-    /// it, from the current folder where it was set beside it.
+    /// The file that a parameter's value names: seen from the folder of the file where the value stands in
+    /// one, from the current folder where it was set beside it.
     #[must_use]
     pub fn path_of(&self, parameter: &str, name: &str) -> PathBuf {
-        match self.origin(parameter) {
-            Origin::Set => name.into(),
-            _ => self.path.parent().unwrap_or(Path::new("")).join(name),
-        }
+        let file = match self.find(parameter) {
+            Some(Location::Line { file, .. }) => file,
+            Some(_) => return name.into(),
+            None => self.path.clone(),
+        };
+        file.parent().unwrap_or(Path::new("")).join(name)
     }
 
     /// The values of the file.
@@ -792,6 +818,30 @@ mod tests {
         job.overlay(&own.section("job.a", &["kind"])).expect("an overlay");
         let error = job.config::<Whole>().expect_err("out of range").to_string();
         assert_eq!(error, "own.toml:2: `core.count = 65`: 65 is out of range: choose 1 to 64");
+    }
+
+    #[test]
+    fn a_document_over_another_has_the_values_of_both() {
+        let base = "[a.b]\ncount = 9\n[\"a.b\"]\nkind = \"x\"\ncore.count = 8\ncore.mhz = 100\nline.wait = \"1ms\"\n";
+        let base = Document::of_text("base/base.toml", base).expect("a document");
+        let base = base.named_table("a.b", &["kind"]);
+        let mut own = Document::of_text("own/own.toml", "core.count = 9\n").expect("a document");
+        own.set("line.rate=2G").expect("a key");
+        let both = own.over(&base, |key| key != "line.wait").expect("documents");
+        let whole = both.config::<Whole>().expect("a configuration");
+        assert_eq!((whole.core.count, whole.core.mhz), (9, Frequency::from_mhz(100)));
+        assert_eq!(
+            (whole.line.rate, whole.line.wait),
+            (Maybe::from(Rate::giga(2)), Duration::ZERO)
+        );
+        let seen = |parameter: &str| both.path_of(parameter, "f");
+        assert_eq!(seen("core.count"), Path::new("own/f"));
+        assert_eq!(seen("core.mhz"), Path::new("base/f"));
+        assert_eq!(seen("line.rate"), Path::new("f"));
+        assert_eq!(seen("line.wait"), Path::new("own/f"));
+        let refused = both.refuse("core.mhz", "no").to_string();
+        assert_eq!(refused, "base/base.toml:6: `core.mhz = 100`: no");
+        assert_eq!(both.refuse("line.wait", "no").to_string(), "own/own.toml: line.wait: no");
     }
 
     #[test]

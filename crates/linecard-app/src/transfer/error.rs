@@ -58,6 +58,18 @@ pub(super) enum TransferError {
     DeleteByObjects,
     #[error("nothing is removed from an object store: leave it out")]
     DeleteFromObjects,
+    #[error("--hosts {}: no such file: name one with a table for each receiver, or leave it out", path.display())]
+    NoHosts { path: PathBuf },
+    #[error("{key} is not a table: write [{key}] with the parameters of this receiver below it")]
+    NoEntry { key: String },
+    #[error("a name with dots is to be in quotes, as [\"host.example\"]")]
+    NameWithDots,
+    #[error("{key} is given with each command: leave it out")]
+    NotInEntry { key: String },
+    #[error(
+        "\"{}\" is not an address: write host, host:4780, 192.0.2.1 or [2001:db8::1]:4780", text.escape_debug()
+    )]
+    AddressOfEntry { text: String },
     #[error("neither HOME nor XDG_CONFIG_HOME is a path: give {option} FILE")]
     NoHome { option: String },
     #[error("a note is one line, without control characters")]
@@ -166,6 +178,10 @@ impl Kind for TransferError {
             | Self::NameInFolder { .. }
             | Self::DeleteByObjects
             | Self::DeleteFromObjects
+            | Self::NoEntry { .. }
+            | Self::NameWithDots
+            | Self::NotInEntry { .. }
+            | Self::AddressOfEntry { .. }
             | Self::NoHome { .. }
             | Self::NoteLines
             | Self::Note { .. }
@@ -176,7 +192,10 @@ impl Kind for TransferError {
             Self::Objects { .. } => Failure::Usage,
             #[cfg(not(feature = "objects"))]
             Self::NoObjects { .. } => Failure::Usage,
-            Self::NoSharedKey { .. } | Self::SharedKey(_) | Self::Input { .. } => Failure::Storage,
+            Self::NoHosts { .. }
+            | Self::NoSharedKey { .. }
+            | Self::SharedKey(_)
+            | Self::Input { .. } => Failure::Storage,
             Self::Listen { .. } => Failure::Attach,
             Self::Lookup { .. }
             | Self::NoAddress { .. }
@@ -332,6 +351,11 @@ pub(super) fn of_control(error: ControlError, peer: &str) -> Error {
 /// An error of a file of keys.
 pub(super) fn of_key(error: KeyError) -> Error {
     Failure::Storage.with(error)
+}
+
+/// Whether this user may not read a file.
+pub(super) fn is_denied(error: &KeyError) -> bool {
+    matches!(error, KeyError::File { cause, .. } if cause.kind() == ErrorKind::PermissionDenied)
 }
 
 /// Whether a file of keys does not exist.

@@ -64,8 +64,8 @@ pub enum Peer {
     Listening {
         /// Its name or address.
         host: String,
-        /// Its port.
-        port: u16,
+        /// Its port, if one is given; otherwise [`DEFAULT_PORT`].
+        port: Option<u16>,
     },
     /// A receiver that the sender starts there: `HOST:DIR`, `USER@HOST:DIR`.
     Started(RemoteFolder),
@@ -80,6 +80,8 @@ pub struct RemoteFolder {
     pub(super) host: String,
     /// The folder, seen from where the login begins; that itself if it is empty.
     pub(super) folder: String,
+    /// The address to connect to, if it is not that of the host's name.
+    pub(super) address: Option<String>,
 }
 
 impl Peer {
@@ -99,7 +101,7 @@ impl Peer {
 impl Default for Peer {
     /// A receiver on this machine.
     fn default() -> Self {
-        Self::Listening { host: Ipv4Addr::LOCALHOST.to_string(), port: DEFAULT_PORT }
+        Self::Listening { host: Ipv4Addr::LOCALHOST.to_string(), port: None }
     }
 }
 
@@ -109,10 +111,13 @@ impl FromStr for Peer {
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let wrong = || AddressError::Host { text: text.to_owned() };
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Self::Listening { host: address.ip().to_string(), port: address.port() });
+            return Ok(Self::Listening {
+                host: address.ip().to_string(),
+                port: Some(address.port()),
+            });
         }
         if let Ok(ip) = ip(text) {
-            return Ok(Self::Listening { host: ip.to_string(), port: DEFAULT_PORT });
+            return Ok(Self::Listening { host: ip.to_string(), port: None });
         }
         // Otherwise it would be a host of the name `fe80`, with a folder.
         if let Some((address, _)) = text.trim_start_matches('[').split_once('%')
@@ -144,9 +149,9 @@ impl FromStr for Peer {
         let is_port =
             |behind: &str| !behind.is_empty() && behind.bytes().all(|byte| byte.is_ascii_digit());
         match (user, behind) {
-            (None, None) => Ok(Self::Listening { host, port: DEFAULT_PORT }),
+            (None, None) => Ok(Self::Listening { host, port: None }),
             (None, Some(port)) if is_port(port) => match port.parse() {
-                Ok(port) if port > 0 => Ok(Self::Listening { host, port }),
+                Ok(port) if port > 0 => Ok(Self::Listening { host, port: Some(port) }),
                 _ => Err(wrong()),
             },
             (Some(_), Some(port)) if is_port(port) => {
@@ -163,7 +168,7 @@ impl FromStr for Peer {
                 {
                     return Err(AddressError::Folder { text: text.to_owned() });
                 }
-                Ok(Self::Started(RemoteFolder { login, host, folder }))
+                Ok(Self::Started(RemoteFolder { login, host, folder, address: None }))
             }
             _ => Err(wrong()),
         }
@@ -174,8 +179,13 @@ impl FromStr for Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listening { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Listening { host, port } => write!(f, "{host}:{port}"),
+            Self::Listening { host, port } => {
+                let port = port.unwrap_or(DEFAULT_PORT);
+                match host.contains(':') {
+                    true => write!(f, "[{host}]:{port}"),
+                    false => write!(f, "{host}:{port}"),
+                }
+            }
             Self::Started(RemoteFolder { login, folder, .. }) => write!(f, "{login}:{folder}"),
         }
     }
@@ -295,7 +305,7 @@ mod tests {
             let [login, host, folder] = [login, host, folder].map(str::to_owned);
             assert_eq!(
                 text.parse(),
-                Ok(Peer::Started(RemoteFolder { login, host, folder })),
+                Ok(Peer::Started(RemoteFolder { login, host, folder, address: None })),
                 "{text}"
             );
         }

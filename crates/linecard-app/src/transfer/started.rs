@@ -108,8 +108,10 @@ impl StartedReceiver {
             let status = started.end();
             return Err(TransferError::LoginEnded { login, host, receiver, status }.into());
         };
-        let named = Peer::addresses(&place.host, port);
-        let arrived = address.map(|ip| SocketAddr::new(ip, port));
+        let named = Peer::addresses(place.address.as_ref().unwrap_or(&place.host), port);
+        // An address that was given is the one to connect to.
+        let arrived = address.filter(|_| place.address.is_none());
+        let arrived = arrived.map(|ip| SocketAddr::new(ip, port));
         started.addresses = match (named, arrived) {
             (Ok(mut named), arrived) => {
                 named.extend(arrived.filter(|address| !named.contains(address)));

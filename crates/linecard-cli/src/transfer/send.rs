@@ -9,7 +9,9 @@ use crate::signals;
 use clap::Args;
 use linecard::progress::Progress;
 use linecard_app::transfer::keys::Fingerprint;
-use linecard_app::transfer::send::{Config, Observer, ProgressLines, SendJob, SendOutcome, send};
+use linecard_app::transfer::send::{
+    Config, Observer, ProgressLines, Resolved, SendJob, SendOutcome, send,
+};
 use linecard_app::transfer::{Failed, Peer};
 use linecard_app::{Context, Job, finished_with};
 use linecard_app::{Error, Failure};
@@ -33,8 +35,8 @@ pub(crate) struct SendArguments {
     /// Files, folders with their contents, - for stdin, `s3://BUCKET/KEY` for an object of an object store or those below
     /// it, or test:SIZE, as test:2G: that many bytes from memory, which the receiver discards (write ./test:2G for a file
     /// of that name); the last three alone.
-    /// Behind them PEER, where `linecard recv` runs: a name or an address, with :PORT if it is not 4780; or HOST:DIR,
-    /// USER@HOST:DIR, to have it started there by ssh with a key for once.
+    /// Behind them PEER, where `linecard recv` runs: a name of the file of hosts, another name or an address, with :PORT if
+    /// it is not 4780; or HOST:DIR, USER@HOST:DIR, to have it started there by ssh with a key for once.
     // One list: with two, options could not stand between paths and PEER.
     #[arg(value_name = "PATH", required = true)]
     inputs_and_peer: Vec<PathBuf>,
@@ -53,10 +55,12 @@ pub(crate) fn command(arguments: &SendArguments) -> Result<(), Error> {
     let document = arguments.flags.document()?;
     let (inputs, peer) = arguments.inputs_and_peer()?;
     let config = Config { inputs, peer: Parsed(peer), ..document.config()? };
+    let Resolved { config, document, line } = config.with_host(Some(&document))?;
     let progress = signals::progress()?;
     let context = Context { progress: &progress, document: Some(&document) };
     let mut shown = Shown::new(Arc::clone(&progress), config.inputs == [Path::new("-")]);
     shown.lines = arguments.progress.then(ProgressLines::default);
+    line.iter().for_each(|line| shown.line(line));
     let result = send(&config, &context, &mut shown);
     shown.bar.done();
     let print = |outcome: &SendOutcome| {

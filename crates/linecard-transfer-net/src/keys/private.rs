@@ -100,7 +100,20 @@ fn check_owner(path: &Path, about: &Metadata) -> Result<(), KeyError> {
     }
 }
 
-/// All of a file that need not be secret, but that nobody else may change.
+/// All of a file that need not be secret, but that nobody else may change; nothing of one that is missing.
+///
+/// # Errors
+///
+/// A file that cannot be read, or that others can change.
+pub fn read_trusted(path: &Path) -> Result<Option<String>, KeyError> {
+    match File::open(path) {
+        Ok(file) => read_open(path, &file).map(Some),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(KeyError::file(path, cause)),
+    }
+}
+
+/// The same of an open file.
 pub(super) fn read_open(path: &Path, file: &File) -> Result<String, KeyError> {
     let about = file.metadata().map_err(|cause| KeyError::file(path, cause))?;
     if !about.is_file() {
@@ -176,6 +189,11 @@ mod tests {
         // There, users may not replace files of others.
         chmod(&inner, 0o1777);
         assert!(read().is_ok());
+        assert_eq!(read_trusted(&path).unwrap().as_deref(), Some("list"));
+        assert_eq!(read_trusted(&inner.join("none")).unwrap(), None);
+        chmod(&path, 0o666);
+        assert!(matches!(read_trusted(&path), Err(KeyError::Writable { .. })));
+        chmod(&path, 0o644);
         chmod(&inner, 0o755);
         // Through a link, both folders count.
         let open = folder.path().join("open");

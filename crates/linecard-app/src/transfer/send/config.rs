@@ -28,9 +28,17 @@ pub struct Config {
     /// name of the data of - at the receiver
     #[schemars(extend("x-flag" = "name", "x-value" = "NAME", "x-default" = "stdin"))]
     pub name: Option<String>,
-    /// where `linecard recv` runs: a name or an address, with :PORT if it is not 4780; or HOST:DIR, USER@HOST:DIR, to
-    /// have it started there by ssh with a key for once
+    /// where `linecard recv` runs: a name of the file of hosts, another name or an address, with :PORT if it is not 4780; or
+    /// HOST:DIR, USER@HOST:DIR, to have it started there by ssh with a key for once
     pub peer: Parsed<Peer>,
+    /// short names of receivers: a TOML file with a table for each, which has its address and parameters of `send`; what
+    /// is given here outweighs them
+    #[schemars(extend(
+        "x-flag" = "hosts",
+        "x-value" = "FILE",
+        "x-default" = "~/.config/linecard/hosts.toml"
+    ))]
+    pub hosts: Option<PathBuf>,
     /// with HOST:DIR, the command that logs in, as "ssh -p 2222"
     #[default("ssh".to_owned())]
     #[schemars(extend("x-flag" = "ssh", "x-value" = "COMMAND"))]

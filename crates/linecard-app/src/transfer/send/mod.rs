@@ -2,12 +2,14 @@
 
 mod config;
 mod dry;
+mod hosts;
 mod lines;
 mod outcome;
 mod probe;
 
 pub use config::Config;
 pub use dry::{DryRun, Step};
+pub use hosts::Resolved;
 pub use lines::{LaneLine, ProgressLine, ProgressLines};
 pub use outcome::{Bound, Lane, LaneOutcome, Latency, SendOutcome, Transfer};
 pub use probe::{LaneProbe, Probe, ProbedLane};
@@ -16,7 +18,7 @@ use self::probe::{Findings, GivenOptions, Samples};
 use super::access::{file, file_of};
 use super::error::{TransferError, of_key, of_send};
 use super::started::{Commands, Purpose, StartedReceiver};
-use super::{CodeSource, Failed, Peer, RemoteFolder, cores, objects};
+use super::{CodeSource, DEFAULT_PORT, Failed, Peer, RemoteFolder, cores, objects};
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
@@ -74,7 +76,10 @@ impl Job for SendJob {
     type Outcome = SendOutcome;
 
     fn run(config: &Config, context: &Context<'_>) -> Result<SendOutcome, Error> {
-        send(config, context, &mut ()).map_err(|failed| failed.error)
+        let Resolved { config, document, .. } = config.with_host(context.document)?;
+        let context = Context { document: Some(&document), ..*context };
+        let sent = send(&config, &context, &mut ());
+        sent.map_err(|failed| context.placed(failed.error))
     }
 
     fn title(config: &Config) -> String {
@@ -92,7 +97,7 @@ impl Job for SendJob {
     }
 }
 
-/// Sends. Progress counts bytes.
+/// Sends as configured: entries of hosts are [`Config::with_host`]'s. Progress counts bytes.
 ///
 /// # Errors
 ///
@@ -106,7 +111,9 @@ pub fn send(
     config.input().map_err(Error::from)?;
     config.patterns()?;
     let (started, addresses) = match &config.peer.0 {
-        Peer::Listening { host, port } => (None, Peer::addresses(host, *port)?),
+        Peer::Listening { host, port } => {
+            (None, Peer::addresses(host, port.unwrap_or(DEFAULT_PORT))?)
+        }
         Peer::Started(place) => {
             let started = config.start(place, context, observer)?;
             let addresses = started.addresses.clone();

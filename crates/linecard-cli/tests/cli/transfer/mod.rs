@@ -6,6 +6,7 @@ mod delete;
 mod dry;
 mod ends;
 mod faults;
+mod hosts;
 mod killed;
 #[cfg(feature = "objects")]
 mod objects;

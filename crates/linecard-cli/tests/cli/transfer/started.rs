@@ -13,7 +13,7 @@ const LOGIN: &str = "#!/bin/sh\n\
     echo $$ >pid; export SSH_CONNECTION='192.0.2.1 4000 127.0.0.1 22'; exec sh -c \"$*\"\n";
 
 impl Ends {
-    fn with_login(bytes: usize) -> Self {
+    pub(super) fn with_login(bytes: usize) -> Self {
         let ends = Self::with_file(bytes);
         ends.folder.write("login", LOGIN.as_bytes());
         fs::set_permissions(ends.folder.path("login"), fs::Permissions::from_mode(0o755)).unwrap();
