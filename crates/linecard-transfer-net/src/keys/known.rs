@@ -1,8 +1,6 @@
 //! The key of each address from earlier connections.
 
 use super::{Fingerprint, KeyError, ListFile, private};
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// A file of lines `name fingerprint`, as SSH's `known_hosts`. Empty lines and those that begin
@@ -35,14 +33,11 @@ impl KnownPeers {
     /// A file that cannot be read or that others can change, or a line that is not as it should be: nobody is
     /// to be forgotten.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        match File::open(path) {
-            Ok(file) => Self::of_text(path, &private::read_open(path, &file)?),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                private::check_folder(path)?;
-                Self::of_text(path, "")
-            }
-            Err(cause) => Err(KeyError::file(path, cause)),
+        let text = private::read_trusted(path)?;
+        if text.is_none() {
+            private::check_folder(path)?;
         }
+        Self::of_text(path, &text.unwrap_or_default())
     }
 
     /// Takes `text` as the contents of the file at `path`, which need not exist.
