@@ -192,11 +192,7 @@ fn keys_in_words_and_json() {
 #[test]
 fn a_list_that_others_can_change_while_the_receiver_waits() {
     let ends = Ends::with_file(1_000);
-    let shown = ends.command("sender", &["keys", "--json"]).output().unwrap();
-    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
-    let own = shown["own"]["fingerprint"].as_str().unwrap();
-    let authorize = ends.command("receiver", &["keys", "authorize", own]).output().unwrap();
-    assert!(authorize.status.success(), "{authorize:?}");
+    let own = &ends.authorize_sender();
     let receiver = ends.listen(&["to"]);
     let list = ends.folder.path("receiver/linecard/authorized");
     let send = || {

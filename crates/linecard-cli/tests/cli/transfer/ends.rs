@@ -133,6 +133,16 @@ impl Ends {
         }
     }
 
+    /// Lists the sender's own key at the receiver. Gives its fingerprint.
+    pub(super) fn authorize_sender(&self) -> String {
+        let shown = self.command("sender", &["keys", "--json"]).output().unwrap();
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        let own = shown["own"]["fingerprint"].as_str().unwrap();
+        let authorize = self.command("receiver", &["keys", "authorize", own]).output().unwrap();
+        assert!(authorize.status.success(), "{authorize:?}");
+        own.to_owned()
+    }
+
     /// The received files are those sent, and there are no others.
     pub(super) fn assert_equal(&self) {
         let (from, to) = (self.folder.read("from.bin"), self.folder.read("to/from.bin"));

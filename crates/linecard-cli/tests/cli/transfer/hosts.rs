@@ -66,10 +66,7 @@ fn a_name_has_an_address_and_options() {
 #[test]
 fn a_known_key_stays_known_by_a_short_name() {
     let ends = Ends::with_file(1_000);
-    let shown = ends.command("sender", &["keys", "--json"]).output().unwrap();
-    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
-    let own = shown["own"]["fingerprint"].as_str().unwrap();
-    assert!(ends.command("receiver", &["keys", "authorize", own]).status().unwrap().success());
+    ends.authorize_sender();
     let receiver = ends.listen(&["to", "--keep"]);
     let sent = ends.send_by_name(&[&receiver.address, "--accept-new"]);
     assert_eq!(sent.code, Some(0), "{sent:?}");
