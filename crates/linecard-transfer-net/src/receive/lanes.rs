@@ -111,11 +111,11 @@ impl Lanes {
 /// both ends of the control connection. A lane from another address than that connection is answered by the
 /// address that this host uses towards it, if this end listens at all of its addresses (`is_anywhere`) and no
 /// translation of addresses lies between. Spare lanes are answered by addresses of interfaces that no other lane
-/// uses, as long as there are some.
+/// uses, as long as there are some, and by none if the user has named lanes (`are_named`).
 pub(super) fn places(
     hello: &Hello,
     control: (IpAddr, IpAddr),
-    is_anywhere: bool,
+    (is_anywhere, are_named): (bool, bool),
 ) -> Vec<Option<IpAddr>> {
     let (local, peer) = control;
     let sources = match hello.sources.split_first() {
@@ -127,7 +127,8 @@ pub(super) fn places(
     let usual = hello.lanes.len() - hello.spares;
     let mut used = vec![local];
     used.extend((0..usual).map(towards));
-    let others = if sources.is_empty() { Vec::new() } else { own.beside(&used, peer) };
+    let has_spares = !sources.is_empty() && !are_named;
+    let others = if has_spares { own.beside(&used, peer) } else { Vec::new() };
     let spares = others.into_iter().map(Some).chain(std::iter::repeat(None)).take(hello.spares);
     used.drain(1..).map(Some).chain(spares).collect()
 }

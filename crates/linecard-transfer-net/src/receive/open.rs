@@ -184,7 +184,8 @@ fn negotiate(
         ack: AckSettings::default(),
     };
     let receiver = Receiver::new(settings, &[], challenges()?)?;
-    let places = lanes::places(hello, (local.ip(), peer.ip()), is_anywhere);
+    let is_known = (is_anywhere, !options.lanes.is_empty());
+    let places = lanes::places(hello, (local.ip(), peer.ip()), is_known);
     let specs = specs(options, hello, places);
     let (lanes, sockets) = Lanes::open(&specs, control, (agreed.suite, connection))?;
     let welcome = Welcome {
@@ -228,24 +229,21 @@ pub fn fitting_chunk(payload_bytes: u32, fec: Scheme, memory_bytes: u64) -> Opti
     lengths.find(|bytes| full(*bytes).is_ok_and(|full| full.memory_bytes() <= memory_bytes))
 }
 
-/// One lane for each of the sender's, of its kind. Where the user has named lanes, there are no spare ones beside them.
+/// One lane for each of the sender's that has a place, of its kind.
 fn specs(
     options: &ReceiveOptions,
     hello: &Hello,
     places: Vec<Option<IpAddr>>,
 ) -> Vec<Option<Spec>> {
     let given = options.lanes.iter().cloned().map(Some).chain(std::iter::repeat(None));
-    let usual = hello.lanes.len() - hello.spares;
-    let is_offered = |number: usize| number < usual || options.lanes.is_empty();
     hello
         .lanes
         .iter()
         .zip(places)
         .zip(given)
-        .enumerate()
-        .map(|(number, ((lane, place), spec))| match spec {
+        .map(|((lane, place), spec)| match spec {
             Some(spec) => Some(Spec { kind: lane.kind, ..spec }),
-            None => Some(Spec::new(lane.kind, place.filter(|_| is_offered(number))?)),
+            None => Some(Spec::new(lane.kind, place?)),
         })
         .collect()
 }
