@@ -158,7 +158,7 @@ fn losses(counters: SendCounters, lanes: &[LaneView]) -> Option<String> {
     if resent + repair == 0 {
         return None;
     }
-    let rtt_ns = lanes.iter().filter_map(|lane| lane.rtt_ns).max();
+    let rtt_ns = lanes.iter().filter_map(|lane| lane.rtt_ns).min();
     let later = rtt_ns.map_or("later".to_owned(), |rtt_ns| {
         format!("at least {} later (a round trip)", Value::Ns(rtt_ns as f64))
     });
@@ -517,6 +517,10 @@ mod tests {
         let both = "repair replaced 310 of 355, for 3.0 % of all packets; 45 were sent again, at least 52.00 ms \
                     later (a round trip)";
         assert_eq!(of(45, 1_200, 310).as_deref(), Some(both));
+        // Of two lanes, the shorter round trip is what it takes at least.
+        let lanes = [lane.clone(), LaneView { rtt_ns: Some(60_000_000), ..lane }];
+        let resent = SendCounters { resent: 45, ..SendCounters::default() };
+        assert_eq!(losses(resent, &lanes).as_deref(), Some(again));
     }
 
     #[test]
