@@ -99,6 +99,8 @@ pub struct LaneView {
     pub name: String,
     /// How it is written.
     pub spec: Spec,
+    /// It leads to an interface that the receiver has offered: written like another lane, it would lead where that does.
+    pub is_spare: bool,
     /// Whether it works.
     pub state: LaneState,
     /// Its round-trip time, in ns; nothing while none was measured.

@@ -320,6 +320,7 @@ impl<'a> Sending<'a> {
             Some(LaneView {
                 name: socket.lane().describe(),
                 spec: self.lanes.paths[lane].spec.clone(),
+                is_spare: self.lanes.paths[lane].is_spare,
                 state: sending.state(),
                 rtt_ns: (sending.rtt().samples() > 0).then(|| sending.rtt().smoothed_ns()),
                 least_rtt_ns: (sending.rtt().samples() > 0).then(|| sending.rtt().least_ns()),

@@ -132,6 +132,7 @@ mod tests {
         let lane = |(number, sent_bytes): (usize, &u64)| LaneView {
             name: format!("lane {number}"),
             spec: "127.0.0.1".parse().unwrap(),
+            is_spare: false,
             state: LaneState::Alive,
             rtt_ns: None,
             least_rtt_ns: None,

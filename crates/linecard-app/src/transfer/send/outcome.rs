@@ -471,6 +471,7 @@ mod tests {
         LaneView {
             name: format!("lane {deaths}"),
             spec: "127.0.0.1".parse().unwrap(),
+            is_spare: false,
             state,
             rtt_ns: (state != LaneState::Validating).then_some(1_000_000),
             least_rtt_ns: None,

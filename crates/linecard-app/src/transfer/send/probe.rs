@@ -150,6 +150,10 @@ impl Findings {
             }
             lanes.push(Item { label: view.name.clone(), value });
         }
+        // No option leads to the interfaces that the receiver has offered.
+        if sent.lanes.iter().any(|view| view.is_spare) {
+            specs.clear();
+        }
         goodput *= steady.map_or(1.0, |(_, both)| share_of_data(both));
         let rtt_seconds = longest_rtt_seconds(&sent.lanes);
         let bytes = asked.has_length.then_some(plan.bytes.0);
