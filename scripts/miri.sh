@@ -4,9 +4,10 @@
 #
 #     scripts/miri.sh
 #
-# Under it run: the rings and the memory of AF_XDP ports, on memory of their own; the C interface; the kernels of error
-# correction with AVX2 and GFNI. Not under it: system calls and the kernel's rings of AF_PACKET, which Miri does not know;
-# the other kernels are compared with plain ones by other tests. Exit code 3: Miri is missing.
+# Under it run: the rings and the memory of AF_XDP ports, on memory of their own; the C interface; the kernels of
+# checksums with AVX2 and AVX-512, of fewer lengths and places than otherwise; those of error correction with AVX2 and
+# GFNI. Not under it: system calls and the kernel's rings of AF_PACKET, which Miri does not know; prefetch instructions,
+# which read nothing; the other kernels are compared with plain ones by other tests. Exit code 3: Miri is missing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
@@ -29,4 +30,5 @@ miri() {
 miri "" -p linecard-io --lib -- port::xdp || exit 1
 # A panic's payload is not dropped, as that could panic again.
 miri -Zmiri-ignore-leaks -p linecard-c --lib || exit 1
+RUSTFLAGS="-C target-feature=+avx2,+avx512f,+avx512bw,+avx512vbmi2" miri "" -p linecard --lib -- packet::checksum || exit 1
 RUSTFLAGS="-C target-feature=+avx2,+gfni" miri "" -p linecard-transfer --lib -- fec::kernel || exit 1
