@@ -3,6 +3,7 @@
 #
 #     scripts/mutants.sh [AREA...]    all areas of the table below, or these
 #     scripts/mutants.sh --list       how many mutants each area has
+#     scripts/mutants.sh --since COMMIT [AREA...]    only those in lines that have changed since
 #
 # cargo-mutants changes one place after the other, in a work tree of its own with what is committed and what is changed
 # in files that git knows, and runs tests of the area after each. Prints a table. A mutant that no test notices is
@@ -43,13 +44,17 @@ tree=$work/tree
 # line AREA: its line in the table, in columns of `;`.
 line() { awk -F ' *; *' -v area="$1" '$1 == area' <<<"$areas"; }
 
-list=no
+list=no since=
 [ "${1:-}" != --list ] || { list=yes && shift; }
+[ "${1:-}" != --since ] || { since=$(git rev-parse --verify --quiet "${2:-}^{commit}") && shift 2; } || {
+    echo "mutants: no such commit: ${2:-}" >&2
+    exit 2
+}
 mapfile -t all < <(awk -F ' *; *' 'NF { print $1 }' <<<"$areas")
 [ $# != 0 ] || set -- "${all[@]}"
 for area in "$@"; do
     [ -n "$(line "$area")" ] || {
-        sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+        sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
         echo "areas: ${all[*]}" >&2
         exit 2
     }
@@ -71,6 +76,12 @@ else
     git worktree add --quiet --detach "$tree" "${state:-HEAD}"
 fi || exit 1
 
+changed=()
+if [ -n "$since" ]; then
+    git -C "$tree" diff "$since" HEAD -- crates >"$work/changed.diff"
+    changed=(--in-diff "$work/changed.diff")
+fi
+
 export CARGO_TARGET_DIR=$work/build CARGO_INCREMENTAL=1 CARGO_BUILD_JOBS=${CARGO_BUILD_JOBS:-2}
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
 
@@ -79,7 +90,7 @@ mutants() {
     local package files
     IFS=';' read -r _ package files _ <<<"$(line "$1" | sed 's/ *; */;/g')"
     shift
-    (cd "$tree" && cargo mutants --package "$package" --file "crates/$files" "$@" </dev/null)
+    (cd "$tree" && cargo mutants --package "$package" --file "crates/$files" "${changed[@]}" "$@" </dev/null)
 }
 
 # try AREA: all mutants of it. Fails if the tests do not pass without any.

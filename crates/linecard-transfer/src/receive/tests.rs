@@ -252,6 +252,13 @@ fn acknowledgments_name_the_chunks_that_are_complete() {
     assert_eq!(receiver.counters().acks, 2);
 }
 
+/// Senders before version 4 of the messages read one word of completed chunks.
+#[test]
+fn older_senders_get_a_window_that_one_word_reports() {
+    let windows = [1, 3, 4, 5].map(max_window);
+    assert_eq!(windows, [64, 64, MAX_WINDOW, MAX_WINDOW]);
+}
+
 #[test]
 fn chunks_far_above_the_oldest_are_named_by_further_words() {
     let mut receiver = receiver(MAX_WINDOW, "none");
