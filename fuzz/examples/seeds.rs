@@ -173,7 +173,7 @@ fn start() -> [Message; 3] {
     [Message::Hello(hello), Message::Welcome(welcome), Message::Refuse(refuse)]
 }
 
-fn objects() -> [Message; 11] {
+fn objects() -> [Message; 12] {
     let name = b"folder/file".to_vec();
     let object = Object {
         id: 1,
@@ -183,23 +183,36 @@ fn objects() -> [Message; 11] {
         has_holes: false,
         by_time: true,
         has_others: true,
+        has_links: true,
+        link_of: None,
         modified_ns: 1,
         first_chunk: 0,
+    };
+    let link = Object {
+        id: 2,
+        name: b"folder/link".to_vec(),
+        size: Some(0),
+        has_links: false,
+        link_of: Some(1),
+        first_chunk: 1,
+        ..object.clone()
     };
     let mut names = Names::default();
     assert!(names.push(b"folder/other", false) && names.push(b"folder/old", true));
     let ranges = vec![ChunkRange { first: 0, count: 2 }, ChunkRange { first: 5, count: 1 }];
     [
         Message::Object(object),
+        Message::Object(link),
         Message::Have(Have {
             object: 1,
             ranges,
             existing: Some([7; 32]),
             is_same: false,
             replaces: true,
+            proof_key: Some([8; 32]),
         }),
         Message::Span(Span { chunk: 3, bytes: 100 }),
-        Message::End(End { object: 1, size: 5, root: [9; 32] }),
+        Message::End(End { object: 1, size: 5, root: [9; 32], proof: Some([6; 32]) }),
         Message::Stored { object: 1 },
         Message::Failed(Failed {
             object: None,

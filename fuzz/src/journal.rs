@@ -70,7 +70,16 @@ fn object(draw: &mut Draw<'_>) -> Object {
     let name = Name::new(&draw.take(len)).unwrap_or(Name::new(b"folder/file").expect("a name"));
     let modified = Stamp { secs: i64::from(draw.word()) + 2, ns: draw.byte().into() };
     let (size, mode) = (None, 0o644);
-    Object { name, kind: Kind::File, size, has_holes: false, by_time: false, mode, modified }
+    Object {
+        name,
+        kind: Kind::File,
+        size,
+        has_holes: false,
+        has_links: false,
+        by_time: false,
+        mode,
+        modified,
+    }
 }
 
 /// As many bytes as a record has.

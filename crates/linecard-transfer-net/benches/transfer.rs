@@ -92,6 +92,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let stop = Arc::default();
     let options = SendOptions {
         by_contents: false,
+        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,

@@ -374,6 +374,7 @@ fn over_loopback(
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
         by_contents: false,
+        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,

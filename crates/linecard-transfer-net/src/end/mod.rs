@@ -23,7 +23,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use goodbye::last_words;
 use goodbye::say_goodbye;
 pub use processor::{processor_time, thread_time};
-pub(crate) use random::{challenges, random};
+pub(crate) use random::{challenges, random, random_key};
 pub(crate) use relay::Relay;
 pub(crate) use role::{Packet, Role};
 pub use socket::{Done, FlushError, Inbox, SealedSocket, SocketCounters, Task, Verdict};

@@ -12,12 +12,18 @@ pub(crate) fn random() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Challenges of which none follows from others: the count of them, hashed with a key of this process.
-pub(crate) fn challenges() -> io::Result<Challenges> {
+/// A key of BLAKE3.
+pub(crate) fn random_key() -> io::Result<[u8; blake3::KEY_LEN]> {
     let mut key = [0; blake3::KEY_LEN];
     for part in key.chunks_exact_mut(8) {
         part.copy_from_slice(&random()?.to_le_bytes());
     }
+    Ok(key)
+}
+
+/// Challenges of which none follows from others: the count of them, hashed with a key of this process.
+pub(crate) fn challenges() -> io::Result<Challenges> {
+    let key = random_key()?;
     let mut count = 0_u64;
     Ok(Challenges::new(move || {
         count += 1;

@@ -417,6 +417,7 @@ mod tests {
             existing: None,
             is_same: false,
             replaces: false,
+            proof_key: None,
         })
     }
 

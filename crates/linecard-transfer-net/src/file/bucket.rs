@@ -250,6 +250,7 @@ impl Listing {
             kind: if is_folder { Kind::Folder } else { Kind::File },
             size: Some(stored.size),
             has_holes: false,
+            has_links: false,
             by_time: !is_folder && stored.modified.is_some(),
             mode: if is_folder { 0o755 } else { 0o644 },
             modified: stored.modified.unwrap_or_default(),

@@ -152,6 +152,32 @@ pub enum FileError {
         /// The existing object.
         path: PathBuf,
     },
+    /// A hard link cannot be made.
+    #[error("cannot make {path:?} a hard link of {first:?}: {why}")]
+    HardLink {
+        /// The link.
+        path: PathBuf,
+        /// The file.
+        first: PathBuf,
+        /// Why, and what to do.
+        why: &'static str,
+    },
+    /// A sender has not proved that it has a file that exists.
+    #[error(
+        "{path:?} exists, and the sender did not prove that it has the same: no hard link of it is made"
+    )]
+    Unproven {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file that a hard link is of is not in its place.
+    #[error("{path:?} is a hard link of {first:?}, which is not transferred")]
+    NoFirst {
+        /// The link.
+        path: PathBuf,
+        /// The file.
+        first: PathBuf,
+    },
     /// A folder is there already, and a file or a link is to come.
     #[error("{path:?} is a folder, which recv does not replace by a file or a link; move it away")]
     IsFolder {

@@ -25,7 +25,7 @@ const FOLDER_MODE: u32 = 0o777;
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// How an existing file is opened.
-const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Where objects are put.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl Folder {
         }
         let read = READ.union(OFlags::NONBLOCK);
         let file = rustix::fs::openat(&*folder, last, read, Mode::empty()).map_err(failed)?;
-        let hash = self.hash(File::from(file), &path)?;
+        let hash = self.hash(File::from(file), &path, blake3::Hasher::new())?;
         Ok(Existing::File { hash, part })
     }
 
@@ -276,9 +276,13 @@ impl Folder {
         dressed.map_err(FileError::at("set mode and time of", &path))
     }
 
-    fn hash(&self, mut file: File, path: &Path) -> Result<blake3::Hash, FileError> {
+    pub(super) fn hash(
+        &self,
+        mut file: File,
+        path: &Path,
+        mut hasher: blake3::Hasher,
+    ) -> Result<blake3::Hash, FileError> {
         let mut buffer = vec![0; READ_BYTES];
-        let mut hasher = blake3::Hasher::new();
         let failed = || FileError::at("read", path);
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -317,13 +321,23 @@ impl Folder {
         self.path_of_name(&object.name)
     }
 
-    pub(super) fn path_of_name(&self, name: &Name) -> PathBuf {
+    pub(crate) fn path_of_name(&self, name: &Name) -> PathBuf {
         self.path.join(name.as_path())
+    }
+
+    /// Whether nothing may be made.
+    pub(super) const fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The folder that an object is put into.
     fn beside(&self, object: &Object) -> Result<Arc<OwnedFd>, FileError> {
-        let name = object.name.as_bytes();
+        self.beside_name(&object.name)
+    }
+
+    /// The folder of a name.
+    pub(super) fn beside_name(&self, of: &Name) -> Result<Arc<OwnedFd>, FileError> {
+        let name = of.as_bytes();
         let cut = name.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, folder)) = &*last
@@ -331,8 +345,8 @@ impl Folder {
         {
             return Ok(Arc::clone(folder));
         }
-        let (folders, _) = object.name.split();
-        let folder = Arc::new(self.enter(&object.name, folders)?);
+        let (folders, _) = of.split();
+        let folder = Arc::new(self.enter(of, folders)?);
         *last = Some((name[..cut].to_vec(), Arc::clone(&folder)));
         Ok(folder)
     }

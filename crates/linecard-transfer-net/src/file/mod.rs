@@ -17,6 +17,7 @@ mod error;
 mod extra;
 mod flusher;
 mod folder;
+mod hard_link;
 mod have;
 mod holes;
 // Public for the fuzz target of this format only.
@@ -41,6 +42,7 @@ pub use digest::{ChunkHash, Tree};
 pub use dress::warm_up;
 pub use error::{Failures, FileError};
 pub use folder::{Existing, Folder};
+pub(crate) use hard_link::{FileId, NewLink, sync_links};
 pub use have::Have;
 pub use name::{MAX_NAME_BYTES, Name};
 pub use ordered::Ordered;

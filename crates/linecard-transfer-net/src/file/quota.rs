@@ -1,6 +1,7 @@
 //! How many bytes a sender may have in its folder.
 
 use super::FileError;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,7 @@ impl Quota {
 fn usage(folder: &Path) -> Result<u64, FileError> {
     let mut used = 0;
     let mut folders = vec![folder.to_path_buf()];
+    let mut linked = BTreeSet::new();
     while let Some(folder) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -89,7 +91,10 @@ fn usage(folder: &Path) -> Result<u64, FileError> {
             let entry = entry.map_err(FileError::at("list", &folder))?;
             // Gone meanwhile: it takes no room.
             let Ok(metadata) = entry.metadata() else { continue };
-            used += (metadata.blocks() * 512).max(BLOCK);
+            // Another name of a file that is counted takes no more than a link does.
+            let is_linked = metadata.nlink() > 1 && !metadata.is_dir();
+            let is_counted = is_linked && !linked.insert((metadata.dev(), metadata.ino()));
+            used += if is_counted { BLOCK } else { (metadata.blocks() * 512).max(BLOCK) };
             if metadata.is_dir() {
                 folders.push(entry.path());
             }
@@ -122,6 +127,11 @@ mod tests {
         // Bytes that were counted and did not come are free again.
         quotas.of(folder.path(), limit).unwrap().take(1_000, &below).unwrap();
         assert!(quotas.of(&folder.path().join("none"), 1).unwrap().take(2, &below).is_err());
+        // Further names of a file have no data of their own.
+        for name in ["second", "third"] {
+            fs::hard_link(below.join("there"), below.join(name)).unwrap();
+        }
+        assert_eq!(usage(folder.path()).unwrap(), there + 2 * BLOCK);
         // Empty ones are not for nothing.
         let small = quotas.of(&folder.path().join("small"), 3 * BLOCK).unwrap();
         small.take_object(0, 0, &below).unwrap();

@@ -11,7 +11,7 @@ use super::flusher::{FLUSH_BYTES, Flusher};
 use super::journal::RECORD_BYTES;
 use super::name::{DAMAGED, LINK, PART};
 use super::partial::{Journal, Partial, lock, remove};
-use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, Object, Tree, holes, link};
+use super::{ChunkBytes, ChunkHash, FileError, FileId, Have, Kind, Object, Tree, holes, link};
 use rustix::fs::{AtFlags, FileType, FlockOperation, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -325,21 +325,12 @@ impl Sink {
 
     /// Renames `part` to its final name.
     fn rename_from(&self, part: &str) -> Result<(), FileError> {
-        let (_, last) = self.object.name.split();
-        let failed = |error: Errno| self.failed("rename the partial file to", 0)(error.into());
-        let folder = &*self.folder;
-        if self.overwrite {
-            return rustix::fs::renameat(folder, part, folder, last).map_err(failed);
-        }
-        match rustix::fs::renameat_with(folder, part, folder, last, RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => Err(FileError::Exists { path: self.path.clone() }),
-            // A file system that cannot do both in one step.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                refuse_existing(folder, &self.path, &self.object, false)?;
-                rustix::fs::renameat(folder, part, folder, last).map_err(failed)
-            }
-            result => result.map_err(failed),
-        }
+        rename_new((&self.folder, part), (&self.object, &self.path), self.overwrite)
+    }
+
+    /// The file of the data, whatever its name.
+    pub(crate) fn id(&self) -> Option<FileId> {
+        FileId::of(&*self.file).ok()
     }
 
     /// Makes the link whose target the partial file has, under another name.
@@ -378,6 +369,28 @@ impl Drop for Sink {
     /// would leave the file locked.
     fn drop(&mut self) {
         let _unlocked = rustix::fs::flock(&*self.file, FlockOperation::Unlock);
+    }
+}
+
+/// Renames a file of another name to the final one of an object.
+pub(super) fn rename_new(
+    (folder, new): (&OwnedFd, &str),
+    (object, path): (&Object, &Path),
+    overwrite: bool,
+) -> Result<(), FileError> {
+    let (_, last) = object.name.split();
+    let failed = |error: Errno| FileError::of(error, "rename the partial file to", path, 0);
+    if overwrite {
+        return rustix::fs::renameat(folder, new, folder, last).map_err(failed);
+    }
+    match rustix::fs::renameat_with(folder, new, folder, last, RenameFlags::NOREPLACE) {
+        Err(Errno::EXIST) => Err(FileError::Exists { path: path.into() }),
+        // A file system that cannot do both in one step.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            refuse_existing(folder, path, object, false)?;
+            rustix::fs::renameat(folder, new, folder, last).map_err(failed)
+        }
+        result => result.map_err(failed),
     }
 }
 

@@ -4,6 +4,7 @@ use super::bucket::{Bucket, Listing, Stored};
 use super::name::{MAX_DEPTH, is_ours};
 use super::{Failures, FileError, Name, Patterns, Pipe, Reader, Stamp, link};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
@@ -25,6 +26,8 @@ pub enum Kind {
     Folder,
     /// A symbolic link; its bytes are the path of its target.
     Link,
+    /// A hard link of the file with this number among the objects; it has no bytes of its own.
+    HardLink(u32),
     /// A pipe or a device, which is read once, in order, until it ends.
     Stream,
     /// Zeros from memory, which the receiver drops: to see what the way between them carries.
@@ -57,6 +60,8 @@ pub struct Object {
     pub size: Option<u64>,
     /// Parts of it are zero and take no room on the disk.
     pub has_holes: bool,
+    /// Objects behind it are hard links of it.
+    pub has_links: bool,
     /// A file of the same length and time at the receiver counts as the same, and neither is read.
     pub by_time: bool,
     /// Permission bits.
@@ -81,6 +86,7 @@ impl Object {
             kind: Kind::File,
             size: Some(size),
             has_holes: false,
+            has_links: false,
             by_time: false,
             mode: 0o644,
             modified: Stamp::of_ns(0),
@@ -108,6 +114,9 @@ pub struct Source {
     skipped: Vec<Skipped>,
     left_out: u64,
     unreadable: Failures,
+    /// Files below folders that have other names, by device and inode, and the number of the object of each; none if
+    /// hard links are sent as files of their own.
+    linked: Option<BTreeMap<(u64, u64), u32>>,
     /// The object store that all of them are in, and what each is there.
     bucket: Option<(Arc<dyn Bucket>, Vec<Stored>)>,
     /// How long test data of open length comes.
@@ -147,8 +156,16 @@ impl Source {
     fn alone(name: &str, kind: Kind, size: Option<u64>) -> Result<Self, FileError> {
         let name = Name::new(name.as_bytes())?;
         let modified = if kind == Kind::Stream { Stamp::now() } else { Stamp::default() };
-        let object =
-            Object { name, kind, size, has_holes: false, by_time: false, mode: 0o600, modified };
+        let object = Object {
+            name,
+            kind,
+            size,
+            has_holes: false,
+            has_links: false,
+            by_time: false,
+            mode: 0o600,
+            modified,
+        };
         let root = Root { base: "-".into(), first: 0, is_empty: false };
         Ok(Self { roots: vec![root], objects: vec![object], ..Self::default() })
     }
@@ -186,18 +203,34 @@ impl Source {
         {
             return Self::alone("stdin", Kind::Stream, None);
         }
-        Self::check_names(paths)?;
-        let mut source = Self { patterns, ..Self::default() };
-        for path in paths {
-            source.add_root(path)?;
+        Self { patterns, ..Self::default() }.with_roots(paths)
+    }
+
+    /// The same, where files below folders that are hard links of one another are sent once: the first by name is a
+    /// file, the others are [`Kind::HardLink`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Source::open`].
+    pub fn open_with_links(paths: &[PathBuf], patterns: Patterns) -> Result<Self, FileError> {
+        if paths == [Path::new("-")] {
+            return Self::open(paths, patterns);
         }
-        let has_stream = source.objects.iter().position(|object| object.kind == Kind::Stream);
+        Self { patterns, linked: Some(BTreeMap::new()), ..Self::default() }.with_roots(paths)
+    }
+
+    fn with_roots(mut self, paths: &[PathBuf]) -> Result<Self, FileError> {
+        Self::check_names(paths)?;
+        for path in paths {
+            self.add_root(path)?;
+        }
+        let has_stream = self.objects.iter().position(|object| object.kind == Kind::Stream);
         match has_stream.filter(|_| paths.len() > 1) {
             Some(at) => {
-                let path = source.root_of(at).base.join(source.objects[at].name.as_path());
+                let path = self.root_of(at).base.join(self.objects[at].name.as_path());
                 Err(FileError::PipeAmongOthers { path })
             }
-            None => Ok(source),
+            None => Ok(self),
         }
     }
 
@@ -312,6 +345,27 @@ impl Source {
         Pipe::open(self.path_of(object))
     }
 
+    /// Whether an object is still a hard link of the file that it was listed as.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`]: one of them is not there any more, or they are two files by now.
+    pub(crate) fn check_link(&self, object: usize, of: u32) -> Result<(), FileError> {
+        let file = |object: usize| {
+            let path = self.path_of(object);
+            let found = fs::symlink_metadata(&path).map_err(FileError::at("read", &path))?;
+            Ok::<_, FileError>((found.dev(), found.ino()))
+        };
+        match file(object)? == file(of as usize)? {
+            true => Ok(()),
+            false => {
+                let first = self.objects[of as usize].name.to_string();
+                let what = format!("it is no longer a hard link of {first}");
+                Err(FileError::Changed { path: self.path_of(object), what })
+            }
+        }
+    }
+
     /// Where an object is read from.
     fn path_of(&self, object: usize) -> PathBuf {
         let base = &self.root_of(object).base;
@@ -362,11 +416,32 @@ impl Source {
             Ok(name) if kind.is_symlink() && link::leads_out(&name, &link::target(path)) => {
                 "a link that leads out of the folder that is sent"
             }
-            Ok(name) => return self.take(path, Object::of(name, &metadata), depth),
+            Ok(name) => {
+                let object = self.linked(Object::of(name, &metadata), &metadata);
+                return self.take(path, object, depth);
+            }
         };
         self.bounded(path)?;
         self.skipped.push(Skipped { path: path.into(), name: name.to_vec(), why });
         Ok(())
+    }
+
+    /// The object, or a hard link if its file is sent under another name already.
+    fn linked(&mut self, object: Object, metadata: &Metadata) -> Object {
+        let is_file = object.kind == Kind::File && metadata.nlink() > 1;
+        let Some(linked) = self.linked.as_mut().filter(|_| is_file) else { return object };
+        match linked.entry((metadata.dev(), metadata.ino())) {
+            Entry::Vacant(new) => {
+                new.insert(self.objects.len() as u32);
+                object
+            }
+            Entry::Occupied(first) => {
+                let file = &mut self.objects[*first.get() as usize];
+                (file.has_links, file.by_time) = (true, false);
+                let kind = Kind::HardLink(*first.get());
+                Object { kind, size: Some(0), has_holes: false, by_time: false, ..object }
+            }
+        }
     }
 
     fn take(&mut self, path: &Path, object: Object, depth: usize) -> Result<(), FileError> {
@@ -421,7 +496,8 @@ impl Object {
         // The system counts in units of 512 bytes.
         let has_holes = kind == Kind::File && metadata.blocks() * 512 < metadata.len();
         let by_time = kind == Kind::File;
-        Self { name, kind, size, has_holes, by_time, mode, modified: Stamp::of(metadata) }
+        let modified = Stamp::of(metadata);
+        Self { name, kind, size, has_holes, has_links: false, by_time, mode, modified }
     }
 }
 

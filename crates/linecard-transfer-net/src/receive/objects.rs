@@ -4,7 +4,7 @@ use super::writing::{Findings, Job};
 use super::{ReceiveError, ReceiveOptions};
 use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Name, Object, Stamp};
 use linecard_transfer::control::{self, ChunkRange, End};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Objects that may be open: more than a sender of ours announces ahead.
@@ -67,7 +67,9 @@ pub(super) struct Objects {
     spans: BTreeMap<u32, u32>,
     next_id: u32,
     next_chunk: u32,
-    /// Memory for the list of folders, and how much of it is taken.
+    /// Files of which there are hard links.
+    with_links: BTreeSet<u32>,
+    /// Memory for the list of folders and of such files, and how much of it is taken.
     max_list_bytes: u64,
     list_bytes: u64,
     /// There is only one, which is not a folder.
@@ -144,8 +146,12 @@ impl Objects {
         let next = self.next_chunk.checked_add(count);
         self.next_chunk = next.ok_or(ReceiveError::Unexpected("too many chunks"))?;
         self.next_id += 1;
-        if object.kind == Kind::Folder {
+        self.check_links(&object)?;
+        if object.kind == Kind::Folder || object.has_links {
             self.list(told.name.len())?;
+        }
+        if object.has_links {
+            self.with_links.insert(told.id);
         }
         self.is_alone = !told.has_others && told.id == 0 && object.kind != Kind::Folder;
         self.total_bytes = self.total_bytes.saturating_add(told.size.unwrap_or(0));
@@ -166,13 +172,30 @@ impl Objects {
         Ok(Job::Open { object: told.id, about: Box::new(object) })
     }
 
+    /// Hard links are of files that were announced before, as such files, and have no bytes of their own.
+    fn check_links(&self, object: &Object) -> Result<(), ReceiveError> {
+        match object.kind {
+            Kind::HardLink(of) if object.has_links || !self.with_links.contains(&of) => {
+                Err(ReceiveError::Unexpected("a hard link of another object than a file before it"))
+            }
+            Kind::HardLink(_) if object.size != Some(0) => {
+                Err(ReceiveError::Unexpected("a hard link with a length"))
+            }
+            Kind::File | Kind::HardLink(_) => Ok(()),
+            _ if object.has_links => {
+                Err(ReceiveError::Unexpected("hard links of another object than a file"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// An object is open: what to tell the sender, and which chunks will not come.
     pub(super) fn opened(
         &mut self,
         object: u32,
         found: Findings,
     ) -> Option<(control::Have, Vec<Range<u32>>)> {
-        let Findings { have, existing, is_same, replaces } = found;
+        let Findings { have, existing, is_same, replaces, proof_key } = found;
         let chunk_bytes = self.chunk_bytes;
         let open = self.place_of(object).map(|at| &mut self.open[at])?;
         open.state = State::Coming;
@@ -188,7 +211,8 @@ impl Objects {
             .ranges()
             .map(|range| ChunkRange { first: first + range.start, count: range.end - range.start });
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
-        let told = control::Have { object, ranges: ranges.collect(), existing, is_same, replaces };
+        let ranges = ranges.collect();
+        let told = control::Have { object, ranges, existing, is_same, replaces, proof_key };
         (open.have, open.existing) = (have, existing);
         if self.is_dry && !open.is_probe {
             // Nothing comes of it.
@@ -198,7 +222,7 @@ impl Objects {
         Some((told, skip))
     }
 
-    /// Accounts for one more folder, whose name is kept until the end.
+    /// Accounts for one more folder or file with hard links, whose name is kept until the end.
     fn list(&mut self, name_bytes: usize) -> Result<(), ReceiveError> {
         self.list_bytes += name_bytes as u64 + ENTRY_BYTES;
         match self.list_bytes > self.max_list_bytes {
@@ -349,7 +373,8 @@ impl Objects {
         match (&open.end, open.state) {
             _ if open.there < chunks => Step::Wait,
             (Some(end), State::Coming) => {
-                Step::Finish(Job::Finish { object, size: end.size, root: end.root })
+                let End { size, root, proof, .. } = *end;
+                Step::Finish(Job::Finish { object, size, root, proof })
             }
             _ => Step::Drop(Job::Abandon { object }),
         }
@@ -392,7 +417,7 @@ impl Open {
     }
 }
 
-fn object_of(told: &control::Object) -> Result<Object, FileError> {
+fn object_of(told: &control::Object) -> Result<Object, ReceiveError> {
     let kind = match (told.mode & libc::S_IFMT, told.size) {
         (libc::S_IFDIR, _) => Kind::Folder,
         (libc::S_IFLNK, Some(_)) => Kind::Link,
@@ -400,12 +425,19 @@ fn object_of(told: &control::Object) -> Result<Object, FileError> {
         (_, None) => Kind::Stream,
         _ => Kind::File,
     };
+    let kind = match (told.link_of, kind) {
+        (Some(of), Kind::File) => Kind::HardLink(of),
+        (Some(_), _) => return Err(ReceiveError::Unexpected("a hard link that is no file")),
+        (None, kind) => kind,
+    };
     Ok(Object {
         name: Name::new(&told.name)?,
         kind,
         size: told.size,
         has_holes: told.has_holes,
-        by_time: told.by_time,
+        has_links: told.has_links,
+        // Length and time are no proof that the sender has the file.
+        by_time: told.by_time && !told.has_links,
         mode: told.mode & 0o7777,
         modified: Stamp::of_ns(told.modified_ns),
     })

@@ -1,7 +1,9 @@
 //! Files are opened, checked, hashed and written on a thread of its own: lanes do not wait for disks.
 
+mod linking;
 mod storing;
 
+use self::linking::Linking;
 use self::storing::Storing;
 use super::ReceiveOptions;
 use super::open::{Destination, Opened};
@@ -36,6 +38,8 @@ enum Target {
     Kept(Box<Object>, blake3::Hash),
     /// Nowhere: a file of the same length and time exists.
     Same(Box<Object>),
+    /// Another name of the file of this object.
+    HardLink(Box<Object>, u32),
     /// Into an object of an object store, in order.
     Upload(Ordered<Box<dyn Upload>>),
     /// Out, in order.
@@ -53,7 +57,7 @@ pub(super) enum Job {
     /// A chunk is whole.
     Write { object: u32, chunk: u32, of_object: u32, buffer: Vec<u8>, bytes: u32 },
     /// All chunks of an object have been given: it is that, if its hash is right.
-    Finish { object: u32, size: u64, root: [u8; 32] },
+    Finish { object: u32, size: u64, root: [u8; 32], proof: Option<[u8; 32]> },
     /// No more data of an object comes: the received part stays.
     Abandon { object: u32 },
     /// List a folder, behind a name.
@@ -95,6 +99,8 @@ pub(super) struct Findings {
     pub(super) is_same: bool,
     /// In a dry run: an existing object is replaced if it differs.
     pub(super) replaces: bool,
+    /// The sender is to prove with this key that it has an existing file.
+    pub(super) proof_key: Option<[u8; 32]>,
 }
 
 /// Channels to and from the thread that writes.
@@ -132,6 +138,7 @@ pub(super) struct Writing {
     /// Whole and verified files that are not on the disk yet.
     batch: Vec<(u32, Sink)>,
     storing: Storing,
+    linking: Linking,
     /// Requests that would open a file while as many as may be are open: for those that are to come, and for those of
     /// which something has come. The window and the bound of open objects bound them.
     waiting_opens: VecDeque<Job>,
@@ -207,7 +214,7 @@ impl Work {
                     false => Have::default(),
                 };
                 let existing = Some(*hash.as_bytes());
-                Findings { have, existing, is_same: false, replaces: overwrite }
+                Findings { have, existing, replaces: overwrite, ..Findings::default() }
             }
             existing => {
                 let have = folder.would_take(about, self.chunk_bytes, overwrite)?;
@@ -239,6 +246,7 @@ impl Writing {
             targets: Vec::new(),
             batch: Vec::new(),
             storing: Storing::default(),
+            linking: Linking::default(),
             waiting_opens: VecDeque::new(),
             waiting_writes: VecDeque::new(),
             listing: None,
@@ -294,9 +302,7 @@ impl Writing {
             return None;
         }
         match job {
-            Job::Open { about, .. }
-                if matches!(about.kind, Kind::File | Kind::Link | Kind::Stream) =>
-            {
+            Job::Open { about, .. } if !matches!(about.kind, Kind::Folder | Kind::Test) => {
                 let waits = !self.waiting_opens.is_empty() || self.open_files() >= self.max_eager();
                 waits.then_some(&mut self.waiting_opens)
             }
@@ -359,6 +365,7 @@ impl Writing {
     }
 
     fn give(&mut self, written: Written) {
+        self.linking.note(&written);
         if self.work.out.send(written).is_err() {
             self.work.over.store(true, Ordering::Relaxed);
         }
@@ -367,6 +374,9 @@ impl Writing {
 
     fn settle(&mut self) {
         let (objects, sinks): (Vec<u32>, Vec<Sink>) = self.batch.drain(..).unzip();
+        for (object, sink) in objects.iter().zip(&sinks) {
+            self.linking.identify(*object, sink);
+        }
         for (object, result) in objects.into_iter().zip(Sink::appear_all(&sinks)) {
             let written = match result {
                 Ok(()) => Written::Object { object, was_there: false },
@@ -375,9 +385,13 @@ impl Writing {
             self.give(written);
         }
         self.settle_stored();
+        self.settle_links();
     }
 
     fn work_on(&mut self, job: Job) -> Option<Written> {
+        if let Job::Open { object, about } = &job {
+            self.linking.expect(*object, about);
+        }
         match (job, self.work.bucket.clone()) {
             (Job::Open { object, about }, Some(bucket)) if !about.is_probe() => self
                 .open_stored(&bucket, (object, about))
@@ -388,15 +402,8 @@ impl Writing {
 
     fn work_on_files(&mut self, job: Job) -> Option<Written> {
         match job {
-            Job::Open { object, about } if self.work.is_dry && !about.is_probe() => {
-                let found = self.work.look(&about);
-                Some(found.map_or_else(
-                    |error| failed(object, error),
-                    |found| Written::Opened { object, found },
-                ))
-            }
             Job::Open { object, about } => {
-                Some(self.open(object, about).unwrap_or_else(|error| failed(object, error)))
+                Some(self.open_file((object, about)).unwrap_or_else(|error| failed(object, error)))
             }
             Job::Write { object, chunk, of_object, mut buffer, bytes } => {
                 match self.write((object, of_object), &mut buffer, bytes) {
@@ -409,7 +416,8 @@ impl Writing {
                     }
                 }
             }
-            Job::Finish { object, size, root } => {
+            Job::Finish { object, size, root, proof } => {
+                self.linking.prove(object, proof);
                 self.finish(object, size, &root.into()).unwrap_or_else(|e| Some(failed(object, e)))
             }
             Job::Abandon { object } => {
@@ -430,6 +438,18 @@ impl Writing {
                 Some(closed.map_or_else(Written::Failed, |()| Written::Closed))
             }
         }
+    }
+
+    /// Opens an object; in a dry run, only looks for it.
+    fn open_file(&mut self, (object, about): (u32, Box<Object>)) -> Result<Written, FileError> {
+        if let Kind::HardLink(of) = about.kind {
+            return self.open_link((object, about), of);
+        }
+        if self.work.is_dry && !about.is_probe() {
+            return self.work.look(&about).map(|found| Written::Opened { object, found });
+        }
+        let found = self.open(object, about)?;
+        Ok(Written::Opened { object, found: self.ask_for_proof(object, found)? })
     }
 
     /// As many names of a folder behind `after` as fit into a message.
@@ -470,11 +490,10 @@ impl Writing {
         removed
     }
 
-    fn open(&mut self, object: u32, about: Box<Object>) -> Result<Written, FileError> {
+    fn open(&mut self, object: u32, about: Box<Object>) -> Result<Findings, FileError> {
         let opened = |have, existing: Option<blake3::Hash>, is_same| {
             let existing = existing.map(|hash| *hash.as_bytes());
-            let found = Findings { have, existing, is_same, replaces: false };
-            Ok(Written::Opened { object, found })
+            Ok(Findings { have, existing, is_same, ..Findings::default() })
         };
         let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
         let is_crowded = self.open_files() >= MAX_EAGER.min(self.max_eager() / 2);
@@ -560,7 +579,11 @@ impl Writing {
             }
             Target::Out(ordered) => ordered.write(chunk, taken(buffer, bytes)),
             Target::Upload(ordered) => ordered.write(chunk, taken(buffer, bytes)),
-            Target::Later(..) | Target::Kept(..) | Target::Same(_) | Target::Nowhere => Ok(()),
+            Target::Later(..)
+            | Target::Kept(..)
+            | Target::Same(_)
+            | Target::HardLink(..)
+            | Target::Nowhere => Ok(()),
         }
     }
 
@@ -571,6 +594,7 @@ impl Writing {
 
     /// Nothing more of an object comes. The received part stays, but for a pipe, which cannot be resumed.
     fn abandon(&mut self, object: u32) {
+        self.linking.abandon(object);
         if let Some(Target::Pipe(ordered)) = self.take_target(object) {
             // A rest of it harms nobody, and the reason for the end is another.
             let _left = ordered.into_out().discard();
@@ -596,6 +620,10 @@ impl Writing {
                     folder.dress(&about)?;
                 }
                 return done(true);
+            }
+            (Target::HardLink(about, of), _) => {
+                self.finish_link(object, (about, of));
+                return Ok(None);
             }
             (Target::Kept(_, hash), _) if hash == *root => return done(true),
             (Target::Kept(about, _), Some(folder)) => {
@@ -662,6 +690,9 @@ fn failed(object: u32, error: FileError) -> Written {
         | FileError::Locked { .. }
         | FileError::Quota { .. }
         | FileError::Changed { .. }
+        | FileError::HardLink { .. }
+        | FileError::NoFirst { .. }
+        | FileError::Unproven { .. }
         | FileError::Name { .. } => Written::Refused { object, error },
         error => Written::Failed(error),
     }
@@ -756,7 +787,7 @@ mod tests {
                 tree.set(number, &crate::file::ChunkHash::of(number, chunk_bytes, part));
             }
             let root = *tree.root(2_000).unwrap().unwrap().as_bytes();
-            writing.handle(Job::Finish { object: object as u32, size: 2_000, root });
+            writing.handle(Job::Finish { object: object as u32, size: 2_000, root, proof: None });
             assert!(writing.open_files() + writing.batch.len() <= 5);
         }
         writing.handle(Job::Close);

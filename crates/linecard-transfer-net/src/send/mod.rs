@@ -21,7 +21,7 @@ pub use plan::{Action, Planned};
 
 use crate::control::Access;
 use crate::end::{Clock, Cores, Crew, Driver, Pinned, SocketCounters, Waker, processor_time};
-use crate::file::{ChunkBytes, Failures, Input, Kind, Patterns, Skipped, Source};
+use crate::file::{ChunkBytes, Failures, FileError, Input, Kind, Patterns, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
 use linecard_transfer::control::Mode;
@@ -41,6 +41,8 @@ pub struct SendOptions {
     pub patterns: Patterns,
     /// Whether files of the same length and time at the receiver are read and compared, too.
     pub by_contents: bool,
+    /// Whether files below folders that are hard links of one another are sent once, and linked there.
+    pub hard_links: bool,
     /// Find out what would be sent, and send nothing.
     pub dry_run: bool,
     /// When everything is stored, remove files from the folders that are sent that the receiver has and this end does
@@ -73,6 +75,19 @@ pub struct SendOptions {
     pub patience: Duration,
     /// Ends the transfer early.
     pub stop: Arc<Progress>,
+}
+
+impl SendOptions {
+    /// The source of the objects.
+    fn source(&self) -> Result<Source, FileError> {
+        let source = match &self.input {
+            Input::Paths(paths) if self.hard_links => {
+                Source::open_with_links(paths, self.patterns.clone())
+            }
+            input => Source::of(input, self.patterns.clone()),
+        }?;
+        Ok(if self.by_contents { source.by_contents() } else { source })
+    }
 }
 
 /// How far it is.
@@ -170,8 +185,7 @@ pub fn send(
     let began = processor_time();
     // Resources that are not available are reported before the receiver is contacted.
     options.cores.check()?;
-    let source = Source::of(&options.input, options.patterns.clone())?;
-    let source = Arc::new(if options.by_contents { source.by_contents() } else { source });
+    let source = Arc::new(options.source()?);
     let (skipped, left_out) = (source.skipped().to_vec(), source.left_out());
     let unreadable = source.unreadable().clone();
     let all = source.objects().to_vec();

@@ -2,12 +2,12 @@
 
 use super::delete::Deletion;
 use super::plan::{Action, Planned, There};
-use super::reading::{Order, Read, ReadQueue};
+use super::reading::{Hashes, Order, Read, ReadQueue};
 use super::{SendError, SendOptions};
 use crate::end::Endpoint;
 use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Object};
 use linecard_transfer::control::{self, End, Listed, Message, Removed, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::TryRecvError;
 
 /// Objects that are announced and not stored yet. Small files over a long round trip are bounded by the
@@ -67,6 +67,9 @@ pub(super) struct Objects {
     next_read: Option<Read>,
     /// Removes files at the receiver when everything is stored.
     deletion: Option<Deletion>,
+    /// Files of which there are hard links, and which the receiver did not have; and which are not transferred.
+    changed: BTreeSet<u32>,
+    missing: BTreeSet<u32>,
     is_finished: bool,
     pub(super) stored: Stored,
 }
@@ -89,6 +92,8 @@ impl Objects {
             open: BTreeMap::new(),
             next_read: None,
             deletion,
+            changed: BTreeSet::new(),
+            missing: BTreeSet::new(),
             is_finished: false,
             stored: Stored {
                 failures: unreadable,
@@ -130,6 +135,11 @@ impl Objects {
                 has_holes: object.has_holes,
                 by_time: object.by_time,
                 has_others: self.all.len() > 1,
+                has_links: object.has_links,
+                link_of: match object.kind {
+                    Kind::HardLink(of) => Some(of),
+                    _ => None,
+                },
                 modified_ns: object.modified.to_ns(),
                 first_chunk: self.next_chunk,
             }))?;
@@ -193,12 +203,15 @@ impl Objects {
             open.there = There::of(told);
             let about = &self.all[object];
             let is_file = matches!(about.kind, Kind::File | Kind::Link);
-            if !is_file && !about.is_probe() || is_same {
+            // It is known only when the file is that it is a link of.
+            let is_link = matches!(about.kind, Kind::HardLink(_));
+            if !is_link && (!is_file && !about.is_probe() || is_same) {
                 self.planned(told.object, is_same);
                 return Ok(());
             }
         }
-        let order = Order { object, first_chunk, have, existing, is_same, is_dry };
+        let proof_key = told.proof_key;
+        let order = Order { object, first_chunk, have, existing, proof_key, is_same, is_dry };
         let _gone = self.queue.orders.send(order);
         Ok(())
     }
@@ -207,10 +220,20 @@ impl Objects {
     fn planned(&mut self, object: u32, is_equal: bool) {
         let Some(open) = self.open.remove(&object) else { return };
         self.read += 1;
+        let is_equal = self.is_equal(object, is_equal);
         let about = &self.all[object as usize];
-        let planned = open.there.planned(about, open.had_bytes, is_equal).unwrap_or_else(|error| {
+        let planned = match about.kind {
+            Kind::HardLink(of) if self.missing.contains(&of) => {
+                let [path, first] =
+                    [about, &self.all[of as usize]].map(|of| of.name.as_path().into());
+                Err(FileError::NoFirst { path, first })
+            }
+            _ => open.there.planned(about, open.had_bytes, is_equal),
+        };
+        let planned = planned.unwrap_or_else(|error| {
             let why = refusal(&error.to_string());
             self.stored.failures.add(why.clone());
+            self.missing.extend(about.has_links.then_some(object));
             Planned::refused(about, why)
         });
         if let (Some(deletion), Action::Equal | Action::Replace) =
@@ -221,8 +244,18 @@ impl Objects {
         self.stored.plan.get_or_insert_default().push(planned);
     }
 
+    /// Whether the receiver has an object in its place, as it says: a hard link is there only if its file is that which
+    /// is sent.
+    fn is_equal(&mut self, object: u32, is_equal: bool) -> bool {
+        let about = &self.all[object as usize];
+        let is_changed = matches!(about.kind, Kind::HardLink(of) if self.changed.contains(&of));
+        self.changed.extend((about.has_links && !is_equal).then_some(object));
+        is_equal && !is_changed
+    }
+
     /// An object is not transferred.
     fn fail(&mut self, object: u32, why: String) {
+        self.missing.extend(self.all[object as usize].has_links.then_some(object));
         if let Some(plan) = &mut self.stored.plan {
             plan.push(Planned::refused(&self.all[object as usize], why.clone()));
         }
@@ -295,12 +328,13 @@ impl Objects {
                 Read::End { object, is_there, .. } if self.stored.plan.is_some() => {
                     self.planned(object as u32, is_there);
                 }
-                Read::End { object, size, root, is_there } => {
+                Read::End { object, size, hashes: Hashes { root, proof }, is_there } => {
+                    let is_there = self.is_equal(object as u32, is_there);
                     if let Some(open) = self.open.get_mut(&(object as u32)) {
                         (open.is_there, open.is_ended) = (is_there, true);
                     }
                     self.all[object].size.get_or_insert(size);
-                    let end = End { object: object as u32, size, root };
+                    let end = End { object: object as u32, size, root, proof };
                     endpoint.send(&Message::End(end))?;
                     self.read += 1;
                 }
@@ -335,7 +369,7 @@ const fn type_bits(kind: Kind) -> u32 {
         Kind::Folder => libc::S_IFDIR,
         Kind::Link => libc::S_IFLNK,
         Kind::Test => libc::S_IFCHR,
-        Kind::File | Kind::Stream => 0,
+        Kind::File | Kind::HardLink(_) | Kind::Stream => 0,
     }
 }
 
@@ -359,6 +393,8 @@ mod tests {
             open: BTreeMap::new(),
             next_read: None,
             deletion: None,
+            changed: BTreeSet::new(),
+            missing: BTreeSet::new(),
             is_finished: false,
             stored: Stored::default(),
         };

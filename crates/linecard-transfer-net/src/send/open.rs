@@ -193,6 +193,7 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
 fn least_version(options: &SendOptions) -> (u16, Option<&'static str>) {
     match options.input {
         Input::Probe(_) => (3, Some("--probe")),
+        _ if options.hard_links => (6, Some("--hard-links")),
         _ if options.dry_run => (2, Some("--dry-run")),
         _ if options.delete => (2, Some("--delete")),
         _ => (1, None),

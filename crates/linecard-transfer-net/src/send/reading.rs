@@ -30,6 +30,8 @@ pub(super) struct Order {
     pub(super) have: Have,
     /// The hash of a file that the receiver has in its place: if it is the same, nothing is sent.
     pub(super) existing: Option<[u8; 32]>,
+    /// For the proof that this end has all of `existing`.
+    pub(super) proof_key: Option<[u8; 32]>,
     /// The receiver has it, by length and time: it is not even read.
     pub(super) is_same: bool,
     /// Nothing is sent: it is opened, and compared with `existing`.
@@ -49,11 +51,19 @@ pub(super) enum Read {
         of_stream: bool,
     },
     /// An object has been read; `is_there` if the receiver has all of it, in its place.
-    End { object: usize, size: u64, root: [u8; 32], is_there: bool },
+    End { object: usize, size: u64, hashes: Hashes, is_there: bool },
     /// An object cannot be read, from this chunk on, counted in the connection. Others can.
     Unreadable { object: usize, sent_below: u32, error: FileError },
     /// It cannot continue.
     Failed(FileError),
+}
+
+/// Hashes of all that is in an object; zeros of one that is not read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Hashes {
+    pub(super) root: [u8; 32],
+    /// With the receiver's key.
+    pub(super) proof: Option<[u8; 32]>,
 }
 
 /// State of the thread.
@@ -208,14 +218,15 @@ impl Work {
         sent_below: &mut u32,
     ) -> Result<bool, FileError> {
         let object = self.source.objects()[order.object].clone();
-        let (mut size, mut root) = (0, None);
+        let (mut size, mut hashes) = (0, None);
         if order.is_same {
             let size = object.size.unwrap_or(0);
-            let end = Read::End { object: order.object, size, root: [0; 32], is_there: true };
-            return Ok(self.give(end));
+            let (object, hashes) = (order.object, Hashes::default());
+            return Ok(self.give(Read::End { object, size, hashes, is_there: true }));
         }
         match object.kind {
             Kind::Folder => {}
+            Kind::HardLink(of) => self.source.check_link(order.object, of)?,
             Kind::Test => {
                 let is_taken = match object.size {
                     Some(size) => self.make_chunks(order, size)?,
@@ -229,8 +240,9 @@ impl Work {
             Kind::Stream if order.is_dry => {}
             Kind::Stream => {
                 let mut pipe = self.source.pipe(order.object)?;
-                root = self.read_pipe(order, &mut pipe, sent_below)?;
-                if root.is_none() {
+                let root = self.read_pipe(order, &mut pipe, sent_below)?;
+                hashes = root.map(|root| Hashes { root, proof: None });
+                if hashes.is_none() {
                     return Ok(false);
                 }
                 size = pipe.bytes();
@@ -242,26 +254,27 @@ impl Work {
                 };
                 if order.existing.is_some() {
                     let nothing = Have::all(self.chunk_bytes.count(reader.size())?);
-                    root = self.read_chunks((order, &nothing), &object, &reader, sent_below)?;
+                    hashes = self.read_chunks((order, &nothing), &object, &reader, sent_below)?;
                 }
-                let is_there = root.is_some() && root == order.existing;
+                let is_there = is_existing(order, hashes);
                 // If the receiver keeps its file, it only asks whether that is equal.
                 let is_read = order.is_dry
                     || order.existing.is_some()
                         && order.have.count() == self.chunk_bytes.count(reader.size())?;
                 if !is_there && !is_read {
-                    root = self.read_chunks((order, &order.have), &object, &reader, sent_below)?;
+                    hashes =
+                        self.read_chunks((order, &order.have), &object, &reader, sent_below)?;
                 }
-                if root.is_none() && !order.is_dry {
+                if hashes.is_none() && !order.is_dry {
                     return Ok(false);
                 }
                 reader.finish()?;
                 size = reader.size();
             }
         }
-        let is_there = root.is_some() && root == order.existing;
-        let root = root.unwrap_or([0; 32]);
-        Ok(self.give(Read::End { object: order.object, size, root, is_there }))
+        let (object, is_there) = (order.object, is_existing(order, hashes));
+        let hashes = hashes.unwrap_or_default();
+        Ok(self.give(Read::End { object, size, hashes, is_there }))
     }
 
     /// Chunks that are neither read nor hashed. False if the receiver of the channel has ended.
@@ -292,7 +305,7 @@ impl Work {
         })
     }
 
-    /// The hash of all chunks, of which those that are not in `have` are handed on. None if nobody takes
+    /// The hashes of all chunks, of which those that are not in `have` are handed on. None if nobody takes
     /// them any more.
     fn read_chunks(
         &mut self,
@@ -300,8 +313,9 @@ impl Work {
         object: &Object,
         reader: &Reader,
         sent_below: &mut u32,
-    ) -> Result<Option<[u8; 32]>, FileError> {
+    ) -> Result<Option<Hashes>, FileError> {
         let mut tree = Tree::new(self.chunk_bytes);
+        let mut prover = order.proof_key.as_ref().map(blake3::Hasher::new_keyed);
         let known = object.size.unwrap_or(u64::MAX);
         for chunk in 0.. {
             let range = self.chunk_bytes.range(chunk, known);
@@ -311,6 +325,9 @@ impl Work {
             let mut buffer = self.buffers.take((range.end - range.start) as usize);
             let (bytes, hash) = reader.read_and_hash(chunk, self.chunk_bytes, &mut buffer)?;
             tree.set(chunk, &hash);
+            if let Some(prover) = &mut prover {
+                prover.update(&buffer[..bytes]);
+            }
             if have.contains(chunk) {
                 self.buffers.keep(buffer);
             } else {
@@ -321,7 +338,8 @@ impl Work {
                 *sent_below = chunk + 1;
             }
         }
-        Ok(tree.root(reader.size())?.map(|root| *root.as_bytes()))
+        let proof = prover.map(|prover| *prover.finalize().as_bytes());
+        Ok(tree.root(reader.size())?.map(|root| Hashes { root: *root.as_bytes(), proof }))
     }
 
     /// The hash of all that comes of a pipe, which is handed on. None if nobody takes it any more.
@@ -355,4 +373,9 @@ impl Work {
         let chunk_bytes = self.chunk_bytes.bytes();
         Err(FileError::TooManyChunks { size: pipe.bytes(), chunk_bytes })
     }
+}
+
+/// Whether what was read is what the receiver has.
+fn is_existing(order: &Order, hashes: Option<Hashes>) -> bool {
+    hashes.is_some_and(|hashes| order.existing == Some(hashes.root))
 }

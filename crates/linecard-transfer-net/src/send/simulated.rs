@@ -9,7 +9,6 @@ use super::role::Sending;
 use super::{SendError, SendOptions, SendProgress};
 use crate::control::Control;
 use crate::end::{Cores, Crew, Endpoint, Next, Role, SealedSocket, Turns, Waker, next_wakeup};
-use crate::file;
 use crate::lane::Connect;
 use crate::simulated::{Due, End};
 use linecard::time::Instant;
@@ -51,7 +50,7 @@ impl<'a> SendingEnd<'a> {
         (control, sockets): (Control, Vec<(SealedSocket, Way)>),
         (observer, now): (&'a mut dyn FnMut(&SendProgress), Instant),
     ) -> Result<Self, SendError> {
-        let source = Arc::new(file::Source::of(&options.input, options.patterns.clone())?);
+        let source = Arc::new(options.source()?);
         let all = (source.objects().to_vec(), source.unreadable().clone());
         let deletion = options
             .delete

@@ -70,6 +70,8 @@ pub(super) struct Scenario {
     /// The sender asks before what it would send, and removes what only the receiver has.
     pub(super) is_dry: bool,
     pub(super) delete: bool,
+    /// Each file has two names.
+    pub(super) hard_links: bool,
 }
 
 fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
@@ -199,6 +201,7 @@ impl Scenario {
             files: (0..1 + rng.below(6)).map(|_| length(rng)).collect(),
             is_dry: false,
             delete: rng.chance(0.3),
+            hard_links: seed.is_multiple_of(3),
         }
     }
 
@@ -296,6 +299,7 @@ impl Scenario {
         SendOptions {
             input: Input::Paths(vec![from.into()]),
             patterns: Patterns::default(),
+            hard_links: self.hard_links,
             by_contents: false,
             dry_run: self.is_dry,
             delete: self.delete,

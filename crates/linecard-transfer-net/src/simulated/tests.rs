@@ -8,6 +8,7 @@ use crate::send::SendError;
 use linecard::rng::Rng;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,29 @@ fn files_of(scenario: &Scenario) -> Files {
         (Path::new(folders[number % 2]).join(number.to_string()), content)
     });
     files.collect()
+}
+
+/// The other name of a file.
+fn link_of(name: &Path) -> PathBuf {
+    let mut link = name.as_os_str().to_owned();
+    link.push("-link");
+    link.into()
+}
+
+/// Gives each of these files another name; all names.
+fn link_all(below: &Path, files: &Files) -> Files {
+    let mut all = files.clone();
+    for (name, content) in files {
+        fs::hard_link(below.join(name), below.join(link_of(name))).unwrap();
+        all.insert(link_of(name), content.clone());
+    }
+    all
+}
+
+/// Whether both names are those of one file.
+fn are_linked(below: &Path, files: &Files) -> bool {
+    let inode = |name: &Path| fs::metadata(below.join(name)).unwrap().ino();
+    files.keys().all(|name| inode(name) == inode(&link_of(name)))
 }
 
 fn read_all(below: &Path) -> Files {
@@ -147,7 +171,7 @@ fn check_outcome(scenario: &Scenario, outcome: &RunResults, (sent, there): (&Fil
     assert!(!(scenario.delete && is_sent && has_extra), "it does not remove");
     if scenario.must_complete() {
         assert!(outcome.is_complete(), "it does not complete");
-        let bytes: u64 = sent.values().map(|content| content.len() as u64).sum();
+        let bytes: u64 = scenario.files.iter().sum();
         assert_eq!(outcome.received.done_bytes, bytes, "bytes that the receiver shows");
     }
     if let (Some((EarlyEnd::Stops, who, _)), ConnectionFault::Lives) =
@@ -208,8 +232,9 @@ fn ends_for_a_reason(scenario: &Scenario, outcome: &RunResults) -> bool {
 fn check(scenario: &Scenario, seen: &mut Seen) {
     let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let (from, into) = (root.path().join("from"), root.path().join("into"));
-    let mut sent = files_of(scenario);
-    sent.iter().for_each(|(name, content)| write(&from, name, content));
+    let files = files_of(scenario);
+    files.iter().for_each(|(name, content)| write(&from, name, content));
+    let mut sent = if scenario.hard_links { link_all(&from, &files) } else { files.clone() };
     fs::create_dir_all(from.join("tree/more")).unwrap();
     [BESIDE, EXTRA].iter().for_each(|name| write(&into, Path::new(name), name.as_bytes()));
     let places = (&*from.join("tree"), &*into);
@@ -236,18 +261,19 @@ fn check(scenario: &Scenario, seen: &mut Seen) {
     assert!(again.is_complete(), "once more: {scenario:#?}\n{outcome:#?}\n{again:#?}");
     // A file of one chunk has no journal: it is whole, or comes again.
     let bytes = |files: &Files| files.values().map(|content| content.len() as u64).sum::<u64>();
-    let mut short = sent.clone();
+    let mut short = files.clone();
     short.retain(|name, content| {
         !there.contains_key(name) && content.len() <= scenario.chunk_bytes as usize
     });
     let (first, second) = (outcome.written_bytes, again.written_bytes);
-    let most = bytes(&sent) + bytes(&short);
+    let most = bytes(&files) + bytes(&short);
     assert!(first + second <= most, "{first}, {second} of {most}: sent twice {scenario:#?}");
     let extra = (!scenario.delete).then_some(EXTRA);
     for name in extra.into_iter().chain([BESIDE]) {
         sent.insert(name.into(), name.as_bytes().into());
     }
     assert!(read_all(&into) == sent, "something else is there than what was sent");
+    assert!(!scenario.hard_links || are_linked(&into, &files), "two files where one was sent");
 }
 
 /// Promise (Transfer): Both ends, in virtual time, put every file into its place, or each that lives says why not,

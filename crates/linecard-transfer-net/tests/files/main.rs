@@ -29,6 +29,7 @@ fn object(name: &str, size: usize) -> Object {
         kind: Kind::File,
         size: Some(size as u64),
         has_holes: false,
+        has_links: false,
         by_time: false,
         mode: 0o640,
         modified: Stamp { secs: 1_000_000_000, ns: 7 },

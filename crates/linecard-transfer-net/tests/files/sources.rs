@@ -249,3 +249,51 @@ fn patterns_leave_out_what_they_name() {
         assert!(why.starts_with("the pattern ") && why.lines().count() == 1, "{why}");
     }
 }
+
+/// Names and, where it is a hard link, that of its file.
+fn linked(source: &Source) -> Vec<(String, Option<String>)> {
+    let objects = source.objects();
+    let first = |kind| match kind {
+        Kind::HardLink(of) => Some(objects[of as usize].name.to_string()),
+        _ => None,
+    };
+    objects.iter().map(|object| (object.name.to_string(), first(object.kind))).collect()
+}
+
+#[test]
+fn further_names_of_a_file_are_hard_links_of_the_first() {
+    let at = tempfile::tempdir().unwrap();
+    let top = at.path().join("top");
+    fs::create_dir_all(top.join("b")).unwrap();
+    fs::write(top.join("b/first"), random(3_000)).unwrap();
+    fs::write(top.join("alone"), "").unwrap();
+    for name in ["b/second", "third"] {
+        fs::hard_link(top.join("b/first"), top.join(name)).unwrap();
+    }
+    // A file with another name that is not sent is one of its own.
+    fs::write(at.path().join("outside"), "").unwrap();
+    fs::hard_link(at.path().join("outside"), top.join("inside")).unwrap();
+    symlink("alone", top.join("link")).unwrap();
+    fs::hard_link(top.join("link"), top.join("link2")).unwrap_or(());
+    let open = |patterns| Source::open_with_links(std::slice::from_ref(&top), patterns).unwrap();
+    let source = open(Patterns::default());
+    let of = |name: &str| {
+        let all = linked(&source);
+        all.into_iter().find(|(other, _)| other == name).unwrap().1
+    };
+    assert_eq!(of("top/b/first"), None);
+    for name in ["top/b/second", "top/third"] {
+        assert_eq!(of(name).as_deref(), Some("top/b/first"));
+    }
+    assert_eq!(linked(&source).iter().filter(|(_, of)| of.is_some()).count(), 2);
+    let with_links: Vec<_> = source.objects().iter().filter(|object| object.has_links).collect();
+    assert!(matches!(with_links[..], [file] if !file.by_time && file.size == Some(3_000)));
+    let links = source.objects().iter().filter(|object| matches!(object.kind, Kind::HardLink(_)));
+    assert!(links.into_iter().all(|link| link.size == Some(0) && !link.has_links));
+    // The first name that is sent is the file.
+    let source = open(Patterns::new(&[], &["/b/first".into()]).unwrap());
+    let links: Vec<_> = linked(&source).into_iter().filter(|(_, of)| of.is_some()).collect();
+    assert_eq!(links, [("top/third".into(), Some("top/b/second".into()))]);
+    // Not asked for.
+    assert!(linked(&self::open(&top).unwrap()).iter().all(|(_, of)| of.is_none()));
+}

@@ -47,6 +47,7 @@ fn an_end_that_does_not_read_is_found_out_and_nothing_is_lost() {
             existing: None,
             is_same: false,
             replaces: false,
+            proof_key: None,
         });
         let mut sent = 0_u64;
         let full = loop {

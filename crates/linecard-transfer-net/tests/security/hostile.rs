@@ -46,6 +46,7 @@ impl Hostile {
             existing: None,
             is_same: false,
             replaces: false,
+            proof_key: None,
         };
         say(&mut control, &Message::Have(have));
         let lanes = sockets.into_iter().enumerate().map(|(lane, socket)| {
@@ -117,24 +118,30 @@ fn outlast(mut control: Control) {
     until(|| control.receive().err());
 }
 
-/// A receiver that does not know of dry runs would receive.
+/// A receiver that does not know of dry runs would receive, and one that does not know of hard links would make empty
+/// files.
 #[test]
 fn an_older_receiver_is_not_asked_for_what_it_does_not_know() {
-    let (listener, at) = listener();
-    let access = shared(1);
-    let options = SendOptions { dry_run: true, ..sending(1_000, at, &access) };
-    let sent = thread::scope(|scope| {
-        let sending = scope.spawn(|| send(&options, &mut |_| {}));
-        let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());
-        let mut control = accepted.unwrap();
-        let Message::Hello(hello) = next(&mut control) else { panic!("hello comes first") };
-        let refuse = hello.agree(&[1], control.suites(), &[0]).unwrap_err();
-        say(&mut control, &Message::Refuse(refuse));
-        sending.join().unwrap()
-    });
-    let error = sent.unwrap_err();
-    assert!(matches!(error, SendError::Older(_)), "{error}");
-    assert!(error.to_string().contains("older linecard, which has no --dry-run"), "{error}");
+    for (newest, hard_links, option) in [(1, false, "--dry-run"), (5, true, "--hard-links")] {
+        let (listener, at) = listener();
+        let access = shared(1);
+        let options =
+            SendOptions { dry_run: !hard_links, hard_links, ..sending(1_000, at, &access) };
+        let sent = thread::scope(|scope| {
+            let sending = scope.spawn(|| send(&options, &mut |_| {}));
+            let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());
+            let mut control = accepted.unwrap();
+            let Message::Hello(hello) = next(&mut control) else { panic!("hello comes first") };
+            let known: Vec<u16> = (1..=newest).collect();
+            let refuse = hello.agree(&known, control.suites(), &[0]).unwrap_err();
+            say(&mut control, &Message::Refuse(refuse));
+            sending.join().unwrap()
+        });
+        let error = sent.unwrap_err();
+        assert!(matches!(error, SendError::Older(_)), "{error}");
+        let text = format!("older linecard, which has no {option}");
+        assert!(error.to_string().contains(&text), "{error}");
+    }
 }
 
 #[test]

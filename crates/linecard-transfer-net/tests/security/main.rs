@@ -5,6 +5,7 @@
 mod access;
 mod channel;
 mod exchange;
+mod hard_links;
 mod hostile;
 mod lanes;
 mod named;
@@ -78,6 +79,7 @@ fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
 fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
         by_contents: false,
+        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,

@@ -24,16 +24,16 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const BYTES: u64 = 100_000;
 
 /// A receiver of test data that runs until the end of the test.
-struct Receiver {
+pub(crate) struct Receiver {
     at: SocketAddr,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     turned_away: Arc<Mutex<Vec<TurnedAway>>>,
     stop: Arc<Progress>,
     thread: Option<thread::JoinHandle<Vec<Result<Received, ReceiveError>>>>,
 }
 
 impl Receiver {
-    fn start(access: &Access, patience: Duration) -> Self {
+    pub(crate) fn start(access: &Access, patience: Duration) -> Self {
         Self::with(access, patience, false)
     }
 
@@ -76,7 +76,7 @@ impl Receiver {
         SendOptions { patience: PATIENCE, ..sending(BYTES, self.at, access) }
     }
 
-    fn connect(&self, access: &Access) -> Control {
+    pub(crate) fn connect(&self, access: &Access) -> Control {
         Control::connect(self.at, "test", access, soon()).unwrap()
     }
 
@@ -106,7 +106,7 @@ impl Receiver {
     }
 }
 
-fn hello(control: &Control) -> Hello {
+pub(crate) fn hello(control: &Control) -> Hello {
     Hello {
         versions: vec![VERSION],
         suites: control.suites().to_vec(),
@@ -123,12 +123,12 @@ fn hello(control: &Control) -> Hello {
     }
 }
 
-fn say(control: &mut Control, message: &Message) {
+pub(crate) fn say(control: &mut Control, message: &Message) {
     control.send(message).unwrap();
     assert!(control.flush().unwrap());
 }
 
-fn answer(control: &mut Control) -> Message {
+pub(crate) fn answer(control: &mut Control) -> Message {
     until(|| control.receive().unwrap())
 }
 
@@ -211,6 +211,8 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
         has_holes: false,
         by_time: false,
         has_others: false,
+        has_links: false,
+        link_of: None,
         modified_ns: 0,
         first_chunk: 0,
     };
@@ -305,6 +307,8 @@ fn what_comes_in_a_dry_run_is_not_stored() {
             has_holes: false,
             by_time: true,
             has_others: true,
+            has_links: false,
+            link_of: None,
             modified_ns: 0,
             first_chunk: 0,
         })
@@ -321,7 +325,7 @@ fn what_comes_in_a_dry_run_is_not_stored() {
         say(&mut peer, &announced(id, mode));
         assert!(matches!(answer(&mut peer), Message::Have(have) if have.object == id));
     }
-    say(&mut peer, &Message::End(End { object: 1, size: 0, root: [0; 32] }));
+    say(&mut peer, &Message::End(End { object: 1, size: 0, root: [0; 32], proof: None }));
     receiver.has_turned_away("the end of an object that does not exist");
     // Test data of open length, which a probe sends, opens nothing for a file beside it.
     let mut peer = dry();
@@ -360,6 +364,8 @@ fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
             has_holes: false,
             by_time: false,
             has_others: true,
+            has_links: false,
+            link_of: None,
             modified_ns: 0,
             first_chunk: 0,
         })
@@ -400,7 +406,7 @@ fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
         say(&mut peer, &folder(0, "sent"));
         assert!(matches!(answer(&mut peer), Message::Have(_)));
         if stored && !is_dry {
-            say(&mut peer, &Message::End(End { object: 0, size: 0, root: [0; 32] }));
+            say(&mut peer, &Message::End(End { object: 0, size: 0, root: [0; 32], proof: None }));
             assert_eq!(answer(&mut peer), Message::Stored { object: 0 });
         }
         if part == late {
@@ -455,11 +461,13 @@ fn announced_folders_take_a_share_of_the_memory_only() {
             has_holes: false,
             by_time: false,
             has_others: false,
+            has_links: false,
+            link_of: None,
             modified_ns: 0,
             first_chunk: 0,
         };
         say(&mut peer, &Message::Object(object));
-        let end = End { object: announced, size: 0, root: [0; 32] };
+        let end = End { object: announced, size: 0, root: [0; 32], proof: None };
         let told = loop {
             match answer(&mut peer) {
                 Message::Failed(failed) => break Some(failed.text.to_string()),

@@ -30,6 +30,7 @@ fn deaf(listener: &TcpListener, access: &Access, stop: &AtomicBool) {
                 existing: None,
                 is_same: false,
                 replaces: false,
+                proof_key: None,
             }),
             Ok(_) => {
                 std::thread::sleep(Duration::from_millis(5));

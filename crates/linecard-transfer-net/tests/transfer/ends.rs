@@ -19,6 +19,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let send = SendOptions {
         by_contents: false,
+        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,

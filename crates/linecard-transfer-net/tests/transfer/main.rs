@@ -4,6 +4,7 @@ mod blocked;
 mod broken;
 mod early;
 mod ends;
+mod hard_links;
 mod links;
 mod loopback;
 mod memory;

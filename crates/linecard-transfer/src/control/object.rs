@@ -23,6 +23,11 @@ pub struct Object {
     pub by_time: bool,
     /// Whether it is one of several, so that the others continue when it cannot be stored.
     pub has_others: bool,
+    /// Whether objects that follow are hard links of it.
+    pub has_links: bool,
+    /// Number of the object, a file announced before with `has_links`, that it is a hard link of: it has no bytes of its
+    /// own. From version 6 on.
+    pub link_of: Option<u32>,
     /// Modification time, ns since 1970.
     pub modified_ns: i64,
     /// Number of its first chunk in the connection.
@@ -37,6 +42,8 @@ const FIRST_CHUNK: Tag = (6, "first chunk");
 const HOLES: Tag = (7, "holes");
 const BY_TIME: Tag = (8, "by time");
 const OTHERS: Tag = (9, "others");
+const LINKS: Tag = (10, "links");
+const LINK_OF: Tag = (11, "link of");
 
 impl Object {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -57,6 +64,12 @@ impl Object {
         if self.has_others {
             frame.bytes(OTHERS.0, &[]);
         }
+        if self.has_links {
+            frame.bytes(LINKS.0, &[]);
+        }
+        if let Some(object) = self.link_of {
+            frame.number(LINK_OF.0, object);
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
@@ -70,6 +83,8 @@ impl Object {
             has_holes: fields.maybe(HOLES)?.is_some(),
             by_time: fields.maybe(BY_TIME)?.is_some(),
             has_others: fields.maybe(OTHERS)?.is_some(),
+            has_links: fields.maybe(LINKS)?.is_some(),
+            link_of: fields.maybe_number(LINK_OF)?,
         })
     }
 }
@@ -98,12 +113,15 @@ pub struct Have {
     pub is_same: bool,
     /// In a dry run: a file or link of this name exists, and is replaced if it differs.
     pub replaces: bool,
+    /// Key of the proof ([`End::proof`]) that the sender has what is in an existing file of which hard links follow.
+    pub proof_key: Option<[u8; 32]>,
 }
 
 const RANGES: Tag = (2, "ranges");
 const EXISTING: Tag = (3, "hash of the existing file");
 const SAME: Tag = (4, "same");
 const REPLACES: Tag = (5, "replaces");
+const PROOF_KEY: Tag = (6, "key of the proof");
 
 impl Have {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -120,6 +138,9 @@ impl Have {
         }
         if self.replaces {
             frame.bytes(REPLACES.0, &[]);
+        }
+        if let Some(key) = &self.proof_key {
+            frame.bytes(PROOF_KEY.0, key);
         }
     }
 
@@ -144,6 +165,7 @@ impl Have {
             existing: fields.maybe_array(EXISTING)?,
             is_same: fields.maybe(SAME)?.is_some(),
             replaces: fields.maybe(REPLACES)?.is_some(),
+            proof_key: fields.maybe_array(PROOF_KEY)?,
         })
     }
 }
@@ -184,16 +206,23 @@ pub struct End {
     pub size: u64,
     /// BLAKE3 of them.
     pub root: [u8; 32],
+    /// BLAKE3 of them with the key of [`Have::proof_key`]. The receiver has told the hash without a key, so that hash does
+    /// not prove that the sender has the bytes.
+    pub proof: Option<[u8; 32]>,
 }
 
 const END_SIZE: Tag = (2, "size");
 const ROOT: Tag = (3, "root");
+const PROOF: Tag = (4, "proof");
 
 impl End {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
         frame.number(OBJECT_FIELD.0, self.object);
         frame.number(END_SIZE.0, self.size);
         frame.bytes(ROOT.0, &self.root);
+        if let Some(proof) = &self.proof {
+            frame.bytes(PROOF.0, proof);
+        }
     }
 
     pub(super) fn read(fields: &Fields<'_>) -> Result<Self, MessageError> {
@@ -201,6 +230,7 @@ impl End {
             object: fields.number(OBJECT_FIELD)?,
             size: fields.number(END_SIZE)?,
             root: fields.array(ROOT)?,
+            proof: fields.maybe_array(PROOF)?,
         })
     }
 }

@@ -68,6 +68,14 @@ fn random_welcome(rng: &mut Rng) -> Welcome {
     }
 }
 
+fn random_hash(rng: &mut Rng) -> Option<[u8; 32]> {
+    rng.chance(0.5).then(|| {
+        let mut hash = [0; 32];
+        rng.fill(&mut hash);
+        hash
+    })
+}
+
 fn random_have(rng: &mut Rng) -> Have {
     let mut ranges = Vec::new();
     let mut free = 0;
@@ -77,13 +85,9 @@ fn random_have(rng: &mut Rng) -> Have {
         ranges.push(ChunkRange { first, count });
         free = first + count;
     }
-    let existing = rng.chance(0.5).then(|| {
-        let mut hash = [0; 32];
-        rng.fill(&mut hash);
-        hash
-    });
+    let [existing, proof_key] = [(); 2].map(|()| random_hash(rng));
     let (is_same, replaces) = (rng.chance(0.5), rng.chance(0.5));
-    Have { object: rng.next_u64() as u32, ranges, existing, is_same, replaces }
+    Have { object: rng.next_u64() as u32, ranges, existing, is_same, replaces, proof_key }
 }
 
 fn random_object(rng: &mut Rng) -> Object {
@@ -97,6 +101,8 @@ fn random_object(rng: &mut Rng) -> Object {
         has_holes: rng.chance(0.5),
         by_time: rng.chance(0.5),
         has_others: rng.chance(0.5),
+        has_links: rng.chance(0.5),
+        link_of: rng.chance(0.5).then(|| rng.next_u64() as u32),
         modified_ns: rng.next_u64() as i64,
         first_chunk: rng.next_u64() as u32,
     }
@@ -119,7 +125,12 @@ fn random(rng: &mut Rng) -> Message {
         6 => {
             let mut root = [0; 32];
             rng.fill(&mut root);
-            Message::End(End { object: number, size: rng.next_u64(), root })
+            Message::End(End {
+                object: number,
+                size: rng.next_u64(),
+                root,
+                proof: random_hash(rng),
+            })
         }
         7 => Message::Stored { object: number },
         8 => Message::Failed(Failed {
@@ -226,6 +237,7 @@ fn every_truncation_waits_or_is_refused() {
                         | Message::Hello(_)
                         | Message::Object(_)
                         | Message::Have(_)
+                        | Message::End(_)
                         | Message::Listed(_)
                         | Message::Removed(_)
                 );
@@ -343,6 +355,8 @@ fn lists_beyond_their_limit_are_refused_by_their_length() {
         has_holes: false,
         by_time: false,
         has_others: false,
+        has_links: false,
+        link_of: None,
         modified_ns: 0,
         first_chunk: 0,
     };

@@ -94,6 +94,10 @@ pub struct Config {
     /// read and compare files that are there with the same length and time, too; otherwise these count as the same
     #[schemars(extend("x-flag" = "checksum"))]
     pub checksum: bool,
+    /// send files of folders that are hard links of one another once, and link them at the receiver; otherwise they become
+    /// files of their own
+    #[schemars(extend("x-flag" = "hard-links"))]
+    pub hard_links: bool,
     /// print what would be sent, and change nothing at the receiver; with --json a line of JSON for each file, folder
     /// and link, and one for all
     #[schemars(extend("x-flag" = "dry-run"))]

@@ -65,7 +65,7 @@ impl DryRun {
                 (Action::Remove, _) => sum.removed += 1,
                 (Action::Equal, _) => sum.unchanged += 1,
                 (_, Kind::Folder) => sum.folders += 1,
-                (_, Kind::Link) => sum.links += 1,
+                (_, Kind::Link | Kind::HardLink(_)) => sum.links += 1,
                 (_, Kind::File | Kind::Stream | Kind::Test) => sum.files += 1,
             }
             sum.replaced += u64::from(planned.action == Action::Replace);
@@ -97,7 +97,7 @@ impl Step {
             kind: match planned.kind {
                 Kind::File => "file",
                 Kind::Folder => "folder",
-                Kind::Link => "link",
+                Kind::Link | Kind::HardLink(_) => "link",
                 Kind::Stream => "pipe",
                 Kind::Test => "test",
             },

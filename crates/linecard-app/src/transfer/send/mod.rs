@@ -274,6 +274,7 @@ impl Config {
         linecard_config::check(self)?;
         Ok(SendOptions {
             by_contents: self.checksum,
+            hard_links: self.hard_links,
             dry_run: self.dry_run || self.probe,
             delete: self.delete,
             max_delete: self.max_delete()?,

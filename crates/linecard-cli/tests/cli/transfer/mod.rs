@@ -6,6 +6,7 @@ mod delete;
 mod dry;
 mod ends;
 mod faults;
+mod hard_links;
 mod hosts;
 mod killed;
 #[cfg(feature = "objects")]

@@ -62,6 +62,11 @@ impl Writing {
                 let name = about.name.to_string().chars().take(80).collect();
                 return Err(FileError::Name { name, why: "object stores have no links" });
             }
+            Kind::HardLink(_) => {
+                let name = about.name.to_string().chars().take(80).collect();
+                let why = "object stores have no hard links: send without --hard-links";
+                return Err(FileError::Name { name, why });
+            }
             Kind::File | Kind::Stream => {}
         }
         let (bucket, key) = (Arc::clone(bucket), key_of(&**bucket, &about.name)?.to_owned());
@@ -114,8 +119,8 @@ impl Writing {
             Existing::File { hash, .. } => {
                 let have = if overwrite || is_dry { Have::default() } else { all };
                 let existing = Some(*hash.as_bytes());
-                let found =
-                    Findings { have, existing, is_same: false, replaces: overwrite && is_dry };
+                let replaces = overwrite && is_dry;
+                let found = Findings { have, existing, replaces, ..Findings::default() };
                 match overwrite {
                     true => (Target::Later(about, Some(hash)), found),
                     false => (Target::Kept(about, hash), found),
@@ -156,7 +161,11 @@ impl Writing {
             }
             Target::Later(about, _) => self.work.upload(&about)?,
             Target::Upload(ordered) => ordered,
-            Target::File(..) | Target::Pipe(_) | Target::Out(_) | Target::Nowhere => {
+            Target::File(..)
+            | Target::HardLink(..)
+            | Target::Pipe(_)
+            | Target::Out(_)
+            | Target::Nowhere => {
                 return done(false);
             }
         };

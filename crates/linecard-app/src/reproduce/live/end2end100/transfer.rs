@@ -133,6 +133,7 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
     });
     Ok(SendOptions {
         by_contents: false,
+        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,
