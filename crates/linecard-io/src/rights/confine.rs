@@ -130,6 +130,7 @@ mod tests {
             assert_eq!(fs::read(&list).unwrap(), b"a");
             fs::create_dir(folder.join("inner")).unwrap();
             fs::write(folder.join("inner/a"), "b").unwrap();
+            fs::hard_link(folder.join("inner/a"), folder.join("c")).unwrap();
             fs::rename(folder.join("inner/a"), folder.join("b")).unwrap();
             std::os::unix::fs::symlink("b", folder.join("link")).unwrap();
             assert_eq!(fs::read(folder.join("link")).unwrap(), b"b");
