@@ -145,3 +145,28 @@ impl Write for PipeFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ChunkBytes, Folder, Kind, Object};
+    use super::*;
+    use std::fs;
+
+    /// A part that was written beyond what was sent, and then sent again, is cut off.
+    #[test]
+    fn a_pipe_appears_as_long_as_what_was_sent() {
+        let at = tempfile::tempdir().unwrap();
+        let pipe = Object { kind: Kind::Stream, size: None, ..Object::file("a", 0) };
+        let folder = Folder::open(at.path()).unwrap();
+        let sink = folder.sink(&pipe, ChunkBytes::new(1 << 16).unwrap(), false).unwrap();
+        sink.write_some(b"xyz", 8).unwrap();
+        let mut file = PipeFile::new(sink);
+        file.write_all(b"some").unwrap();
+        file.write_all(b"thing").unwrap();
+        let hash = blake3::hash(b"something");
+        let sink = file.finish(&hash, &hash).unwrap();
+        let results = Sink::appear_all(&[sink]);
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+        assert_eq!(fs::read(at.path().join("a")).unwrap(), b"something");
+    }
+}
