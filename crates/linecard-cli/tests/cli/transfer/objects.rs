@@ -106,6 +106,8 @@ fn done(outputs: &[CommandOutput]) {
     assert!(outputs.iter().all(|output| output.code == Some(0)), "{outputs:?}");
 }
 
+/// Promise (Transfer): A tree goes from a folder to an object store that speaks S3, back, and from store to store, with the
+/// same bytes and names; a second run sends nothing; an object of that name with other content is kept, with exit code 17.
 #[test]
 fn a_tree_goes_to_a_store_and_comes_back() {
     let Some(store) = Store::start() else { return };
@@ -222,7 +224,8 @@ fn first_errors(store: &Store, ends: &Ends) {
     refused(&delete, &none, 2, &["delete", "leave it out"]);
 }
 
-/// An object gets its name when all of it is there.
+/// Promise (Transfer): An object of a store gets its name when all of it is there: a transfer that is stopped, that loses its
+/// sender, or whose source is replaced while it is read stores nothing and leaves no parts of an upload.
 #[test]
 fn an_interrupted_transfer_stores_nothing() {
     let Some(store) = Store::start() else { return };
