@@ -95,7 +95,7 @@ fn faults(rng: &mut Rng) -> Faults {
         if rng.chance(0.4) { 0.0 } else { often * most }
     };
     let (loss, duplicate) = (chance(0.1), chance(0.1));
-    Faults { loss, duplicate, reorder: chance(0.2), corrupt: chance(0.05) }
+    Faults { loss, duplicate, reorder: chance(0.2), corrupt: chance(0.05), overtake: 0.0 }
 }
 
 fn path(rng: &mut Rng, is_needed: bool) -> PathSettings {

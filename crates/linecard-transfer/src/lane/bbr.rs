@@ -129,6 +129,8 @@ pub struct Bbr {
     low_rate: f64,
     /// Packets lost, and all, at rates below that of the path.
     path_losses: [f64; 2],
+    /// Bytes whose loss ended the startup, and those of them that were only late, until the rate is used that was found.
+    startup_lost: Option<[f64; 2]>,
     /// When to probe next, and rounds since the last probe.
     probe_at: Instant,
     probe_rounds: u32,
@@ -160,6 +162,7 @@ impl Bbr {
             low: f64::INFINITY,
             low_rate: f64::INFINITY,
             path_losses: [0.0, PATH_LOSS_PACKETS],
+            startup_lost: None,
             probe_at: Instant::ZERO,
             probe_rounds: 0,
         }
@@ -229,6 +232,7 @@ impl Bbr {
         self.take_rtt(seen, now);
         self.round.arrived += seen.outcome.arrived_bytes as f64;
         self.round.lost += seen.outcome.lost_bytes as f64;
+        self.take_late(seen.outcome.late.len() as f64 * self.segment, now);
         if let Some(sample) = seen.outcome.rate {
             if sample.before >= self.round.end {
                 self.end_round(seen, now);
@@ -244,6 +248,20 @@ impl Bbr {
         }
         self.steer(seen, now);
         self.grow(seen.outcome.arrived_bytes as f64);
+    }
+
+    /// Packets that counted as lost have arrived: they are none. If those are most of what ended the startup, it goes on
+    /// (as RFC 4015 undoes what a wrong timeout did).
+    fn take_late(&mut self, bytes: f64, now: Instant) {
+        self.round.lost = (self.round.lost - bytes).max(0.0);
+        let Some([lost, late]) = &mut self.startup_lost else { return };
+        *late += bytes;
+        if *late * 2.0 >= *lost {
+            self.startup_lost = None;
+            self.high = f64::INFINITY;
+            (self.full_rate, self.full_rounds) = (self.highest_rate(), 0);
+            self.enter(Phase::Startup, now);
+        }
     }
 
     fn take_rate(&mut self, sample: &RateSample, now: Instant) {
@@ -279,7 +297,10 @@ impl Bbr {
     }
 
     fn take_rtt(&mut self, seen: &Observed<'_>, now: Instant) {
-        let Some(sample) = seen.outcome.sample_ns.map(|ns| ns as f64 / 1e9) else { return };
+        if seen.outcome.sample_ns.is_none() {
+            return;
+        }
+        let sample = seen.rtt.steady_ns() as f64 / 1e9;
         self.rtt_probe = self.rtt_probe.min(sample);
         let least = self.rtt.unwrap_or(f64::INFINITY);
         // Nearly as short is as good: there is no queue that would have to be drained to see it.
@@ -314,7 +335,8 @@ impl Bbr {
                 self.probe_rounds = 0;
             }
             Phase::RoundTrip => self.rtt_probe = f64::INFINITY,
-            Phase::Startup | Phase::Drain | Phase::Cruise => {}
+            Phase::Cruise => self.startup_lost = None,
+            Phase::Startup | Phase::Drain => {}
         }
     }
 
@@ -332,6 +354,7 @@ impl Bbr {
             Phase::Startup | Phase::Refill | Phase::Up if is_congested => {
                 self.high = self.round.arrived.max(seen.in_flight as f64).max(self.volume(BETA));
                 let is_first = self.phase == Phase::Startup;
+                self.startup_lost = is_first.then_some([self.round.lost, 0.0]);
                 self.enter(if is_first { Phase::Drain } else { Phase::Down }, now);
             }
             Phase::Startup if self.full_rounds >= FULL_ROUNDS => self.enter(Phase::Drain, now),

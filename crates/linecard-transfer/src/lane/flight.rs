@@ -38,6 +38,13 @@ struct Sent {
     at_send: DeliveryAtSend,
 }
 
+/// A packet that has just been acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    number: u64,
+    sent: Sent,
+}
+
 /// The effect of an acknowledgment or a timer.
 #[derive(Debug, Clone, Default)]
 pub struct FlightUpdate {
@@ -47,6 +54,8 @@ pub struct FlightUpdate {
     pub lost: Vec<Piece>,
     /// Pieces that had been declared lost, and arrived.
     pub late: Vec<Piece>,
+    /// The longest that one of these took from sending to acknowledgment, in ns.
+    pub late_ns: u64,
     /// Bytes that have arrived.
     pub arrived_bytes: u64,
     /// Bytes that count as lost.
@@ -56,8 +65,12 @@ pub struct FlightUpdate {
     /// When the newest of the lost packets was sent: losses of earlier packets belong to the same
     /// event.
     pub lost_sent: Option<Instant>,
-    /// Round-trip time of the newest packet, if this acknowledged it first, in ns.
+    /// Round-trip time of the newest packet, if this acknowledged it first, in ns. Where packets or acknowledgments have
+    /// been overtaken, of the oldest that this acknowledged first and that has not overtaken others: there, the newest
+    /// one has arrived too early, or its acknowledgment has.
     pub sample_ns: Option<u64>,
+    /// How long the other end has kept its acknowledgment, in ns; 0 if that is not known.
+    pub ack_delay_ns: u64,
 }
 
 impl FlightUpdate {
@@ -66,11 +79,13 @@ impl FlightUpdate {
         self.arrived.clear();
         self.lost.clear();
         self.late.clear();
+        self.late_ns = 0;
         self.arrived_bytes = 0;
         self.lost_bytes = 0;
         self.rate = None;
         self.lost_sent = None;
         self.sample_ns = None;
+        self.ack_delay_ns = 0;
     }
 }
 
@@ -84,10 +99,13 @@ pub struct Flight {
     bytes: u64,
     packets: usize,
     largest: Option<u64>,
-    remembered: BTreeMap<u64, Piece>,
+    /// What was lost, and when it was sent.
+    remembered: BTreeMap<u64, (Piece, Instant)>,
     delivery: Delivery,
     /// A packet counts as lost if this many later ones have arrived.
     threshold: u64,
+    /// Packets or acknowledgments have been overtaken.
+    reorders: bool,
 }
 
 impl Default for Flight {
@@ -101,6 +119,7 @@ impl Default for Flight {
             remembered: BTreeMap::new(),
             delivery: Delivery::default(),
             threshold: PACKET_THRESHOLD,
+            reorders: false,
         }
     }
 }
@@ -178,28 +197,46 @@ impl Flight {
         if newest.last >= self.next_number() {
             return false;
         }
-        let news = self.largest.is_none_or(|largest| newest.last > largest);
-        if news {
+        let is_news = self.largest.is_none_or(|largest| newest.last > largest);
+        if is_news {
             self.largest = Some(newest.last);
-            let sent = self.entry(newest.last).and_then(|entry| *entry);
-            outcome.sample_ns = sent.map(|sent| now.ns_since(sent.at));
+        } else if Some(newest.last) < self.largest {
+            self.reorders = true;
         }
         // The ranges are in order, the newest first.
-        let mut newest = None;
+        let (mut newest, mut oldest) = (None, None);
         for range in &ack.ranges {
-            let last = self.take(*range, now, outcome);
-            newest = newest.or(last);
+            let Some((first, last)) = self.take(*range, now, outcome) else { continue };
+            newest = newest.or(Some(last));
+            if !self.is_in_flight(first.number.wrapping_sub(1)) {
+                oldest = Some(first);
+            }
         }
-        if let Some(sent) = newest {
+        let sampled = if self.reorders { oldest } else { newest.filter(|_| is_news) };
+        if let Some(taken) = sampled {
+            outcome.sample_ns = Some(now.ns_since(taken.sent.at));
+            // The other end says it of the newest packet only.
+            outcome.ack_delay_ns = if self.reorders { 0 } else { u64::from(ack.delay_us) * 1_000 };
+        }
+        if let Some(Taken { sent, .. }) = newest {
             outcome.rate = Some(self.delivery.sample(sent.at, &sent.at_send, now));
         }
         self.advance();
         true
     }
 
-    /// Takes the packets of a range. Returns the newest.
-    fn take(&mut self, range: Range, now: Instant, outcome: &mut FlightUpdate) -> Option<Sent> {
-        let mut newest = None;
+    fn is_in_flight(&mut self, number: u64) -> bool {
+        self.entry(number).is_some_and(|entry| entry.is_some())
+    }
+
+    /// Takes the packets of a range. Returns the oldest and the newest.
+    fn take(
+        &mut self,
+        range: Range,
+        now: Instant,
+        outcome: &mut FlightUpdate,
+    ) -> Option<(Taken, Taken)> {
+        let mut ends = None;
         for number in range.first.max(self.base)..=range.last {
             let taken = self.entry(number).and_then(Option::take);
             let Some(sent) = taken else { continue };
@@ -208,15 +245,20 @@ impl Flight {
             self.delivery.arrived(u64::from(sent.bytes), now);
             outcome.arrived_bytes += u64::from(sent.bytes);
             outcome.arrived.extend(sent.piece);
-            newest = Some(sent);
+            let taken = Taken { number, sent };
+            ends = Some((ends.map_or(taken, |(oldest, _)| oldest), taken));
         }
-        while let Some((&number, &piece)) = self.remembered.range(range.first..=range.last).next() {
+        while let Some((&number, &(piece, at))) =
+            self.remembered.range(range.first..=range.last).next()
+        {
             self.remembered.remove(&number);
             let overtaken = self.largest.map_or(0, |largest| largest.saturating_sub(number));
             self.threshold = self.threshold.max((overtaken + 1).min(MAX_THRESHOLD));
             outcome.late.push(piece);
+            outcome.late_ns = outcome.late_ns.max(now.ns_since(at));
+            self.reorders = true;
         }
-        newest
+        ends
     }
 
     /// Records that nothing more was to be sent, though it might have been.
@@ -267,7 +309,7 @@ impl Flight {
         outcome.lost_sent = outcome.lost_sent.max(Some(sent.at));
         let Some(piece) = sent.piece else { return };
         outcome.lost.push(piece);
-        self.remembered.insert(number, piece);
+        self.remembered.insert(number, (piece, sent.at));
         if self.remembered.len() > MAX_REMEMBERED {
             self.remembered.pop_first();
         }

@@ -352,8 +352,11 @@ impl LaneSender {
             return false;
         }
         self.counters.acks += 1;
+        if outcome.late_ns > 0 {
+            self.rtt.late(outcome.late_ns);
+        }
         if let Some(sample_ns) = outcome.sample_ns {
-            self.rtt.sample(sample_ns, u64::from(ack.delay_us) * 1_000);
+            self.rtt.sample(sample_ns, outcome.ack_delay_ns);
         }
         if !outcome.arrived.is_empty() {
             self.progressed(now);

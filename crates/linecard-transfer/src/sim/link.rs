@@ -33,6 +33,8 @@ pub struct Faults {
     pub duplicate: f64,
     /// It arrives after later ones.
     pub reorder: f64,
+    /// It arrives without the delay, before those that were sent earlier and are on the way.
+    pub overtake: f64,
     /// One of its bits is flipped: authentication fails, and it is refused.
     pub corrupt: f64,
 }
@@ -164,6 +166,11 @@ impl Link {
             self.counters.reordered += 1;
             fate.arrivals[0] = Some(first.plus_ns(rng.below(REORDER_NS)));
         }
+        // Without the fault, other seeds stay as they were.
+        if faults.overtake > 0.0 && rng.chance(faults.overtake) {
+            self.counters.reordered += 1;
+            fate.arrivals[0] = Some(end);
+        }
         if rng.chance(faults.duplicate) {
             self.counters.duplicated += 1;
             fate.arrivals[1] = Some(second);
@@ -204,7 +211,8 @@ mod tests {
 
     #[test]
     fn faults_come_as_often_as_they_should() {
-        let faults = Faults { loss: 0.1, duplicate: 0.2, reorder: 0.3, corrupt: 0.4 };
+        let faults =
+            Faults { loss: 0.1, duplicate: 0.2, reorder: 0.3, corrupt: 0.4, ..Faults::default() };
         let mut link = Link::new(LinkSettings { faults, ..LinkSettings::default() });
         let mut rng = Rng::new(9);
         for _ in 0..10_000 {

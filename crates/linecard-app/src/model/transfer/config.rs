@@ -263,6 +263,7 @@ impl Config {
                 duplicate: lanes.duplicate.get(),
                 reorder: lanes.reorder.get(),
                 corrupt: lanes.corrupt.get(),
+                overtake: 0.0,
             },
             seed: run.seed,
         }

@@ -97,6 +97,7 @@ fn trouble(rng: &mut Rng) -> Faults {
         duplicate: chance(0.1),
         reorder: chance(0.2),
         corrupt: chance(0.05),
+        overtake: 0.0,
     }
 }
 

@@ -155,7 +155,7 @@ fn the_same_seed_is_the_same_run() {
     settings.chunk_bytes = 1 << 20;
     settings.last_bytes = 1 << 20;
     settings.lanes[1].1.faults =
-        Faults { loss: 0.02, duplicate: 0.01, reorder: 0.05, corrupt: 0.01 };
+        Faults { loss: 0.02, duplicate: 0.01, reorder: 0.05, overtake: 0.01, corrupt: 0.01 };
     assert_eq!(run(&settings), run(&settings));
     let other = Settings { seed: 2, ..settings.clone() };
     assert_ne!(run(&settings), run(&other));
