@@ -194,7 +194,8 @@ pub fn send(
     if options.delete && !all.iter().any(|object| object.kind == Kind::Folder) {
         return Err(SendError::NoFolder);
     }
-    let opened = open::open(options)?;
+    let has_links = all.iter().any(|object| object.has_links);
+    let opened = open::open(options, has_links)?;
     let waker = Waker::new()?;
     let bounds = (opened.version, reading::MAX_READ);
     let (work, queue) = reading::work_and_queue(source, options.chunk_bytes, bounds, waker.clone());

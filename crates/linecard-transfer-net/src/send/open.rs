@@ -2,6 +2,7 @@
 
 use super::lanes::Lanes;
 use super::path::Path;
+use super::reading::HARD_LINKS;
 use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, scheme_to_message};
@@ -46,7 +47,8 @@ pub(super) struct Opened {
     pub(super) version: u16,
 }
 
-pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
+/// Connects to a receiver that knows all that is asked for; `has_links` if there are hard links to send.
+pub(super) fn open(options: &SendOptions, has_links: bool) -> Result<Opened, SendError> {
     // Input errors are found before the receiver is contacted.
     options.lanes.iter().try_for_each(Spec::check)?;
     let deadline = Instant::now() + options.patience;
@@ -65,7 +67,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
     let fec = repair(options.fec, &specs);
-    let least = least_version(options);
+    let least = least_version(options, has_links);
     let hello = Hello {
         versions: VERSIONS.into_iter().filter(|version| *version >= least.0).collect(),
         suites: control.suites().to_vec(),
@@ -81,7 +83,7 @@ pub(super) fn open(options: &SendOptions) -> Result<Opened, SendError> {
         delete: options.delete,
     };
     control.send(&Message::Hello(hello.clone()))?;
-    let welcome = welcome(&mut control, options)?;
+    let welcome = welcome(&mut control, options, least.1)?;
     welcome.check(&hello)?;
     let receiver = Peer { ip: peer.ip(), is_plain: matches!(options.access, Access::Open) };
     let ends = specs.into_iter().zip(sources).zip(&welcome.lanes);
@@ -190,20 +192,25 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
 }
 
 /// The oldest version that has all that is asked for, and the option that an older one does not know.
-fn least_version(options: &SendOptions) -> (u16, Option<&'static str>) {
+fn least_version(options: &SendOptions, has_links: bool) -> (u16, Option<&'static str>) {
     match options.input {
         Input::Probe(_) => (3, Some("--probe")),
-        _ if options.hard_links => (6, Some("--hard-links")),
+        _ if has_links => (HARD_LINKS, Some("--hard-links")),
         _ if options.dry_run => (2, Some("--dry-run")),
         _ if options.delete => (2, Some("--delete")),
         _ => (1, None),
     }
 }
 
-fn welcome(control: &mut Control, options: &SendOptions) -> Result<Welcome, SendError> {
+/// The answer of the receiver; `newest` is the option that an older one does not know.
+fn welcome(
+    control: &mut Control,
+    options: &SendOptions,
+    newest: Option<&'static str>,
+) -> Result<Welcome, SendError> {
     match control.wait_for_message(options.patience)? {
         Some(Message::Welcome(welcome)) => Ok(welcome),
-        Some(Message::Refuse(refuse)) => match (refuse.code, least_version(options).1) {
+        Some(Message::Refuse(refuse)) => match (refuse.code, newest) {
             (RefuseCode::Version, Some(facility)) => Err(SendError::Older(facility)),
             _ => Err(refuse.into()),
         },

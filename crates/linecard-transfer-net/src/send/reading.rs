@@ -18,6 +18,8 @@ const MAX_AHEAD_BYTES: u64 = 1 << 20;
 const HOLD: Duration = Duration::from_millis(10);
 /// The first version of messages in which chunks of a pipe have any length.
 const SHORT_CHUNKS: u16 = 5;
+/// The first version of messages with hard links.
+pub(super) const HARD_LINKS: u16 = 6;
 /// Buffers that are kept.
 const MAX_SPARE: usize = 8;
 
@@ -72,6 +74,8 @@ pub(super) struct Work {
     chunk_bytes: ChunkBytes,
     /// None where the receiver takes only full chunks of pipes.
     hold: Option<Duration>,
+    /// Whether the receiver may ask for proofs.
+    proves: bool,
     orders: Receiver<Order>,
     /// Orders that were taken early, in turn.
     ahead: VecDeque<(Order, Option<Reader>)>,
@@ -108,8 +112,18 @@ pub(super) fn work_and_queue(
     let (out, results) = mpsc::sync_channel(max_read);
     let (ahead, freed) = (VecDeque::new(), Buffers::new(freed));
     let hold = (version >= SHORT_CHUNKS).then_some(HOLD);
-    let work =
-        Work { source, chunk_bytes, hold, orders: ordered, ahead, buffers: freed, out, waker };
+    let proves = version >= HARD_LINKS;
+    let work = Work {
+        source,
+        chunk_bytes,
+        hold,
+        proves,
+        orders: ordered,
+        ahead,
+        buffers: freed,
+        out,
+        waker,
+    };
     (work, ReadQueue { orders, buffers, results })
 }
 
@@ -219,14 +233,16 @@ impl Work {
     ) -> Result<bool, FileError> {
         let object = self.source.objects()[order.object].clone();
         let (mut size, mut hashes) = (0, None);
+        if let Kind::HardLink(of) = object.kind {
+            self.source.check_link(order.object, of)?;
+        }
         if order.is_same {
             let size = object.size.unwrap_or(0);
             let (object, hashes) = (order.object, Hashes::default());
             return Ok(self.give(Read::End { object, size, hashes, is_there: true }));
         }
         match object.kind {
-            Kind::Folder => {}
-            Kind::HardLink(of) => self.source.check_link(order.object, of)?,
+            Kind::Folder | Kind::HardLink(_) => {}
             Kind::Test => {
                 let is_taken = match object.size {
                     Some(size) => self.make_chunks(order, size)?,
@@ -315,7 +331,10 @@ impl Work {
         sent_below: &mut u32,
     ) -> Result<Option<Hashes>, FileError> {
         let mut tree = Tree::new(self.chunk_bytes);
-        let mut prover = order.proof_key.as_ref().map(blake3::Hasher::new_keyed);
+        // A receiver gets no hash with a key of its own but to find out whether it may make links.
+        let is_asked = self.proves && object.has_links && order.existing.is_some();
+        let key = order.proof_key.as_ref().filter(|_| is_asked);
+        let mut prover = key.map(blake3::Hasher::new_keyed);
         let known = object.size.unwrap_or(u64::MAX);
         for chunk in 0.. {
             let range = self.chunk_bytes.range(chunk, known);
@@ -378,4 +397,82 @@ impl Work {
 /// Whether what was read is what the receiver has.
 fn is_existing(order: &Order, hashes: Option<Hashes>) -> bool {
     hashes.is_some_and(|hashes| order.existing == Some(hashes.root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::Patterns;
+    use std::fs;
+
+    /// A folder with a file of two names, and another file: their numbers are 1, 2 and 3.
+    fn linked() -> (tempfile::TempDir, Arc<Source>) {
+        let at = tempfile::tempdir().unwrap();
+        fs::write(at.path().join("a"), "content").unwrap();
+        fs::hard_link(at.path().join("a"), at.path().join("b")).unwrap();
+        fs::write(at.path().join("c"), "content").unwrap();
+        let path = at.path().to_path_buf();
+        let source = Source::open_with_links(&[path], Patterns::default()).unwrap();
+        (at, Arc::new(source))
+    }
+
+    /// The last result for an order of a receiver with this version of messages.
+    fn read(source: &Arc<Source>, version: u16, order: Order) -> Read {
+        let (bounds, waker) = ((version, 8), Waker::new().unwrap());
+        let source = Arc::clone(source);
+        let (mut work, queue) = work_and_queue(source, ChunkBytes::default(), bounds, waker);
+        queue.orders.send(order).unwrap();
+        assert_eq!(work.work_off(), 1);
+        queue.results.try_iter().last().unwrap()
+    }
+
+    fn order(object: usize) -> Order {
+        Order {
+            object,
+            first_chunk: 0,
+            have: Have::default(),
+            existing: None,
+            proof_key: None,
+            is_same: false,
+            is_dry: false,
+        }
+    }
+
+    /// A receiver cannot ask for hashes with keys of its own choice of whatever is sent.
+    #[test]
+    fn only_files_with_hard_links_that_the_receiver_has_are_proved() {
+        let (_at, source) = linked();
+        let key = [7; 32];
+        let proof = *blake3::keyed_hash(&key, b"content").as_bytes();
+        let hash = *blake3::hash(b"content").as_bytes();
+        for (object, existing, version, expected) in [
+            (1, Some(hash), HARD_LINKS, Some(proof)),
+            (1, Some([0; 32]), HARD_LINKS, Some(proof)),
+            (1, Some(hash), HARD_LINKS - 1, None),
+            (1, None, HARD_LINKS, None),
+            (3, Some(hash), HARD_LINKS, None),
+        ] {
+            let order = Order { existing, proof_key: Some(key), ..order(object) };
+            let Read::End { hashes, .. } = read(&source, version, order) else {
+                panic!("{object} is read to its end");
+            };
+            assert_eq!((hashes.root, hashes.proof), (hash, expected), "{object} {existing:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_the_receiver_has_is_one_here_as_well() {
+        let (at, source) = linked();
+        let there = || Order { is_same: true, ..order(2) };
+        let read_again = || read(&source, HARD_LINKS, there());
+        assert!(matches!(read_again(), Read::End { is_there: true, .. }));
+        fs::remove_file(at.path().join("b")).unwrap();
+        fs::write(at.path().join("b"), "another").unwrap();
+        let read = read_again();
+        let Read::Unreadable { object: 2, error: FileError::Changed { what, .. }, .. } = &read
+        else {
+            panic!("{read:?}");
+        };
+        assert!(what.contains("no longer a hard link of"), "{what}");
+    }
 }

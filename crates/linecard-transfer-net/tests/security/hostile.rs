@@ -4,6 +4,7 @@ use super::{listener, sending, shared, soon, until};
 use linecard_transfer::control::{Have, Hello, Message, Welcome};
 use linecard_transfer::wire::{HEADER_BYTES, Header, Kind, OVERHEAD_BYTES, Probe};
 use linecard_transfer_net::control::{Control, ControlError};
+use linecard_transfer_net::file::Input;
 use linecard_transfer_net::seal::Sealer;
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use rustix::time::{ClockId, clock_gettime};
@@ -122,11 +123,17 @@ fn outlast(mut control: Control) {
 /// files.
 #[test]
 fn an_older_receiver_is_not_asked_for_what_it_does_not_know() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), "").unwrap();
+    let input = || Input::Paths(vec![folder.path().into()]);
     for (newest, hard_links, option) in [(1, false, "--dry-run"), (5, true, "--hard-links")] {
+        if hard_links {
+            std::fs::hard_link(folder.path().join("a"), folder.path().join("b")).unwrap();
+        }
         let (listener, at) = listener();
         let access = shared(1);
-        let options =
-            SendOptions { dry_run: !hard_links, hard_links, ..sending(1_000, at, &access) };
+        let options = sending(1_000, at, &access);
+        let options = SendOptions { dry_run: !hard_links, hard_links, input: input(), ..options };
         let sent = thread::scope(|scope| {
             let sending = scope.spawn(|| send(&options, &mut |_| {}));
             let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());
@@ -142,6 +149,24 @@ fn an_older_receiver_is_not_asked_for_what_it_does_not_know() {
         let text = format!("older linecard, which has no {option}");
         assert!(error.to_string().contains(&text), "{error}");
     }
+}
+
+/// Without such files, `--hard-links` asks for nothing.
+#[test]
+fn an_older_receiver_does_where_there_are_no_hard_links() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), "").unwrap();
+    let (listener, at) = listener();
+    let access = shared(1);
+    let input = Input::Paths(vec![folder.path().into()]);
+    let options = SendOptions { hard_links: true, input, ..sending(1_000, at, &access) };
+    thread::scope(|scope| {
+        scope.spawn(|| send(&options, &mut |_| {}));
+        let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());
+        let mut control = accepted.unwrap();
+        let Message::Hello(hello) = next(&mut control) else { panic!("hello comes first") };
+        assert!(hello.agree(&[1], control.suites(), &[0]).is_ok(), "{hello:?}");
+    });
 }
 
 #[test]
