@@ -1,15 +1,15 @@
 //! Gives received files the mode and time of the sent ones.
 
-use super::{Object, Stamp};
+use super::Stamp;
 use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};
 use std::fs;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 /// Mode and time of what was sent; of the mode, only permissions that the umask of this process leaves.
-pub(super) fn dress(made: impl AsFd, object: &Object) -> rustix::io::Result<()> {
-    let times = times(object.modified);
-    rustix::fs::fchmod(&made, Mode::from_raw_mode(object.mode & 0o777 & !umask()))?;
+pub(super) fn dress(made: impl AsFd, mode: u32, modified: Stamp) -> rustix::io::Result<()> {
+    let times = times(modified);
+    rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & 0o777 & !umask()))?;
     rustix::fs::futimens(made, &times)
 }
 

@@ -164,11 +164,14 @@ pub enum FileError {
     },
     /// A sender has not proved that it has a file that exists.
     #[error(
-        "{path:?} exists, and the sender did not prove that it has the same: no hard link of it is made"
+        "cannot make {path:?} a hard link of {first:?}: that exists, and the sender did not prove that it has the same; \
+         send again"
     )]
     Unproven {
-        /// The file.
+        /// The link.
         path: PathBuf,
+        /// The file.
+        first: PathBuf,
     },
     /// The file that a hard link is of is not in its place.
     #[error("{path:?} is a hard link of {first:?}, which is not transferred")]

@@ -33,7 +33,7 @@ pub struct Folder {
     path: PathBuf,
     root: OwnedFd,
     /// Folders made, whose modes and times come last.
-    made: Vec<Object>,
+    made: Vec<Made>,
     /// The folder that was used last, and its name: most files come beside others.
     last: Mutex<Option<(Vec<u8>, Arc<OwnedFd>)>>,
     flusher: Option<Flusher>,
@@ -41,6 +41,17 @@ pub struct Folder {
     /// Nothing is made.
     is_read_only: bool,
 }
+
+/// A folder that was made, and its mode and time.
+#[derive(Debug)]
+struct Made {
+    name: Name,
+    mode: u32,
+    modified: Stamp,
+}
+
+/// Memory of such a folder beside its name: itself twice, as lists grow by doubling, and the allocator's own.
+pub(crate) const MADE_BYTES: u64 = 2 * size_of::<Made>() as u64 + 32;
 
 /// The existing object at the place of a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +148,8 @@ impl Folder {
     pub fn make(&mut self, object: &Object) -> Result<(), FileError> {
         let (folders, last) = object.name.split();
         self.enter(&object.name, folders.chain(std::iter::once(last)))?;
-        self.made.push(object.clone());
+        let (name, mode, modified) = (object.name.clone(), object.mode, object.modified);
+        self.made.push(Made { name, mode, modified });
         Ok(())
     }
 
@@ -271,7 +283,7 @@ impl Folder {
         let dressed = match object.kind {
             Kind::Link => link::dress(&folder, last, object),
             _ => rustix::fs::openat(&*folder, last, READ, Mode::empty())
-                .and_then(|file| dress(file, object)),
+                .and_then(|file| dress(file, object.mode, object.modified)),
         };
         dressed.map_err(FileError::at("set mode and time of", &path))
     }
@@ -337,17 +349,16 @@ impl Folder {
 
     /// The folder of a name.
     pub(super) fn beside_name(&self, of: &Name) -> Result<Arc<OwnedFd>, FileError> {
-        let name = of.as_bytes();
-        let cut = name.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let name = of.folder();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, folder)) = &*last
-            && known[..] == name[..cut]
+            && known[..] == *name
         {
             return Ok(Arc::clone(folder));
         }
         let (folders, _) = of.split();
         let folder = Arc::new(self.enter(of, folders)?);
-        *last = Some((name[..cut].to_vec(), Arc::clone(&folder)));
+        *last = Some((name.to_vec(), Arc::clone(&folder)));
         Ok(folder)
     }
 
@@ -360,13 +371,13 @@ impl Folder {
     pub fn finish(&mut self) -> Result<(), FileError> {
         let mut result = Ok(());
         let mut made = std::mem::take(&mut self.made);
-        made.sort_by_key(|object| std::cmp::Reverse(object.name.as_bytes().len()));
-        for object in made {
-            let (folders, last) = object.name.split();
-            let done = self.enter(&object.name, folders.chain(std::iter::once(last)));
-            let path = self.path_of(&object);
+        made.sort_by_key(|made| std::cmp::Reverse(made.name.as_bytes().len()));
+        for Made { name, mode, modified } in made {
+            let (folders, last) = name.split();
+            let done = self.enter(&name, folders.chain(std::iter::once(last)));
+            let path = self.path_of_name(&name);
             let done = done.and_then(|folder| {
-                dress(&folder, &object).map_err(FileError::at("set mode and time of", &path))
+                dress(&folder, mode, modified).map_err(FileError::at("set mode and time of", &path))
             });
             result = result.and(done);
         }

@@ -2,13 +2,17 @@
 //!
 //! Several senders may share a folder, and each name in it may get another file at any time. So a link is made of the
 //! file that the transfer has stored, or has proved to have, and not of the one that has its name by then.
+//!
+//! A link gets a temporary name first, `.NAME.linecard-link`. It is made under the lock that a file of that name would
+//! have, so that transfers do not take each other's.
 
 use super::folder::READ;
-use super::name::LINK;
+use super::name::{LINK, PART};
+use super::partial::{self, lock};
 use super::sink::{refuse_existing, rename_new};
 use super::{FileError, Folder, Name, Object};
 use crate::end::random_key;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -25,8 +29,16 @@ pub(crate) struct FileId {
     born: Option<(i64, u32)>,
 }
 
-/// The folder of a new link; none if the link was there.
-pub(crate) type NewLink = Result<Option<Arc<OwnedFd>>, FileError>;
+/// A folder in which links are made: opened once for all of them.
+#[derive(Debug)]
+pub(crate) struct LinkFolder(Arc<OwnedFd>);
+
+/// The lock of a name, which is that of its partial file.
+struct NameLock<'a> {
+    folder: &'a OwnedFd,
+    name: &'a Name,
+    file: File,
+}
 
 impl FileId {
     /// That of an open file.
@@ -44,6 +56,25 @@ impl FileId {
     }
 }
 
+impl<'a> NameLock<'a> {
+    fn take(folder: &'a OwnedFd, name: &'a Name, path: &Path) -> Result<Self, FileError> {
+        lock(folder, path, &name.beside(PART)).map(|file| Self { folder, name, file })
+    }
+
+    /// Releases it. Of a partial file that an earlier run has left nothing is resumed where the name `is_given` now.
+    fn release(self, is_given: bool) -> rustix::io::Result<()> {
+        let is_empty = self.file.metadata().is_ok_and(|part| part.len() == 0);
+        if is_given || is_empty { partial::remove(self.folder, self.name, true) } else { Ok(()) }
+    }
+}
+
+impl Drop for NameLock<'_> {
+    /// As that of a file that is received.
+    fn drop(&mut self) {
+        let _unlocked = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl Folder {
     /// Whether the object's name is that of the file `first`.
     ///
@@ -51,8 +82,47 @@ impl Folder {
     ///
     /// [`FileError::Name`] where a link is in the way, and the error of the operating system.
     pub(crate) fn is_linked(&self, object: &Object, first: &Name) -> Result<bool, FileError> {
-        let (link, first) = (self.file_of(&object.name)?, self.file_of(first)?);
-        Ok(link.is_some() && link == first)
+        let Some(folder) = self.if_there(&object.name)? else { return Ok(false) };
+        self.is_linked_in(&LinkFolder(folder), object, first)
+    }
+
+    /// The same in a folder that is open.
+    ///
+    /// # Errors
+    ///
+    /// As [`Folder::is_linked`].
+    pub(crate) fn is_linked_in(
+        &self,
+        to: &LinkFolder,
+        object: &Object,
+        first: &Name,
+    ) -> Result<bool, FileError> {
+        let link = look(&to.0, &object.name, &self.path_of(object))?;
+        let link = link.map(|stat| FileId::of_stat(&stat));
+        Ok(link.is_some() && link == self.file_of(first)?)
+    }
+
+    /// Opens the folder of a link.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Name`] where a link is in the way, and the error of the operating system.
+    pub(crate) fn link_folder(&self, object: &Object) -> Result<LinkFolder, FileError> {
+        self.beside_name(&object.name).map(LinkFolder)
+    }
+
+    /// Removes the temporary name of a link that a killed process has left beside an object that is in its place. An error
+    /// fails nothing.
+    pub(crate) fn remove_old_link(&self, object: &Object) {
+        let Ok(folder) = self.beside_name(&object.name) else { return };
+        let new = object.name.beside(LINK);
+        if rustix::fs::statat(&*folder, &new, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return;
+        }
+        // Where another transfer has the lock, it is not old.
+        if let Ok(lock) = NameLock::take(&folder, &object.name, &self.path_of(object)) {
+            let _kept = remove(&folder, &new).and(lock.release(false));
+        }
     }
 
     /// Whether something is in the place of a link that would be replaced.
@@ -84,12 +154,12 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`FileError::Unproven`], and the error of the operating system.
+    /// The error of the operating system.
     pub(crate) fn prove(
         &self,
         name: &Name,
         (key, proof): (&[u8; 32], &[u8; 32]),
-    ) -> Result<FileId, FileError> {
+    ) -> Result<Option<FileId>, FileError> {
         let (folder, path) = (self.beside_name(name)?, self.path_of_name(name));
         let (_, last) = name.split();
         let read = READ.union(OFlags::NONBLOCK);
@@ -97,70 +167,82 @@ impl Folder {
             .and_then(|file| Ok((stat(&file, Path::new(""), AtFlags::EMPTY_PATH)?, file)));
         let (stat, file) = match opened {
             // Another process has put something else there.
-            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => {
-                return Err(FileError::Unproven { path });
-            }
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
             opened => opened.map_err(|error| FileError::of(error, "look for", &path, 0))?,
         };
         let proved = is_file(&stat)
             && self.hash(File::from(file), &path, blake3::Hasher::new_keyed(key))? == *proof;
-        match proved {
-            true => Ok(FileId::of_stat(&stat)),
-            false => Err(FileError::Unproven { path }),
-        }
+        Ok(proved.then(|| FileId::of_stat(&stat)))
     }
 
-    /// Makes a hard link of a file that is in its place, and says in which folder.
+    /// Makes a hard link of a file that is in its place.
     ///
     /// # Errors
     ///
-    /// [`FileError::HardLink`], [`FileError::Exists`] unless `overwrite`, [`FileError::IsFolder`], and the error of the
-    /// operating system.
+    /// [`FileError::HardLink`], [`FileError::Exists`] unless `overwrite`, [`FileError::IsFolder`], [`FileError::Locked`],
+    /// and the error of the operating system.
     pub(crate) fn link(
         &self,
+        to: &LinkFolder,
         object: &Object,
         (first, id): (&Name, FileId),
         overwrite: bool,
-    ) -> Result<Arc<OwnedFd>, FileError> {
-        let (from, to) = (self.beside_name(first)?, self.beside_name(&object.name)?);
-        let (path, first_path) = (self.path_of(object), self.path_of_name(first));
-        let failed = |error: Errno| failed(error, &path, &first_path);
-        let (_, first_last) = first.split();
-        refuse_existing(&to, &path, object, overwrite)?;
-        let new = object.name.beside(LINK);
+    ) -> Result<(), FileError> {
+        let path = self.path_of(object);
+        refuse_existing(&to.0, &path, object, overwrite)?;
+        let lock = NameLock::take(&to.0, &object.name, &path)?;
+        let made = self.link_locked(&to.0, (object, &path), (first, id), overwrite);
+        let released = lock.release(made.is_ok());
+        made?;
+        released.map_err(FileError::at("remove the partial file of", &path))
+    }
+
+    fn link_locked(
+        &self,
+        to: &OwnedFd,
+        (object, path): (&Object, &Path),
+        (first, id): (&Name, FileId),
+        overwrite: bool,
+    ) -> Result<(), FileError> {
+        let (from, first_path) = (self.beside_name(first)?, self.path_of_name(first));
+        let failed = |error: Errno| failed(error, path, &first_path);
+        let ((_, first_last), new) = (first.split(), object.name.beside(LINK));
         // An earlier run may have left one.
-        remove(&to, &new).map_err(failed)?;
-        rustix::fs::linkat(&*from, first_last, &*to, &new, AtFlags::empty()).map_err(failed)?;
-        let made = self.name_link(&to, &new, (object, &path), (id, overwrite));
-        // Renaming leaves it where both are names of one file by now.
-        let removed = remove(&to, &new);
-        made.and_then(|is_same| match is_same {
-            true => removed.map_err(failed),
+        remove(to, &new).map_err(failed)?;
+        rustix::fs::linkat(&*from, first_last, to, &new, AtFlags::empty()).map_err(failed)?;
+        let made = match stat(to, Path::new(&new), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if is_file(&stat) && FileId::of_stat(&stat) == id => {
+                let renaming = (overwrite, "rename the new hard link to");
+                rename_new((to, &new), (object, path), renaming).map_err(|error| match error {
+                    FileError::System { source, .. }
+                        if source.kind() == io::ErrorKind::NotFound =>
+                    {
+                        failed(Errno::NOENT)
+                    }
+                    error => error,
+                })
+            }
             // Another file has that name: a link of it is not asked for.
-            false => Err(FileError::HardLink {
-                path: path.clone(),
+            Ok(_) => Err(FileError::HardLink {
+                path: path.into(),
                 first: first_path.clone(),
                 why: "another file has taken its place; send again",
             }),
-        })?;
-        Ok(to)
+            Err(error) => Err(failed(error)),
+        };
+        // Renaming leaves it where both are names of one file by now.
+        let removed = remove(to, &new).map_err(failed);
+        made.and(removed)
     }
 
-    /// Gives a link its name if it is one of this file.
-    fn name_link(
-        &self,
-        folder: &OwnedFd,
-        new: &str,
-        (object, path): (&Object, &Path),
-        (id, overwrite): (FileId, bool),
-    ) -> Result<bool, FileError> {
-        let stat = stat(folder, Path::new(new), AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| FileError::of(error, "look for", path, 0))?;
-        if !is_file(&stat) || FileId::of_stat(&stat) != id {
-            return Ok(false);
-        }
-        rename_new((folder, new), (object, path), overwrite)?;
-        Ok(true)
+    /// Waits until the folder of new links is on the disk; `object` is one of them.
+    ///
+    /// # Errors
+    ///
+    /// The error of the operating system.
+    pub(crate) fn sync_links(&self, to: &LinkFolder, object: &Object) -> Result<(), FileError> {
+        let doing = "write to the disk the folder of";
+        rustix::fs::fsync(&*to.0).map_err(FileError::at(doing, &self.path_of(object)))
     }
 
     /// The file or link of a name.
@@ -179,22 +261,6 @@ impl Folder {
                 Ok(None)
             }
             folder => folder.map(Some),
-        }
-    }
-}
-
-/// Waits until the folders of new links are on the disk, once for each folder.
-pub(crate) fn sync_links(made: &mut [(&Object, NewLink)], within: &Folder) {
-    let mut synced: Vec<Arc<OwnedFd>> = Vec::new();
-    for (object, made) in made {
-        let Ok(Some(folder)) = made else { continue };
-        if synced.iter().any(|other| Arc::ptr_eq(other, folder)) {
-            continue;
-        }
-        synced.push(Arc::clone(folder));
-        if let Err(error) = rustix::fs::fsync(&**folder) {
-            let doing = "write to the disk the folder of";
-            *made = Err(FileError::of(error, doing, &within.path_of(object), 0));
         }
     }
 }
@@ -239,7 +305,10 @@ fn failed(error: Errno, path: &Path, first: &Path) -> FileError {
         Errno::MLINK => {
             "the file has as many as the file system permits; send without --hard-links"
         }
-        Errno::NOENT => "the file has been removed meanwhile; send again",
+        Errno::NOENT => "the file or the new link has been removed meanwhile; send again",
+        Errno::EXIST | Errno::ISDIR => {
+            "something else has the temporary name .NAME.linecard-link beside it; remove that, and send again"
+        }
         error => return FileError::of(error, "make the hard link", path, 0),
     };
     FileError::HardLink { path: path.into(), first: first.into(), why }

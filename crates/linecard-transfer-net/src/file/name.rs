@@ -62,6 +62,12 @@ impl Name {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
+    /// Its folders as one path; empty for a name without any.
+    pub(crate) fn folder(&self) -> &[u8] {
+        let cut = self.0.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        &self.0[..cut]
+    }
+
     /// Its folders, from the outermost, and what it is called there.
     pub(super) fn split(&self) -> (impl Iterator<Item = &OsStr>, &OsStr) {
         let cut = self.0.iter().rposition(|byte| *byte == b'/');

@@ -75,6 +75,9 @@ impl Sink {
         let state = Mutex::new(State { size, have, tree, journal: None });
         let (object, flusher) = (object.clone(), setup.flusher.cloned());
         let sink = Self { folder, path, object, chunk_bytes, overwrite, file, flusher, state };
+        // The new name of a link, of a process that was killed before it gave it this one.
+        let _kept =
+            rustix::fs::unlinkat(&*sink.folder, sink.object.name.beside(LINK), AtFlags::empty());
         let goes_on = size.is_some() && count > 1;
         if !goes_on && sink.file.metadata().is_ok_and(|part| part.len() > 0) {
             // An earlier run with shorter chunks may have left its journal.
@@ -288,7 +291,7 @@ impl Sink {
         let size = self.state().size.unwrap_or(0);
         // Longer only if a chunk of a pipe was not written to its end.
         self.file.set_len(size).map_err(self.failed("complete", size))?;
-        dress(&*self.file, &self.object)
+        dress(&*self.file, self.object.mode, self.object.modified)
             .map_err(|error| self.failed("set mode and time of", 0)(error.into()))?;
         // Advice: dirty pages are queued for writing, and `sync` waits for them. Errors show there.
         let _advised = rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::DontNeed);
@@ -310,10 +313,10 @@ impl Sink {
 
     fn rename(&self) -> Result<(), FileError> {
         if self.object.kind != Kind::Link {
-            return self.rename_from(&self.object.name.beside(PART));
+            return self.rename_from(&self.object.name.beside(PART), "rename the partial file to");
         }
         let new = self.object.name.beside(LINK);
-        let made = self.link(&new).and_then(|()| self.rename_from(&new));
+        let made = self.link(&new).and_then(|()| self.rename_from(&new, "rename the new link to"));
         if made.is_err() {
             let _removed = rustix::fs::unlinkat(&*self.folder, &new, AtFlags::empty());
         }
@@ -324,8 +327,9 @@ impl Sink {
     }
 
     /// Renames `part` to its final name.
-    fn rename_from(&self, part: &str) -> Result<(), FileError> {
-        rename_new((&self.folder, part), (&self.object, &self.path), self.overwrite)
+    fn rename_from(&self, part: &str, doing: &'static str) -> Result<(), FileError> {
+        let renaming = (self.overwrite, doing);
+        rename_new((&self.folder, part), (&self.object, &self.path), renaming)
     }
 
     /// The file of the data, whatever its name.
@@ -376,10 +380,10 @@ impl Drop for Sink {
 pub(super) fn rename_new(
     (folder, new): (&OwnedFd, &str),
     (object, path): (&Object, &Path),
-    overwrite: bool,
+    (overwrite, doing): (bool, &'static str),
 ) -> Result<(), FileError> {
     let (_, last) = object.name.split();
-    let failed = |error: Errno| FileError::of(error, "rename the partial file to", path, 0);
+    let failed = |error: Errno| FileError::of(error, doing, path, 0);
     if overwrite {
         return rustix::fs::renameat(folder, new, folder, last).map_err(failed);
     }

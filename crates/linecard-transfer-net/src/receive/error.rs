@@ -56,10 +56,10 @@ pub enum ReceiveError {
          folder, or send `tar c FOLDER`"
     )]
     OneOnly,
-    /// Folders whose names and modes take more memory than there is for them.
+    /// Folders, and files with hard links, whose names take more memory than there is for them.
     #[error(
-        "the names of the folders that are sent take more than {limit} bytes, the share of --memory for them \
-         here: give recv twice the --memory, or send the parts of the folder one by one"
+        "the names of folders, and of files with hard links, take more than {limit} bytes, the share of --memory for them \
+         here: give recv twice the --memory, send the parts of the folder one by one, or send without --hard-links"
     )]
     TooManyFolders {
         /// Memory for them, in bytes.

@@ -1,8 +1,8 @@
 //! The object being received: which chunks belong to which object, their lengths, and the missing ones.
 
-use super::writing::{Findings, Job};
+use super::writing::{Findings, Job, LINKED_BYTES};
 use super::{ReceiveError, ReceiveOptions};
-use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Name, Object, Stamp};
+use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, MADE_BYTES, Name, Object, Stamp};
 use linecard_transfer::control::{self, ChunkRange, End};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -23,13 +23,10 @@ enum State {
     GivenUp,
 }
 
-/// Memory for the list of folders, which is kept until the end: this part of that for chunks, and no less than
-/// a mebibyte.
+/// Memory for the lists of folders and of files with hard links, which are kept until the end: this part of that for
+/// chunks, and no less than a mebibyte.
 const LIST_SHARE: u64 = 8;
 const MIN_LIST_BYTES: u64 = 1 << 20;
-/// Memory of an entry of the list beside its name: itself twice, as lists grow by doubling, and the
-/// allocator's own.
-const ENTRY_BYTES: u64 = 2 * size_of::<Object>() as u64 + 32;
 
 /// An object that is being received.
 #[derive(Debug)]
@@ -69,7 +66,7 @@ pub(super) struct Objects {
     next_chunk: u32,
     /// Files of which there are hard links.
     with_links: BTreeSet<u32>,
-    /// Memory for the list of folders and of such files, and how much of it is taken.
+    /// Memory for the lists of folders and of such files, and how much of it is taken.
     max_list_bytes: u64,
     list_bytes: u64,
     /// There is only one, which is not a folder.
@@ -147,10 +144,11 @@ impl Objects {
         self.next_chunk = next.ok_or(ReceiveError::Unexpected("too many chunks"))?;
         self.next_id += 1;
         self.check_links(&object)?;
-        if object.kind == Kind::Folder || object.has_links {
-            self.list(told.name.len())?;
+        if object.kind == Kind::Folder {
+            self.list(told.name.len() as u64 + MADE_BYTES)?;
         }
         if object.has_links {
+            self.list(told.name.len() as u64 + LINKED_BYTES)?;
             self.with_links.insert(told.id);
         }
         self.is_alone = !told.has_others && told.id == 0 && object.kind != Kind::Folder;
@@ -223,8 +221,8 @@ impl Objects {
     }
 
     /// Accounts for one more folder or file with hard links, whose name is kept until the end.
-    fn list(&mut self, name_bytes: usize) -> Result<(), ReceiveError> {
-        self.list_bytes += name_bytes as u64 + ENTRY_BYTES;
+    fn list(&mut self, bytes: u64) -> Result<(), ReceiveError> {
+        self.list_bytes += bytes;
         match self.list_bytes > self.max_list_bytes {
             true => Err(ReceiveError::TooManyFolders { limit: self.max_list_bytes }),
             false => Ok(()),

@@ -3,6 +3,7 @@
 mod linking;
 mod storing;
 
+pub(super) use self::linking::LINKED_BYTES;
 use self::linking::Linking;
 use self::storing::Storing;
 use super::ReceiveOptions;
@@ -377,7 +378,10 @@ impl Writing {
         for (object, sink) in objects.iter().zip(&sinks) {
             self.linking.identify(*object, sink);
         }
-        for (object, result) in objects.into_iter().zip(Sink::appear_all(&sinks)) {
+        let results = Sink::appear_all(&sinks);
+        // Before links take descriptors.
+        drop(sinks);
+        for (object, result) in objects.into_iter().zip(results) {
             let written = match result {
                 Ok(()) => Written::Object { object, was_there: false },
                 Err(error) => failed(object, error),
@@ -663,9 +667,12 @@ impl Writing {
 /// The existing object of this name. Nothing is left beside a whole file.
 fn existing(folder: &Folder, about: &Object, count: u32) -> Result<Existing, FileError> {
     let existing = folder.existing(about)?;
-    // Files of one chunk have no journal.
-    if count > 1 && matches!(existing, Existing::Same | Existing::File { part: false, .. }) {
-        folder.remove_journal(about);
+    if matches!(existing, Existing::Same | Existing::File { part: false, .. }) {
+        // Files of one chunk have no journal.
+        if count > 1 {
+            folder.remove_journal(about);
+        }
+        folder.remove_old_link(about);
     }
     Ok(existing)
 }
@@ -704,7 +711,7 @@ mod tests {
     use std::path::Path;
 
     /// In a folder, with the ends of its channels that others have.
-    fn work_in(at: &Path, chunk_bytes: u64) -> (Work, WriteQueue) {
+    pub(super) fn work_in(at: &Path, chunk_bytes: u64) -> (Work, WriteQueue) {
         let (jobs, given) = mpsc::channel();
         let (out, results) = mpsc::channel();
         let work = Work {

@@ -90,6 +90,9 @@ fn who_does_not_have_a_file_gets_no_hard_link_of_it() {
             assert!(!announce(&mut peer, after).is_same);
             let why = end(&mut peer, empty(1)).unwrap();
             assert!(why.contains("did not prove that it has the same"), "{why}");
+            for part in ["mine", "theirs", "send again"] {
+                assert!(why.contains(part), "{why}");
+            }
             assert!(!receiver.folder.join("mine").exists());
             assert_eq!(fs::metadata(&path).unwrap().nlink(), 1);
         }
@@ -111,6 +114,28 @@ fn who_has_a_file_gets_a_hard_link_of_it() {
     announce(&mut peer, Object { first_chunk: 1, ..link(1, "second", 0) });
     assert_eq!(end(&mut peer, empty(1)), None);
     assert_eq!(fs::metadata(receiver.folder.join("second")).unwrap().nlink(), 2);
+}
+
+/// A file is not hashed again for each link of a sender that does not have it.
+#[test]
+fn a_proof_is_checked_once() {
+    let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+    let path = receiver.folder.join("first");
+    fs::write(&path, "their content").unwrap();
+    let mut peer = welcome(&receiver);
+    let have = announce(&mut peer, Object { size: Some(13), ..file(0, "first") });
+    let other = b"other content";
+    let proof = Some(*blake3::keyed_hash(&have.proof_key.unwrap(), other).as_bytes());
+    let root = have.existing.unwrap();
+    assert_eq!(end(&mut peer, End { object: 0, size: 13, root, proof }), None);
+    for object in 1..4 {
+        announce(&mut peer, Object { first_chunk: 1, ..link(object, "second", 0) });
+        let why = end(&mut peer, empty(object)).unwrap();
+        assert!(why.contains("did not prove"), "{why}");
+        // Now it would be one.
+        fs::write(&path, other).unwrap();
+    }
+    assert_eq!(fs::metadata(&path).unwrap().nlink(), 1);
 }
 
 /// Promise (Transfer): A hard link is made of the file that its sender has stored, not of one that another has put into

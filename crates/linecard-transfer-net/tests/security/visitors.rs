@@ -443,6 +443,14 @@ fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
 /// Announcements of a sender take no more memory than is reserved for them.
 #[test]
 fn announced_folders_take_a_share_of_the_memory_only() {
+    // And files with hard links.
+    for (mode, has_links) in [(0o040_755, false), (0o644, true)] {
+        announce_too_many(mode, has_links);
+    }
+}
+
+/// Announces empty objects with long names until the receiver has no memory for them.
+fn announce_too_many(mode: u32, has_links: bool) {
     let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
     let mut peer = receiver.connect(&shared(1));
     let hello = hello(&peer);
@@ -452,22 +460,22 @@ fn announced_folders_take_a_share_of_the_memory_only() {
     let mut announced = 0_u32;
     let text = loop {
         let name = format!("{above}/{announced}").into_bytes();
-        let (size, mode) = (Some(0), 0o040_755);
         let object = Object {
             id: announced,
             name,
-            size,
+            size: Some(0),
             mode,
             has_holes: false,
             by_time: false,
-            has_others: false,
-            has_links: false,
+            has_others: true,
+            has_links,
             link_of: None,
             modified_ns: 0,
             first_chunk: 0,
         };
         say(&mut peer, &Message::Object(object));
-        let end = End { object: announced, size: 0, root: [0; 32], proof: None };
+        let root = *blake3::hash(b"").as_bytes();
+        let end = End { object: announced, size: 0, root, proof: None };
         let told = loop {
             match answer(&mut peer) {
                 Message::Failed(failed) => break Some(failed.text.to_string()),
@@ -481,7 +489,9 @@ fn announced_folders_take_a_share_of_the_memory_only() {
         }
         announced += 1;
     };
-    assert!(text.contains("1048576 bytes") && text.contains("--memory"), "{text}");
+    for part in ["files with hard links", "1048576 bytes", "--memory", "without --hard-links"] {
+        assert!(text.contains(part), "{text}");
+    }
     assert!((250..300).contains(&announced), "{announced} names of 3.6 KB in a mebibyte");
     let ended = receiver.thread_end();
     assert!(matches!(ended, Some(Err(ReceiveError::TooManyFolders { .. }))), "{ended:?}");

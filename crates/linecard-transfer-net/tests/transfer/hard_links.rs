@@ -238,6 +238,69 @@ fn an_object_store_gets_the_file_and_no_links() {
     assert_eq!(bucket.names().len(), 2);
 }
 
+/// A link is made under the lock that files of its name have.
+#[test]
+fn a_name_that_another_transfer_writes_is_left_to_it() {
+    let ends = Ends::new();
+    ends.run();
+    let second = ends.to(NAMES[1]);
+    fs::remove_file(&second).expect("it is there");
+    let [part, link] = ["part", "link"].map(|end| ends.to(&format!("b/.second.linecard-{end}")));
+    let lock = fs::File::create(&part).expect("there is room");
+    lock.try_lock().expect("nobody has it");
+    fs::write(&link, "of the other").expect("there is room");
+    let (sent, got) = ends.run();
+    assert_eq!((sent.failures.count(), got.failures.count()), (1, 1));
+    let why = &got.failures.first()[0];
+    assert!(why.contains("is being received by another process"), "{why}");
+    assert_eq!(fs::read(&link).expect("it is there"), b"of the other");
+    assert!(part.exists() && !second.exists());
+    // One that has its name is not changed either.
+    fs::hard_link(ends.to(NAMES[0]), &second).expect("there is room");
+    assert_eq!(ends.succeed().1.unchanged, 4);
+    assert!(part.exists() && link.exists());
+    lock.unlock().expect("it is locked");
+    ends.succeed();
+    assert!(!part.exists() && !link.exists());
+}
+
+#[test]
+fn what_has_the_temporary_name_of_a_link_ends_no_others() {
+    let ends = Ends::new();
+    let folder = ends.to("b/.second.linecard-link");
+    fs::create_dir_all(&folder).expect("a folder");
+    let (sent, got) = ends.run();
+    assert_eq!((sent.failures.count(), got.failures.count()), (1, 1));
+    let why = &got.failures.first()[0];
+    assert!(why.contains("second") && why.contains("temporary name"), "{why}");
+    assert_eq!(inode(&ends.to(NAMES[2])).1, 2);
+    assert!(!ends.to("b/.second.linecard-part").exists());
+    fs::remove_dir(&folder).expect("it is there");
+    ends.succeed();
+}
+
+/// A receiver that was killed when a link had its temporary name has left that, a further name of a whole file.
+#[test]
+fn a_temporary_name_that_was_left_is_removed_with_the_next_run() {
+    for (hard_links, there) in
+        [(true, &NAMES[..]), (true, &NAMES[..1]), (false, &NAMES[..]), (false, &NAMES[..1])]
+    {
+        let mut ends = Ends::new();
+        ends.run();
+        let left = ends.to("b/.second.linecard-link");
+        fs::hard_link(ends.to(NAMES[0]), &left).expect("there is room");
+        for name in NAMES.iter().filter(|name| !there.contains(name)) {
+            fs::remove_file(ends.to(name)).expect("it is there");
+        }
+        ends.send.hard_links = hard_links;
+        let (sent, _) = ends.run();
+        assert_eq!(sent.failures.count(), 0, "{:?}", sent.failures);
+        assert!(!left.exists(), "{hard_links} {there:?}");
+        let names = if hard_links { 3 } else { there.len() as u64 };
+        assert_eq!(inode(&ends.to(NAMES[0])).1, names, "{hard_links} {there:?}");
+    }
+}
+
 /// Files that are removed at the sender go at the receiver, and the others keep their names.
 #[test]
 fn a_name_that_goes_is_removed_and_others_stay() {
