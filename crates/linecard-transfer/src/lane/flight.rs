@@ -99,7 +99,7 @@ pub struct Flight {
     bytes: u64,
     packets: usize,
     largest: Option<u64>,
-    /// What was lost, and when it was sent.
+    /// Lost pieces, and when they were sent.
     remembered: BTreeMap<u64, (Piece, Instant)>,
     delivery: Delivery,
     /// A packet counts as lost if this many later ones have arrived.
