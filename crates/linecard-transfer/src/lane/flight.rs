@@ -369,6 +369,34 @@ mod tests {
     }
 
     #[test]
+    fn once_something_was_overtaken_the_oldest_new_packet_is_the_sample() {
+        let (mut flight, mut outcome) = (Flight::default(), FlightUpdate::default());
+        for slot in 0..20 {
+            flight.send(Some(piece(slot)), 100, Instant::from_ns(u64::from(slot)));
+        }
+        let mut seen = |ranges, now, delay_us| {
+            let (now, ack) = (Instant::from_ns(now), Ack { delay_us, ..ack(ranges) });
+            outcome.clear();
+            assert!(flight.acknowledge(&ack, now, &mut outcome));
+            let _next = flight.detect(&Rtt::guess(50_000_000), now, &mut outcome);
+            (outcome.sample_ns, outcome.ack_delay_ns, outcome.late_ns)
+        };
+        let of = |first, last| Range { first, last };
+        // The newest packet of all, with the delay of its acknowledgment; nothing new shows nothing.
+        assert_eq!(seen(vec![of(0, 1)], 51, 7), (Some(50), 7_000, 0));
+        assert_eq!(seen(vec![of(0, 1)], 52, 7), (None, 0, 0));
+        // 9 has overtaken seven, four of which count as lost, until 2 arrives.
+        assert_eq!(seen(vec![of(9, 9), of(0, 1)], 53, 7), (Some(44), 7_000, 0));
+        assert_eq!(seen(vec![of(9, 9), of(0, 2)], 60, 7).2, 58);
+        // 7 and 8 are new, of which 7 is the older; 12 has overtaken others.
+        assert_eq!(seen(vec![of(12, 12), of(0, 9)], 70, 7), (Some(63), 0, 67));
+        // An acknowledgment that was overtaken has nothing new.
+        assert_eq!(seen(vec![of(0, 9)], 71, 7), (None, 0, 0));
+        // One that overtakes names many: the oldest of them has waited for its own.
+        assert_eq!(seen(vec![of(0, 19)], 72, 7), (Some(62), 0, 0));
+    }
+
+    #[test]
     fn what_was_never_sent_cannot_be_acknowledged() {
         let (mut flight, mut outcome) = (Flight::default(), FlightUpdate::default());
         flight.send(Some(piece(0)), 100, Instant::ZERO);
