@@ -193,15 +193,14 @@ impl Flight {
     /// Processes an acknowledgment. False if it contains numbers that were never sent: the other
     /// end has a bug or is hostile.
     pub fn acknowledge(&mut self, ack: &Ack, now: Instant, outcome: &mut FlightUpdate) -> bool {
-        let Some(newest) = ack.ranges.first() else { return true };
-        if newest.last >= self.next_number() {
+        let Some(last) = ack.ranges.first().map(|range| range.last) else { return true };
+        if last >= self.next_number() {
             return false;
         }
-        let is_news = self.largest.is_none_or(|largest| newest.last > largest);
-        if is_news {
-            self.largest = Some(newest.last);
-        } else if Some(newest.last) < self.largest {
+        if self.largest > Some(last) {
             self.reorders = true;
+        } else {
+            self.largest = Some(last);
         }
         // The ranges are in order, the newest first.
         let (mut newest, mut oldest) = (None, None);
@@ -212,7 +211,8 @@ impl Flight {
                 oldest = Some(first);
             }
         }
-        let sampled = if self.reorders { oldest } else { newest.filter(|_| is_news) };
+        let is_last = |taken: &Taken| taken.number == last;
+        let sampled = if self.reorders { oldest } else { newest.filter(is_last) };
         if let Some(taken) = sampled {
             outcome.sample_ns = Some(now.ns_since(taken.sent.at));
             // The other end says it of the newest packet only.
