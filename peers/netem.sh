@@ -99,16 +99,7 @@ done
 "$linecard" keys psk "$root/key" >/dev/null
 
 # iperf3 opens TCP sockets: this makes them sockets of Multipath TCP.
-cc -shared -fPIC -o "$root/lib/mptcp.so" -xc - -ldl <<'C'
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/socket.h>
-int socket(int domain, int type, int protocol) {
-    int (*real)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
-    int stream = (type & 0xf) == SOCK_STREAM && (domain == AF_INET || domain == AF_INET6);
-    return real(domain, type, stream && (protocol == 0 || protocol == 6) ? 262 : protocol);
-}
-C
+cc -shared -fPIC -o "$root/lib/mptcp.so" "$here/mptcp.c" -ldl
 
 {
     echo "rounds=$rounds seconds=$seconds"

@@ -29,16 +29,7 @@ linecard=${LINECARD_TARGET_DIR:-$here/../target}/release/linecard
 "$linecard" keys psk "$work/key" >/dev/null
 
 # iperf3 opens TCP sockets: this makes them sockets of Multipath TCP.
-cc -shared -fPIC -o "$work/mptcp.so" -xc - -ldl <<'C'
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <sys/socket.h>
-int socket(int domain, int type, int protocol) {
-    int (*real)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
-    int stream = (type & 0xf) == SOCK_STREAM && (domain == AF_INET || domain == AF_INET6);
-    return real(domain, type, stream && (protocol == 0 || protocol == 6) ? 262 : protocol);
-}
-C
+cc -shared -fPIC -o "$work/mptcp.so" "$here/mptcp.c" -ldl
 
 change() { echo "$2" >"$work/rates$1"; }
 
