@@ -1,28 +1,12 @@
 //! Hard links give no sender a second name for a file of another, and announcements of them are checked.
 
 use super::shared;
-use super::visitors::{Receiver, answer, hello, say};
+use super::visitors::{Receiver, answer, hello, object, say};
 use linecard_transfer::control::{End, Have, Message, Object};
 use linecard_transfer_net::control::Control;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, UNIX_EPOCH};
-
-fn object(id: u32, name: &str) -> Object {
-    Object {
-        id,
-        name: name.into(),
-        size: Some(0),
-        mode: 0o644,
-        has_holes: false,
-        by_time: false,
-        has_others: true,
-        has_links: false,
-        link_of: None,
-        modified_ns: 0,
-        first_chunk: 0,
-    }
-}
 
 fn file(id: u32, name: &str) -> Object {
     Object { has_links: true, ..object(id, name) }

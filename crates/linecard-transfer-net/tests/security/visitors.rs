@@ -351,25 +351,29 @@ fn what_comes_in_a_dry_run_is_not_stored() {
     assert_eq!(receiver.end(), 1);
 }
 
+/// An empty file.
+pub(crate) fn object(id: u32, name: &str) -> Object {
+    Object {
+        id,
+        name: name.into(),
+        size: Some(0),
+        mode: 0o644,
+        has_holes: false,
+        by_time: false,
+        has_others: true,
+        has_links: false,
+        link_of: None,
+        modified_ns: 0,
+        first_chunk: 0,
+    }
+}
+
 /// Promise (Transfer): A sender can have nothing removed that is not below a folder which it has sent, nothing before all
 /// that it announced is stored, and nothing at all unless the receiver permits it.
 #[test]
 fn a_sender_removes_nothing_elsewhere_and_nothing_early() {
-    let folder = |id: u32, name: &str| {
-        Message::Object(Object {
-            id,
-            name: name.into(),
-            size: Some(0),
-            mode: 0o040_755,
-            has_holes: false,
-            by_time: false,
-            has_others: true,
-            has_links: false,
-            link_of: None,
-            modified_ns: 0,
-            first_chunk: 0,
-        })
-    };
+    let folder =
+        |id: u32, name: &str| Message::Object(Object { mode: 0o040_755, ..object(id, name) });
     let remove = |name: &str, is_folder: bool| {
         let mut remove = Remove::default();
         assert!(remove.names.push(name.as_bytes(), is_folder));

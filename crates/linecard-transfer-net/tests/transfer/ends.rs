@@ -1,5 +1,6 @@
 //! Both ends, ready to run.
 
+use linecard::rng::Rng;
 use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Repair;
 use linecard_transfer_net::control::Access;
@@ -65,4 +66,22 @@ pub(crate) fn run(
         let sent = send(send_options, &mut |_| {});
         (sent, receiving.join().expect("the receiver does not panic"))
     })
+}
+
+/// Both ends at a port of its own, with their errors as text.
+pub(crate) fn run_as_text(
+    send: &SendOptions,
+    receive: &ReceiveOptions,
+) -> (Result<Sent, String>, Result<Received, String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let send = SendOptions { peer: listener.local_addr().expect("it listens"), ..send.clone() };
+    let (sent, got) = run(&send, receive, &listener);
+    (sent.map_err(|error| error.to_string()), got.map_err(|error| error.to_string()))
+}
+
+/// Bytes that no compression makes shorter.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    let mut content = vec![0; bytes];
+    Rng::new(bytes as u64 + 1).fill(&mut content);
+    content
 }

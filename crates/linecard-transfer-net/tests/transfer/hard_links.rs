@@ -1,8 +1,7 @@
 //! Hard links in a folder that is sent.
 
-use crate::ends;
+use crate::ends::{self, noise, run_as_text as run};
 use crate::memory::Memory;
-use linecard::rng::Rng;
 use linecard_transfer_net::receive::{ReceiveOptions, Received};
 use linecard_transfer_net::send::{Action, SendOptions, Sent};
 use std::fs;
@@ -75,26 +74,10 @@ impl Ends {
     }
 }
 
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut content = vec![0; bytes];
-    Rng::new(bytes as u64 + 1).fill(&mut content);
-    content
-}
-
 /// The number of a file, and of its names.
 fn inode(path: &Path) -> (u64, u64) {
     let about = fs::symlink_metadata(path).expect("it is there");
     (about.ino(), about.nlink())
-}
-
-fn run(
-    send: &SendOptions,
-    receive: &ReceiveOptions,
-) -> (Result<Sent, String>, Result<Received, String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let send = SendOptions { peer: listener.local_addr().expect("it listens"), ..send.clone() };
-    let (sent, got) = ends::run(&send, receive, &listener);
-    (sent.map_err(|error| error.to_string()), got.map_err(|error| error.to_string()))
 }
 
 /// Promise (Transfer): With `--hard-links`, a file with several names below a folder that is sent is sent once, and has the

@@ -1,24 +1,17 @@
 //! Transfers from and to object stores.
 
-use crate::ends;
+use crate::ends::{self, noise, run_as_text as run};
 use crate::memory::Memory;
 use linecard::progress::Progress;
-use linecard::rng::Rng;
 use linecard_transfer_net::file::{ChunkBytes, Input, Kind, Patterns, Source, Stamp};
 use linecard_transfer_net::lane::Spec;
-use linecard_transfer_net::receive::{self, ReceiveOptions, Received};
+use linecard_transfer_net::receive::{self, ReceiveOptions};
 use linecard_transfer_net::send::{self, SendOptions, Sent};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
-
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut content = vec![0; bytes];
-    Rng::new(bytes as u64 + 1).fill(&mut content);
-    content
-}
 
 /// A tree of small files, and one of many chunks of these lanes, which overtake each other.
 fn tree(at: &Path) -> Vec<(String, Vec<u8>)> {
@@ -42,16 +35,6 @@ fn to_bucket(from: &Path, bucket: &Memory) -> (SendOptions, ReceiveOptions) {
     send.lanes = vec![spec; 3];
     send.chunk_bytes = ChunkBytes::new(64 << 10).expect("a power of two");
     (send, ReceiveOptions { folder: None, bucket: Some(Arc::new(bucket.clone())), ..receive })
-}
-
-fn run(
-    send: &SendOptions,
-    receive: &ReceiveOptions,
-) -> (Result<Sent, String>, Result<Received, String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let send = SendOptions { peer: listener.local_addr().expect("it listens"), ..send.clone() };
-    let (sent, got) = ends::run(&send, receive, &listener);
-    (sent.map_err(|error| error.to_string()), got.map_err(|error| error.to_string()))
 }
 
 #[test]
