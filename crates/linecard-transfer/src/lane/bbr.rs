@@ -2,8 +2,9 @@
 //! unknown rate.
 //!
 //! Three things differ from the draft. Losses that have nothing to do with the rate are estimated, up to 10 %, where the
-//! lane sends less than the path carries: they cost what was lost, and only more than them is congestion. Once the rate is
-//! known about, it is measured over at least 40 ms, as the highest of many short measurements on a busy host is too high,
+//! lane sends less than the path carries and sees no queue: they cost what was lost, and only more than them is congestion.
+//! Where rounds are short and show no queue, losses of at least 40 ms are judged together: of a dozen packets, chance takes
+//! more than that now and then. Once the rate is known about, it is measured over at least 40 ms, as the highest of many short measurements on a busy host is too high,
 //! and makes a queue. And the window has the allowance for busy hosts that lanes of known rate have
 //! ([`LaneSettings::slack_ns`]), where the draft estimates how acknowledgments gather.
 
@@ -33,8 +34,13 @@ const PATH_LOSS_MEMORY: f64 = 0.9;
 const BETA: f64 = 0.7;
 /// Rounds after a probe until its losses are known, and one more, of which the losses are none of the probe's.
 const DOWN_ROUNDS: u32 = 3;
-/// The shortest measurement of the rate, once it is known about, in ns.
+/// How long a lane waits at most for a time without a queue, to see what is lost then, in ns.
+const DOWN_NS: u64 = 120_000_000;
+/// The shortest measurement of the rate, once it is known about, and of losses without a queue, in ns.
 const SPAN_NS: u64 = 40_000_000;
+/// Round-trip times that are longer than the shortest by an eighth, and by this many seconds, are those of a queue, though
+/// no shorter ones were seen of late: other lanes may keep it.
+const LATE_SECONDS: f64 = 0.002;
 /// Share of the highest volume that is used between probes, so that others find room.
 const HEADROOM: f64 = 0.85;
 /// Rounds after which a queue counts as drained, however much is in flight: acknowledgments may be slow.
@@ -80,7 +86,16 @@ struct Round {
     limited: bool,
 }
 
-impl Round {
+/// Bytes that arrived and were lost in rounds of one phase, until they are judged.
+#[derive(Debug, Clone, Copy, Default)]
+struct Period {
+    since: Instant,
+    arrived: f64,
+    lost: f64,
+    has_queue: bool,
+}
+
+impl Period {
     /// Packets of `segment` bytes that were lost, and all.
     fn packets(&self, segment: f64) -> [f64; 2] {
         [self.lost / segment, (self.arrived + self.lost) / segment]
@@ -107,6 +122,9 @@ pub struct Bbr {
     since: Instant,
     rounds: u32,
     round: Round,
+    period: Period,
+    /// Periods that began and ended in the phase.
+    periods: u32,
     span: Span,
     /// Measurements that began and ended in the phase.
     spans: u32,
@@ -127,6 +145,8 @@ pub struct Bbr {
     /// Bounds after congestion since the last probe: in flight, and of the rate.
     low: f64,
     low_rate: f64,
+    /// Nothing was lost since the last probe was over, and there is no estimate to keep up.
+    is_lossless: bool,
     /// Packets lost, and all, at rates below that of the path.
     path_losses: [f64; 2],
     /// Bytes whose loss ended the startup, and those of them that were only late, until the rate is used that was found.
@@ -148,6 +168,8 @@ impl Bbr {
             since: Instant::ZERO,
             rounds: 0,
             round: Round { limited: true, ..Round::default() },
+            period: Period::default(),
+            periods: 0,
             span: Span::default(),
             spans: 0,
             rates: [0.0; 2],
@@ -161,6 +183,7 @@ impl Bbr {
             high: f64::INFINITY,
             low: f64::INFINITY,
             low_rate: f64::INFINITY,
+            is_lossless: true,
             path_losses: [0.0, PATH_LOSS_PACKETS],
             startup_lost: None,
             probe_at: Instant::ZERO,
@@ -323,6 +346,8 @@ impl Bbr {
 
     fn enter(&mut self, phase: Phase, now: Instant) {
         (self.phase, self.since, self.rounds, self.spans) = (phase, now, 0, 0);
+        self.start_period(now);
+        self.periods = 0;
         match phase {
             Phase::Refill => (self.low, self.low_rate) = (f64::INFINITY, f64::INFINITY),
             Phase::Up => {
@@ -335,20 +360,34 @@ impl Bbr {
                 self.probe_rounds = 0;
             }
             Phase::RoundTrip => self.rtt_probe = f64::INFINITY,
-            Phase::Cruise => self.startup_lost = None,
+            Phase::Cruise => (self.startup_lost, self.is_lossless) = (None, true),
             Phase::Startup | Phase::Drain => {}
         }
     }
 
     /// Draws the conclusions from a round.
     fn end_round(&mut self, seen: &Observed<'_>, now: Instant) {
-        let has_queue = seen.rtt.queued_ns() > 0;
-        let is_congested = self.is_congested(has_queue);
+        let has_queue = seen.rtt.queued_ns() > 0 || self.is_late(seen.rtt.smoothed_ns());
+        self.period.arrived += self.round.arrived;
+        self.period.lost += self.round.lost;
+        self.period.has_queue |= has_queue;
+        self.is_lossless &= self.round.lost + self.path_losses[0] == 0.0;
+        let is_judged =
+            self.phase == Phase::Startup || has_queue || now.ns_since(self.period.since) >= SPAN_NS;
+        let is_congested = is_judged && self.is_congested();
         self.rounds += 1;
         self.probe_rounds += 1;
         self.look_for_growth(seen, now);
-        if self.phase == Phase::Down && self.rounds >= DOWN_ROUNDS && !has_queue {
-            self.take_path_loss();
+        // Losses of a probe, or with the queue that it made, are not those of the path.
+        let is_probe = self.phase == Phase::Down && (self.rounds < DOWN_ROUNDS || has_queue);
+        if is_judged && !is_probe {
+            self.periods += 1;
+            if self.phase == Phase::Down {
+                self.take_path_loss();
+            }
+        }
+        if is_judged || is_probe {
+            self.start_period(now);
         }
         match self.phase {
             Phase::Startup | Phase::Refill | Phase::Up if is_congested => {
@@ -379,12 +418,22 @@ impl Bbr {
         }
     }
 
-    /// Whether the round has lost more than a path that has room; by more than chance has it, at two standard
+    /// Whether a round-trip time is much longer than the shortest.
+    fn is_late(&self, rtt_ns: u64) -> bool {
+        let least = self.rtt.unwrap_or(f64::INFINITY);
+        rtt_ns as f64 / 1e9 > least + (least / 8.0).max(LATE_SECONDS)
+    }
+
+    fn start_period(&mut self, now: Instant) {
+        self.period = Period { since: now, ..Period::default() };
+    }
+
+    /// Whether the period has lost more than a path that has room; by more than chance has it, at two standard
     /// deviations.
-    fn is_congested(&self, has_queue: bool) -> bool {
-        let [lost, all] = self.round.packets(self.segment);
+    fn is_congested(&self) -> bool {
+        let [lost, all] = self.period.packets(self.segment);
         let most = match self.phase {
-            _ if has_queue => self.path_loss() + QUEUE_LOSS,
+            _ if self.period.has_queue => self.path_loss() + QUEUE_LOSS,
             Phase::Startup => MOST_PATH_LOSS,
             _ => self.path_loss() + OTHER_LOSS,
         };
@@ -392,7 +441,7 @@ impl Bbr {
     }
 
     fn take_path_loss(&mut self) {
-        let [lost, all] = self.round.packets(self.segment);
+        let [lost, all] = self.period.packets(self.segment);
         self.path_losses = [
             PATH_LOSS_MEMORY * self.path_losses[0] + lost,
             PATH_LOSS_MEMORY * self.path_losses[1] + all,
@@ -423,6 +472,7 @@ impl Bbr {
             Phase::Drain if is_drained(self.drained()) => self.enter(Phase::Down, now),
             Phase::Down
                 if self.rounds >= DOWN_ROUNDS
+                    && (self.periods > 0 || in_phase_ns >= DOWN_NS || self.is_lossless)
                     && is_drained(self.drained().min(self.high * HEADROOM)) =>
             {
                 self.enter(Phase::Cruise, now);
