@@ -112,6 +112,8 @@ pub(super) enum TransferError {
     LostLogin { peer: String, status: ExitStatus },
     #[error("{peer} does not answer; check its address and the firewalls on the path")]
     NoAnswer { peer: String },
+    #[error("{0}; check its address, and whether that host is up and reachable from this one")]
+    NoHost(#[source] ControlError),
     #[error("{0}; is `linecard recv` running there, at this port?")]
     NoReceiver(#[source] ControlError),
     #[error("{0}; {SEND_AGAIN}")]
@@ -204,6 +206,7 @@ impl Kind for TransferError {
             | Self::NotListening { .. }
             | Self::LostLogin { .. }
             | Self::NoAnswer { .. }
+            | Self::NoHost(_)
             | Self::NoReceiver(_)
             | Self::Disconnected(_) => Failure::Unreachable,
             Self::UnknownPeer { .. }
@@ -310,12 +313,23 @@ fn of_file(error: FileError) -> Error {
     }
 }
 
+/// Whether a connection fails with this because there is no such host, or no way to it: no port is to blame.
+const fn is_no_host(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::NetworkDown
+    )
+}
+
 /// An error of the control connection.
 pub(super) fn of_control(error: ControlError, peer: &str) -> Error {
     let peer = peer.to_owned();
     match error {
         ControlError::Connect { cause, .. } if cause.kind() == ErrorKind::TimedOut => {
             TransferError::NoAnswer { peer }.into()
+        }
+        ControlError::Connect { ref cause, .. } if is_no_host(cause.kind()) => {
+            TransferError::NoHost(error).into()
         }
         ControlError::Connect { .. } => TransferError::NoReceiver(error).into(),
         ControlError::TimedOut { .. } => Failure::Unreachable.with(error),
@@ -361,4 +375,26 @@ pub(super) fn is_denied(error: &KeyError) -> bool {
 /// Whether a file of keys does not exist.
 pub(super) fn is_missing(error: &KeyError) -> bool {
     matches!(error, KeyError::File { cause, .. } if cause.kind() == ErrorKind::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "Is `linecard recv` running there?" was the advice for an address that no host has.
+    #[test]
+    fn the_advice_for_a_host_is_another_than_for_a_port() {
+        let of = |kind: ErrorKind| {
+            let (name, cause) = ("10.0.0.9:4600".to_owned(), kind.into());
+            of_control(ControlError::Connect { name, cause }, "10.0.0.9:4600").to_string()
+        };
+        for kind in [ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable] {
+            let error = of(kind);
+            assert!(
+                error.contains("10.0.0.9:4600") && error.contains("check its address"),
+                "{error}"
+            );
+        }
+        assert!(of(ErrorKind::ConnectionRefused).contains("is `linecard recv` running there"));
+    }
 }
