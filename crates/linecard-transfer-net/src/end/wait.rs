@@ -5,6 +5,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest wait in ns, so that a missed wakeup delays at most this.
 const LONGEST_NS: u64 = 100_000_000;
@@ -35,7 +36,14 @@ impl Clock {
 
 /// Wakes the thread that waits.
 #[derive(Debug, Clone)]
-pub struct Waker(Arc<OwnedFd>);
+pub struct Waker(Arc<Event>);
+
+#[derive(Debug)]
+struct Event {
+    fd: OwnedFd,
+    /// It is written, and not drained yet: writing once more would be a system call for nothing.
+    is_written: AtomicBool,
+}
 
 impl Waker {
     /// A waker without a waiting thread yet.
@@ -45,17 +53,22 @@ impl Waker {
     /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self(Arc::new(fd)))
+        Ok(Self(Arc::new(Event { fd, is_written: AtomicBool::new(false) })))
     }
 
-    /// Wakes it.
+    /// Wakes it. What this thread has done before, it sees.
     pub fn wake(&self) {
-        // It fails only when 2^64 - 2 wakes wait: then it is awake.
-        let _written = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+        if !self.0.is_written.swap(true, Ordering::AcqRel) {
+            // It fails only when 2^64 - 2 wakes wait: then it is awake.
+            let _written = rustix::io::write(&self.0.fd, &1_u64.to_ne_bytes());
+        }
     }
 
     fn drain(&self) {
-        let _read = rustix::io::read(&*self.0, &mut [0_u8; 8]);
+        let _read = rustix::io::read(&self.0.fd, &mut [0_u8; 8]);
+        // Behind the read: a wake in between finds it written, and what came before it is seen from here on. The other way
+        // round, its write could be read here, and later ones would be left out.
+        self.0.is_written.swap(false, Ordering::AcqRel);
     }
 }
 
@@ -112,7 +125,7 @@ impl Waiter {
     ) -> io::Result<Ready> {
         let ns = until.ns_since(now).min(LONGEST_NS);
         let mut fds = Vec::with_capacity(1 + interests.len());
-        fds.push(PollFd::from_borrowed_fd(self.waker.0.as_fd(), PollFlags::IN));
+        fds.push(PollFd::from_borrowed_fd(self.waker.0.fd.as_fd(), PollFlags::IN));
         fds.extend(interests.iter().map(|interest| {
             let write = if interest.write { PollFlags::OUT } else { PollFlags::empty() };
             PollFd::from_borrowed_fd(interest.fd, PollFlags::IN | write)
@@ -139,6 +152,7 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
 
     #[test]
     fn it_waits_for_time_and_for_others() -> io::Result<()> {
@@ -155,6 +169,42 @@ mod tests {
         // Once woken, it sleeps again: for a tenth of a second at most.
         assert!(!waiter.wait(&[], Instant::NEVER, woken)?.has(WOKEN));
         assert!(clock.now().ns_since(woken) > woken.ns_since(now));
+        Ok(())
+    }
+
+    /// Wakes that find it awake write nothing; the next one does.
+    #[test]
+    fn each_wake_behind_a_wait_is_seen() -> io::Result<()> {
+        const TIMES: u32 = 1_000;
+        let waker = Waker::new()?;
+        let waiter = Waiter::new(waker.clone());
+        let ((give, given), (took, taken)) = (mpsc::channel(), mpsc::channel());
+        let giving = std::thread::spawn(move || {
+            for at in 0..TIMES {
+                give.send(at).unwrap();
+                (0..=at % 3).for_each(|_| waker.wake());
+                taken.recv().unwrap();
+            }
+        });
+        let mut seen = Vec::new();
+        while seen.len() < TIMES as usize {
+            waiter.wait(&[], Instant::NEVER, Clock::start().now())?;
+            for at in given.try_iter() {
+                seen.push(at);
+                took.send(()).unwrap();
+            }
+        }
+        giving.join().unwrap();
+        assert!(seen.iter().copied().eq(0..TIMES));
+        // Wakes that were left over are one.
+        let now = Clock::start().now();
+        waiter.wait(&[], now, now)?;
+        waiter.waker.wake();
+        waiter.waker.wake();
+        assert!(waiter.wait(&[], Instant::NEVER, now)?.has(WOKEN));
+        assert!(!waiter.wait(&[], now, now)?.has(WOKEN));
+        waiter.waker.wake();
+        assert!(waiter.wait(&[], Instant::NEVER, now)?.has(WOKEN));
         Ok(())
     }
 
