@@ -13,7 +13,7 @@ use linecard_transfer::control::{LaneKind, Mode};
 use linecard_transfer::fec::{Repair, Scheme};
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::control::Access;
-use linecard_transfer_net::end::{Cores, processor_time};
+use linecard_transfer_net::end::{CoreTimes, Cores, processor_time};
 use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::lane::Spec;
@@ -323,41 +323,26 @@ impl Original {
     }
 }
 
-/// Ticks of the clock in a second, as Linux shows times of cores.
-const TICKS: f64 = 100.0;
-
-/// Time of cores, in seconds.
+/// Time of the first cores, and of this process.
 #[derive(Debug, Clone, Copy)]
 struct Time {
-    /// In which the first cores did anything, for whomever.
-    busy: f64,
-    /// And all.
-    all: f64,
+    cores: CoreTimes,
     /// Time of this process, on any core.
-    own: f64,
+    own: Duration,
 }
 
 impl Time {
     fn so_far(cores: usize) -> Self {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let (mut busy, mut all) = (0.0, 0.0);
-        for line in text.lines().skip(1).take(cores) {
-            // user nice system idle iowait irq softirq steal (proc_stat(5)).
-            let ticks = line.split_whitespace().skip(1).take(8);
-            for (at, ticks) in ticks.enumerate() {
-                let seconds = ticks.parse::<f64>().unwrap_or(0.0) / TICKS;
-                all += seconds;
-                busy += if matches!(at, 3 | 4) { 0.0 } else { seconds };
-            }
-        }
-        Self { busy, all, own: processor_time().as_secs_f64() }
+        let cores = CoreTimes::of(|core| core < cores);
+        Self { cores, own: processor_time() }
     }
 
     /// The share of these cores' time since then that others had.
     fn others_since(self, cores: usize) -> f64 {
         let now = Self::so_far(cores);
-        let others = (now.busy - self.busy) - (now.own - self.own);
-        (others / (now.all - self.all).max(1.0 / TICKS)).clamp(0.0, 1.0)
+        let mut others = now.cores.since(self.cores);
+        others.busy = others.busy.saturating_sub(now.own.saturating_sub(self.own));
+        others.busy_share()
     }
 }
 

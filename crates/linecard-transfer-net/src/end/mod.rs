@@ -22,7 +22,7 @@ pub(crate) use driver::Driver;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use goodbye::last_words;
 use goodbye::say_goodbye;
-pub use processor::{processor_time, thread_time};
+pub use processor::{CoreTimes, processor_time, thread_time};
 pub(crate) use random::{challenges, random, random_key};
 pub(crate) use relay::Relay;
 pub(crate) use role::{Packet, Role};

@@ -20,7 +20,9 @@ pub use path::LaneProblem;
 pub use plan::{Action, Planned};
 
 use crate::control::Access;
-use crate::end::{Clock, Cores, Crew, Driver, Pinned, SocketCounters, Waker, processor_time};
+use crate::end::{
+    Clock, CoreTimes, Cores, Crew, Driver, Pinned, SocketCounters, Waker, processor_time,
+};
 use crate::file::{ChunkBytes, Failures, FileError, Input, Kind, Patterns, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
@@ -146,6 +148,8 @@ pub struct Sent {
     /// Of that, time of the thread that serves the lanes, since the first data.
     pub lane_thread: Duration,
     /// The limits that kept lanes from sending more.
+    /// Time of the cores that this process may use, from the announcement of the first object.
+    pub cores: CoreTimes,
     pub limits: LimitTimes,
     /// Of each chunk, from its first packet to the news that it is whole, in ns.
     pub latencies_ns: Vec<u64>,
@@ -204,11 +208,14 @@ pub fn send(
     std::thread::spawn(move || work.run());
     drop(reading);
     let crew = Crew::new(&options.cores, opened.lanes.count())?;
-    let _pinned = Pinned::to(options.cores.lanes)?;
+    let before = CoreTimes::so_far();
+    let pinned = Pinned::to(options.cores.lanes)?;
     let objects = objects::Objects::new(options, (all, unreadable), (queue, deletion));
     let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
     let mut sent = role::run(options, (opened, objects), driver, observer)?;
     (sent.skipped, sent.left_out) = (skipped, left_out);
     sent.processor = processor_time().saturating_sub(began);
     Ok(sent)
+    drop(pinned);
+    sent.cores = CoreTimes::so_far().since(before);
 }

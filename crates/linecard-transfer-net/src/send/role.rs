@@ -6,7 +6,7 @@ use super::objects::Objects;
 use super::open::Opened;
 use super::{LaneView, SendError, SendOptions, SendProgress, Sent};
 use crate::control::ControlError;
-use crate::end::{Driver, Endpoint, Packet, Role, SealedSocket, thread_time};
+use crate::end::{CoreTimes, Driver, Endpoint, Packet, Role, SealedSocket, thread_time};
 use crate::lane::LaneError;
 use crate::seal::SealError;
 use linecard::time::Instant;
@@ -68,6 +68,7 @@ pub(super) fn run(
         elapsed: now.since(role.first.unwrap_or(start)),
         processor: Duration::ZERO,
         lane_thread: thread_time().saturating_sub(role.before),
+        cores: CoreTimes::default(),
         limits: role.sender.limits(),
         latencies_ns: role.latencies_ns,
         counters: role.sender.counters(),

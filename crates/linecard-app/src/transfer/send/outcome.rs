@@ -116,7 +116,8 @@ pub type Lane = Item<LaneOutcome>;
 const LEAST_ELAPSED: Duration = Duration::from_millis(500);
 /// Lanes that are named as the limit, at most.
 const MAX_NAMED: usize = 3;
-/// A thread that takes this share of a core is what limits.
+/// A thread that takes this share of a core is what limits; and cores of which this share is taken, where data is read
+/// too late.
 const BUSY: f64 = 0.9;
 
 /// The limit under which the lanes were most of the time.
@@ -133,12 +134,14 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     }
     let times = sent.limits;
     let down = silent_lanes(&sent.lanes);
+    let is_tree = sent.objects + sent.failures.count() > 1;
+    let reading = reading(sent.cores.busy_share(), is_tree);
     let limits = [
         (
             times.lane_ns,
             "the lanes: they sent as fast as their paths, and the receiver behind them, took it",
         ),
-        (times.reading_ns, "reading here: no data were there to send"),
+        (times.reading_ns, &*reading),
         (
             times.receiver_ns,
             "the receiver, which had no room: its disk, its processor or its --memory",
@@ -149,6 +152,18 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     let (ns, limit) = limits.into_iter().max_by_key(|&(ns, _)| ns)?;
     let share = 100.0 * ns as f64 / times.sum_ns().max(1) as f64;
     Some(format!("{limit} ({share:.0} % of the time)"))
+}
+
+/// Why no data were there to send, where cores were busy for this share of the time.
+fn reading(busy: f64, is_tree: bool) -> String {
+    if busy >= BUSY {
+        return format!(
+            "the processor here, whose cores were busy {:.0} % of the time: no data were there to send",
+            100.0 * busy
+        );
+    }
+    let or_answers = if is_tree { ", or answers of the receiver about files" } else { "" };
+    format!("reading here{or_answers}: no data were there to send")
 }
 
 /// How losses were made good, and what each way cost: repair traffic, retransmission at least a round trip. None where
@@ -522,6 +537,15 @@ mod tests {
         let lanes = [lane.clone(), LaneView { rtt_ns: Some(60_000_000), ..lane }];
         let resent = SendCounters { resent: 45, ..SendCounters::default() };
         assert_eq!(losses(resent, &lanes).as_deref(), Some(again));
+    }
+
+    /// A million small files were "reading here" with both cores busy.
+    #[test]
+    fn busy_cores_are_named_where_data_is_read_too_late() {
+        assert!(reading(0.5, false).starts_with("reading here: "));
+        assert!(reading(0.5, true).starts_with("reading here, or answers of the receiver"));
+        let busy = "the processor here, whose cores were busy 96 % of the time: ";
+        assert!(reading(0.96, true).starts_with(busy));
     }
 
     #[test]
