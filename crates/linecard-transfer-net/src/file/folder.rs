@@ -5,6 +5,7 @@
 
 use super::dress::dress;
 use super::flusher::Flusher;
+use super::leftovers::LastFolder;
 use super::name::PART;
 use super::partial::{self, Partial, READ_BYTES};
 use super::sink::{Setup, refuse_existing};
@@ -34,8 +35,7 @@ pub struct Folder {
     root: OwnedFd,
     /// Folders made, whose modes and times come last.
     made: Vec<Made>,
-    /// The folder that was used last, and its name: most files come beside others.
-    last: Mutex<Option<(Vec<u8>, Arc<OwnedFd>)>>,
+    last: Mutex<Option<LastFolder>>,
     flusher: Option<Flusher>,
     stop: Arc<AtomicBool>,
     /// Nothing is made.
@@ -178,11 +178,12 @@ impl Folder {
         let (_, last) = object.name.split();
         let failed = |error: Errno| FileError::of(error, "look for", &path, 0);
         let part = object.name.beside(PART);
-        let part = match rustix::fs::statat(&*folder, part, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => true,
-            Err(Errno::NOENT) => false,
-            Err(error) => return Err(failed(error)),
-        };
+        let part = self.may_have_leftovers(&object.name)
+            && match rustix::fs::statat(&*folder, part, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => true,
+                Err(Errno::NOENT) => false,
+                Err(error) => return Err(failed(error)),
+            };
         let stat = match rustix::fs::statat(&*folder, last, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             // A folder has no partial file: that one is of a file of its name.
@@ -351,15 +352,18 @@ impl Folder {
     pub(super) fn beside_name(&self, of: &Name) -> Result<Arc<OwnedFd>, FileError> {
         let name = of.folder();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, folder)) = &*last
-            && known[..] == *name
-        {
-            return Ok(Arc::clone(folder));
+        if let Some(last) = last.as_ref().filter(|last| last.is_of(of)) {
+            return Ok(last.folder());
         }
         let (folders, _) = of.split();
-        let folder = Arc::new(self.enter(of, folders)?);
-        *last = Some((name.to_vec(), Arc::clone(&folder)));
-        Ok(folder)
+        let folder = LastFolder::new(name, self.enter(of, folders)?);
+        Ok(last.insert(folder).folder())
+    }
+
+    /// Whether a partial file or a link without its name may be beside a name, whose folder was used last.
+    pub(super) fn may_have_leftovers(&self, of: &Name) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_mut().filter(|last| last.is_of(of)).is_none_or(LastFolder::may_have_leftovers)
     }
 
     /// Gives the folders made their modes and times, the innermost first: to be called when all that is

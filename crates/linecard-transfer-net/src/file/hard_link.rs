@@ -115,6 +115,9 @@ impl Folder {
     /// fails nothing.
     pub(crate) fn remove_old_link(&self, object: &Object) {
         let Ok(folder) = self.beside_name(&object.name) else { return };
+        if !self.may_have_leftovers(&object.name) {
+            return;
+        }
         let new = object.name.beside(LINK);
         if rustix::fs::statat(&*folder, &new, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return;

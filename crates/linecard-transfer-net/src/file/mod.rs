@@ -23,6 +23,7 @@ mod holes;
 // Public for the fuzz target of this format only.
 #[doc(hidden)]
 pub mod journal;
+mod leftovers;
 mod link;
 mod name;
 mod ordered;
