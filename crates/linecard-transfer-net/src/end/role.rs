@@ -45,6 +45,11 @@ pub(crate) trait Role {
     /// Takes what the files' thread has done.
     fn take_results(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), Self::Error>;
 
+    /// Whether the files' thread has done more that could be taken: there was no room for it before the packets left.
+    fn has_results(&self) -> bool {
+        false
+    }
+
     /// Whether a lane has a socket to read from.
     fn is_up(&self, lane: usize) -> bool;
 

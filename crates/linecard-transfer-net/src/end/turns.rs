@@ -148,7 +148,7 @@ fn turn<R: Role>(
     }
     send_packets(role, endpoint, (crew, now))?;
     role.check(endpoint, now)?;
-    Ok(more)
+    Ok(more || role.has_results())
 }
 
 fn take_messages<R: Role>(

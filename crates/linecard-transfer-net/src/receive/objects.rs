@@ -4,7 +4,7 @@ use super::writing::{Findings, Job, LINKED_BYTES};
 use super::{ReceiveError, ReceiveOptions};
 use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, MADE_BYTES, Name, Object, Stamp};
 use linecard_transfer::control::{self, ChunkRange, End};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// Objects that may be open: more than a sender of ours announces ahead.
@@ -43,6 +43,8 @@ struct Open {
     had_bytes: u64,
     /// The hash of an existing file of this name and length.
     existing: Option<[u8; 32]>,
+    /// It is in its place: the other thread has nothing to do at its end.
+    is_settled: bool,
     /// Chunks that are where they belong.
     there: u32,
     end: Option<End>,
@@ -59,7 +61,8 @@ pub(super) struct Objects {
     has_folder: bool,
     chunk_bytes: ChunkBytes,
     window: u32,
-    open: Vec<Open>,
+    /// In the order of their numbers, which is that of announcement; the first ones are mostly done first.
+    open: VecDeque<Open>,
     /// Lengths of chunks of streams.
     spans: BTreeMap<u32, u32>,
     next_id: u32,
@@ -87,6 +90,8 @@ pub(super) enum Step {
     Wait,
     /// All has come.
     Finish(Job),
+    /// Nothing had to come.
+    Settled,
     /// No more comes, and it is not stored.
     Drop(Job),
 }
@@ -131,7 +136,7 @@ impl Objects {
         if told.id != self.next_id || told.first_chunk != self.next_chunk {
             return Err(ReceiveError::Unexpected("an object out of order"));
         }
-        let after_stream = self.open.iter().any(|object| object.size.is_none());
+        let after_stream = self.open.back().is_some_and(|object| object.size.is_none());
         if self.open.len() >= MAX_OPEN || after_stream {
             return Err(ReceiveError::Unexpected("more objects at a time than the limit"));
         }
@@ -153,7 +158,7 @@ impl Objects {
         }
         self.is_alone = !told.has_others && told.id == 0 && object.kind != Kind::Folder;
         self.total_bytes = self.total_bytes.saturating_add(told.size.unwrap_or(0));
-        self.open.push(Open {
+        self.open.push_back(Open {
             id: told.id,
             name: object.name.clone(),
             first_chunk: told.first_chunk,
@@ -163,6 +168,7 @@ impl Objects {
             have: Have::default(),
             had_bytes: 0,
             existing: None,
+            is_settled: false,
             there: 0,
             end: None,
             is_probe: self.is_dry && object.is_probe(),
@@ -193,7 +199,7 @@ impl Objects {
         object: u32,
         found: Findings,
     ) -> Option<(control::Have, Vec<Range<u32>>)> {
-        let Findings { have, existing, is_same, replaces, proof_key } = found;
+        let Findings { have, existing, is_same, is_settled, replaces, proof_key } = found;
         let chunk_bytes = self.chunk_bytes;
         let open = self.place_of(object).map(|at| &mut self.open[at])?;
         open.state = State::Coming;
@@ -211,7 +217,7 @@ impl Objects {
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
         let ranges = ranges.collect();
         let told = control::Have { object, ranges, existing, is_same, replaces, proof_key };
-        (open.have, open.existing) = (have, existing);
+        (open.have, open.existing, open.is_settled) = (have, existing, is_settled);
         if self.is_dry && !open.is_probe {
             // Nothing comes of it.
             self.remove(object);
@@ -318,7 +324,7 @@ impl Objects {
     fn of(&self, chunk: u32) -> Option<&Open> {
         let count = |open: &Open| open.chunks.unwrap_or(u32::MAX);
         let end = self.open.partition_point(|open| open.first_chunk <= chunk);
-        let last = self.open[..end].iter().rev().find(|open| count(open) > 0);
+        let last = self.open.iter().take(end).rev().find(|open| count(open) > 0);
         last.filter(|open| chunk - open.first_chunk < count(open))
     }
 
@@ -370,6 +376,7 @@ impl Objects {
         };
         match (&open.end, open.state) {
             _ if open.there < chunks => Step::Wait,
+            (Some(_), State::Coming) if open.is_settled => Step::Settled,
             (Some(end), State::Coming) => {
                 let End { size, root, proof, .. } = *end;
                 Step::Finish(Job::Finish { object, size, root, proof })
@@ -399,7 +406,7 @@ impl Objects {
     }
 
     fn remove(&mut self, object: u32) -> Option<Open> {
-        self.place_of(object).map(|at| self.open.remove(at))
+        self.place_of(object).and_then(|at| self.open.remove(at))
     }
 }
 

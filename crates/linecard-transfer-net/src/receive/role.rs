@@ -119,7 +119,7 @@ impl Role for Receiving<'_> {
 
     fn message(
         &mut self,
-        _endpoint: &mut Endpoint,
+        endpoint: &mut Endpoint,
         message: Message,
         now: Instant,
     ) -> Result<(), ReceiveError> {
@@ -139,7 +139,7 @@ impl Role for Receiving<'_> {
             Message::Span(span) => self.objects.span(span.chunk, span.bytes)?,
             Message::End(end) => {
                 let (skip, step) = self.objects.end(&end)?;
-                self.go_on(end.object, skip, step);
+                self.go_on((end.object, skip, step), endpoint)?;
             }
             Message::Finish => {
                 self.objects.finish();
@@ -156,7 +156,7 @@ impl Role for Receiving<'_> {
             Message::Failed(failed) => match failed.object {
                 Some(object) => {
                     let (skip, step) = self.objects.given_up(object, &failed)?;
-                    self.go_on(object, skip, step);
+                    self.go_on((object, skip, step), endpoint)?;
                 }
                 // It gives up waiting for the news that everything is in its place.
                 None if self.ended.is_some() => self.heard_close = true,
@@ -386,7 +386,6 @@ impl<'a> Receiving<'a> {
         }
     }
 
-    /// Some chunks of an object will not come, and this is to be done about it.
     /// These chunks will not come; what has come of them is dropped.
     fn skip(&mut self, chunks: Vec<Range<u32>>) {
         for range in chunks {
@@ -395,15 +394,35 @@ impl<'a> Receiving<'a> {
         }
     }
 
-    fn go_on(&mut self, object: u32, skip: Vec<Range<u32>>, step: Step) {
+    /// Some chunks of an object will not come, and the next step follows.
+    fn go_on(
+        &mut self,
+        (object, skip, step): (u32, Vec<Range<u32>>, Step),
+        endpoint: &mut Endpoint,
+    ) -> Result<(), ControlError> {
         self.skip(skip);
         match step {
             Step::Wait => {}
             Step::Finish(job) => self.give(job),
+            Step::Settled => self.close(object, true, endpoint)?,
             Step::Drop(job) => {
                 self.objects.drop_object(object);
                 self.give(job);
             }
+        }
+        Ok(())
+    }
+
+    /// An object is in its place.
+    fn close(
+        &mut self,
+        object: u32,
+        was_there: bool,
+        endpoint: &mut Endpoint,
+    ) -> Result<(), ControlError> {
+        match self.objects.close(object, was_there) {
+            true => endpoint.send(&Message::Stored { object }),
+            false => Ok(()),
         }
     }
 
@@ -426,18 +445,16 @@ impl<'a> Receiving<'a> {
                 self.store.give_back(buffer);
                 if let Some((object, _)) = self.objects.place(chunk) {
                     let step = self.objects.written(chunk);
-                    self.go_on(object, Vec::new(), step);
+                    self.go_on((object, Vec::new(), step), endpoint)?;
                 }
             }
             Written::Object { object, was_there } => {
-                if self.objects.close(object, was_there) {
-                    endpoint.send(&Message::Stored { object })?;
-                }
+                self.close(object, was_there, endpoint)?;
             }
             Written::Refused { object, error } => {
                 let why = error.to_string();
                 let (skip, step) = self.objects.refused(object, error)?;
-                self.go_on(object, skip, step);
+                self.go_on((object, skip, step), endpoint)?;
                 endpoint.send_failed(object, None, &why)?;
             }
             Written::Listed(listed) => {

@@ -14,7 +14,7 @@ use crate::file::{
     Quota, SMALL_BYTES, Sink, Upload, standard_output,
 };
 use linecard_transfer::control::{Listed, Removed, Text};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +37,6 @@ enum Target {
     Later(Box<Object>, Option<blake3::Hash>),
     /// Nowhere: a file with this hash exists, and must not be replaced.
     Kept(Box<Object>, blake3::Hash),
-    /// Nowhere: a file of the same length and time exists.
-    Same(Box<Object>),
     /// Another name of the file of this object.
     HardLink(Box<Object>, u32),
     /// Into an object of an object store, in order.
@@ -47,6 +45,14 @@ enum Target {
     Out(Ordered<File>),
     /// Nowhere: a folder, or a test of the way.
     Nowhere,
+}
+
+/// Where the bytes of all open objects go: of as many as the receiver keeps open.
+#[derive(Default)]
+struct Targets {
+    all: BTreeMap<u32, Target>,
+    /// Of them, files that take a descriptor.
+    open_files: usize,
 }
 
 /// Requests to the thread. The receiver's window and its bound of open objects bound how much
@@ -98,10 +104,19 @@ pub(super) struct Findings {
     pub(super) existing: Option<[u8; 32]>,
     /// It counts as the same.
     pub(super) is_same: bool,
+    /// There is nothing to do when all of it has been sent.
+    pub(super) is_settled: bool,
     /// In a dry run: an existing object is replaced if it differs.
     pub(super) replaces: bool,
     /// The sender is to prove with this key that it has an existing file.
     pub(super) proof_key: Option<[u8; 32]>,
+}
+
+impl Findings {
+    /// The object is in its place, with all its `count` chunks.
+    pub(super) fn settled(count: u32) -> Self {
+        Self { have: Have::all(count), is_same: true, is_settled: true, ..Self::default() }
+    }
 }
 
 /// Channels to and from the thread that writes.
@@ -134,8 +149,7 @@ pub(super) struct Work {
 /// State of the thread.
 pub(super) struct Writing {
     work: Work,
-    /// As many as the receiver keeps open.
-    targets: Vec<(u32, Target)>,
+    targets: Targets,
     /// Whole and verified files that are not on the disk yet.
     batch: Vec<(u32, Sink)>,
     storing: Storing,
@@ -240,11 +254,31 @@ impl Work {
     }
 }
 
+impl Targets {
+    fn insert(&mut self, object: u32, target: Target) {
+        self.open_files += usize::from(target.is_open_file());
+        let before = self.all.insert(object, target);
+        self.open_files -= usize::from(before.is_some_and(|before| before.is_open_file()));
+    }
+
+    fn take(&mut self, object: u32) -> Option<Target> {
+        let target = self.all.remove(&object)?;
+        self.open_files -= usize::from(target.is_open_file());
+        Some(target)
+    }
+}
+
+impl Target {
+    const fn is_open_file(&self) -> bool {
+        matches!(self, Self::File(..) | Self::Pipe(_))
+    }
+}
+
 impl Writing {
     pub(super) fn new(work: Work) -> Self {
         Self {
             work,
-            targets: Vec::new(),
+            targets: Targets::default(),
             batch: Vec::new(),
             storing: Storing::default(),
             linking: Linking::default(),
@@ -258,7 +292,7 @@ impl Writing {
         while let Ok(job) = self.work.jobs.recv() {
             self.work_off(job);
         }
-        let left: Vec<u32> = self.targets.iter().map(|(object, _)| *object).collect();
+        let left: Vec<u32> = self.targets.all.keys().copied().collect();
         left.into_iter().for_each(|object| self.abandon(object));
     }
 
@@ -308,11 +342,8 @@ impl Writing {
                 waits.then_some(&mut self.waiting_opens)
             }
             Job::Write { object, .. } => {
-                let is_later = |(of, target): &(u32, Target)| {
-                    of == object && matches!(target, Target::Later(..))
-                };
-                let waits = self.targets.iter().any(is_later)
-                    && (!self.waiting_writes.is_empty() || self.is_full());
+                let is_later = matches!(self.targets.all.get(object), Some(Target::Later(..)));
+                let waits = is_later && (!self.waiting_writes.is_empty() || self.is_full());
                 waits.then_some(&mut self.waiting_writes)
             }
             _ => None,
@@ -345,10 +376,8 @@ impl Writing {
         self.open_files() >= self.work.max_files
     }
 
-    fn open_files(&self) -> usize {
-        let is_open =
-            |(_, target): &&(u32, Target)| matches!(target, Target::File(..) | Target::Pipe(_));
-        self.targets.iter().filter(is_open).count()
+    const fn open_files(&self) -> usize {
+        self.targets.open_files
     }
 
     fn carry_out(&mut self, job: Job) {
@@ -495,10 +524,6 @@ impl Writing {
     }
 
     fn open(&mut self, object: u32, about: Box<Object>) -> Result<Findings, FileError> {
-        let opened = |have, existing: Option<blake3::Hash>, is_same| {
-            let existing = existing.map(|hash| *hash.as_bytes());
-            Ok(Findings { have, existing, is_same, ..Findings::default() })
-        };
         let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
         let is_crowded = self.open_files() >= MAX_EAGER.min(self.max_eager() / 2);
         let is_small = about.size.is_some_and(|size| size <= SMALL_BYTES);
@@ -520,8 +545,10 @@ impl Writing {
             }
             (Some(folder), _) => match existing(folder, &about, count)? {
                 Existing::Same => {
-                    self.targets.push((object, Target::Same(about)));
-                    return opened(Have::all(count), None, true);
+                    if self.work.overwrite {
+                        folder.dress(&about)?;
+                    }
+                    return Ok(Findings::settled(count));
                 }
                 Existing::File { hash, .. } if !self.work.overwrite => {
                     (Target::Kept(about, hash), Have::all(count), Some(hash))
@@ -548,8 +575,9 @@ impl Writing {
                 }
             },
         };
-        self.targets.push((object, target));
-        opened(have, existing, false)
+        self.targets.insert(object, target);
+        let existing = existing.map(|hash| *hash.as_bytes());
+        Ok(Findings { have, existing, ..Findings::default() })
     }
 
     fn write(
@@ -558,16 +586,19 @@ impl Writing {
         buffer: &mut Vec<u8>,
         bytes: u32,
     ) -> Result<(), FileError> {
-        let Some((_, target)) = self.targets.iter_mut().find(|(of, _)| *of == object) else {
-            return Ok(());
+        let begun = match (self.targets.all.get(&object), &self.work.bucket) {
+            (Some(Target::Later(about, _)), Some(_)) => {
+                Some(Target::Upload(self.work.upload(about)?))
+            }
+            (Some(Target::Later(about, existing)), None) => {
+                Some(Target::File(Box::new(self.work.sink(about)?), *existing))
+            }
+            _ => None,
         };
-        if let (Target::Later(about, _), Some(_)) = (&*target, &self.work.bucket) {
-            *target = Target::Upload(self.work.upload(about)?);
+        if let Some(begun) = begun {
+            self.targets.insert(object, begun);
         }
-        if let Target::Later(about, existing) = target {
-            let sink = self.work.sink(about)?;
-            *target = Target::File(Box::new(sink), *existing);
-        }
+        let Some(target) = self.targets.all.get_mut(&object) else { return Ok(()) };
         match target {
             Target::File(sink, _) => sink.write(chunk, &buffer[..bytes as usize]).map(|_hash| ()),
             Target::Pipe(ordered) => {
@@ -583,23 +614,14 @@ impl Writing {
             }
             Target::Out(ordered) => ordered.write(chunk, taken(buffer, bytes)),
             Target::Upload(ordered) => ordered.write(chunk, taken(buffer, bytes)),
-            Target::Later(..)
-            | Target::Kept(..)
-            | Target::Same(_)
-            | Target::HardLink(..)
-            | Target::Nowhere => Ok(()),
+            Target::Later(..) | Target::Kept(..) | Target::HardLink(..) | Target::Nowhere => Ok(()),
         }
-    }
-
-    fn take_target(&mut self, object: u32) -> Option<Target> {
-        let at = self.targets.iter().position(|(of, _)| *of == object)?;
-        Some(self.targets.swap_remove(at).1)
     }
 
     /// Nothing more of an object comes. The received part stays, but for a pipe, which cannot be resumed.
     fn abandon(&mut self, object: u32) {
         self.linking.abandon(object);
-        if let Some(Target::Pipe(ordered)) = self.take_target(object) {
+        if let Some(Target::Pipe(ordered)) = self.targets.take(object) {
             // A rest of it harms nobody, and the reason for the end is another.
             let _left = ordered.into_out().discard();
         }
@@ -613,18 +635,12 @@ impl Writing {
         root: &blake3::Hash,
     ) -> Result<Option<Written>, FileError> {
         let done = |was_there| Ok(Some(Written::Object { object, was_there }));
-        let Some(target) = self.take_target(object) else { return done(false) };
+        let Some(target) = self.targets.take(object) else { return done(false) };
         if self.work.bucket.is_some() {
             return self.finish_stored((object, target), size, root);
         }
         let folder = self.work.folder.as_ref();
         let sink = match (target, folder) {
-            (Target::Same(about), Some(folder)) => {
-                if self.work.overwrite {
-                    folder.dress(&about)?;
-                }
-                return done(true);
-            }
             (Target::HardLink(about, of), _) => {
                 self.finish_link(object, (about, of));
                 return Ok(None);
@@ -654,7 +670,7 @@ impl Writing {
                 ordered.finish(size, root)?;
                 return done(false);
             }
-            (Target::Kept(..) | Target::Same(_) | Target::Upload(_) | Target::Nowhere, _) => {
+            (Target::Kept(..) | Target::Upload(_) | Target::Nowhere, _) => {
                 return done(false);
             }
         };

@@ -10,6 +10,7 @@ mod open;
 mod path;
 mod plan;
 mod reading;
+mod results;
 mod role;
 mod silence;
 #[cfg(test)]
@@ -147,9 +148,9 @@ pub struct Sent {
     pub processor: Duration,
     /// Of that, time of the thread that serves the lanes, since the first data.
     pub lane_thread: Duration,
-    /// The limits that kept lanes from sending more.
     /// Time of the cores that this process may use, from the announcement of the first object.
     pub cores: CoreTimes,
+    /// The limits that kept lanes from sending more.
     pub limits: LimitTimes,
     /// Of each chunk, from its first packet to the news that it is whole, in ns.
     pub latencies_ns: Vec<u64>,
@@ -201,7 +202,7 @@ pub fn send(
     let has_links = all.iter().any(|object| object.has_links);
     let opened = open::open(options, has_links)?;
     let waker = Waker::new()?;
-    let bounds = (opened.version, reading::MAX_READ);
+    let bounds = (opened.version, reading::bound(options.chunk_bytes));
     let (work, queue) = reading::work_and_queue(source, options.chunk_bytes, bounds, waker.clone());
     let reading = Pinned::to(options.cores.files)?;
     // Not waited for: it may be reading a pipe in which nothing comes any more.
@@ -215,7 +216,7 @@ pub fn send(
     let mut sent = role::run(options, (opened, objects), driver, observer)?;
     (sent.skipped, sent.left_out) = (skipped, left_out);
     sent.processor = processor_time().saturating_sub(began);
-    Ok(sent)
     drop(pinned);
     sent.cores = CoreTimes::so_far().since(before);
+    Ok(sent)
 }

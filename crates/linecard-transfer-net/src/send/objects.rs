@@ -8,7 +8,6 @@ use crate::end::Endpoint;
 use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Object};
 use linecard_transfer::control::{self, End, Listed, Message, Removed, Span};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::TryRecvError;
 
 /// Objects that are announced and not stored yet. Small files over a long round trip are bounded by the
 /// window of chunks, not by this.
@@ -175,7 +174,11 @@ impl Objects {
     }
 
     /// The receiver has named its stored chunks of an object: the rest is read.
-    pub(super) fn order(&mut self, told: &control::Have) -> Result<(), SendError> {
+    pub(super) fn order(
+        &mut self,
+        told: &control::Have,
+        endpoint: &mut Endpoint,
+    ) -> Result<(), SendError> {
         let object = told.object as usize;
         let open = self.open.get_mut(&told.object).filter(|open| !open.is_ordered);
         let (Some(&first_chunk), Some(open)) = (self.first_chunks.get(object), open) else {
@@ -209,6 +212,10 @@ impl Objects {
                 self.planned(told.object, is_same);
                 return Ok(());
             }
+        }
+        // Not even opened: the other thread has nothing to do.
+        if is_same && !is_dry && !matches!(self.all[object].kind, Kind::HardLink(_)) {
+            return self.end((told.object, size), (Hashes::default(), true), endpoint);
         }
         let proof_key = told.proof_key;
         let order = Order { object, first_chunk, have, existing, proof_key, is_same, is_dry };
@@ -292,6 +299,11 @@ impl Objects {
         }
     }
 
+    /// Whether something was read that waits.
+    pub(super) fn has_read(&self) -> bool {
+        self.next_read.is_some() || self.queue.results.has_some()
+    }
+
     /// The next chunk that was read, if there is `room` for it. Other results are acted on.
     pub(super) fn next_chunk(
         &mut self,
@@ -301,9 +313,9 @@ impl Objects {
         loop {
             let read = match self.next_read.take() {
                 Some(read) => read,
-                None => match self.queue.results.try_recv() {
-                    Ok(read) => read,
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(None),
+                None => match self.queue.results.take() {
+                    Some(read) => read,
+                    None => return Ok(None),
                 },
             };
             match read {
@@ -328,19 +340,28 @@ impl Objects {
                 Read::End { object, is_there, .. } if self.stored.plan.is_some() => {
                     self.planned(object as u32, is_there);
                 }
-                Read::End { object, size, hashes: Hashes { root, proof }, is_there } => {
-                    let is_there = self.is_equal(object as u32, is_there);
-                    if let Some(open) = self.open.get_mut(&(object as u32)) {
-                        (open.is_there, open.is_ended) = (is_there, true);
-                    }
-                    self.all[object].size.get_or_insert(size);
-                    let end = End { object: object as u32, size, root, proof };
-                    endpoint.send(&Message::End(end))?;
-                    self.read += 1;
+                Read::End { object, size, hashes, is_there } => {
+                    self.end((object as u32, size), (hashes, is_there), endpoint)?;
                 }
                 Read::Failed(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// All of an object has been read, or the receiver has it in its place.
+    fn end(
+        &mut self,
+        (object, size): (u32, u64),
+        (Hashes { root, proof }, is_there): (Hashes, bool),
+        endpoint: &mut Endpoint,
+    ) -> Result<(), SendError> {
+        let is_there = self.is_equal(object, is_there);
+        if let Some(open) = self.open.get_mut(&object) {
+            (open.is_there, open.is_ended) = (is_there, true);
+        }
+        self.all[object as usize].size.get_or_insert(size);
+        self.read += 1;
+        Ok(endpoint.send(&Message::End(End { object, size, root, proof }))?)
     }
 
     /// An object cannot be read any further; the others continue.
@@ -375,13 +396,16 @@ const fn type_bits(kind: Kind) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reading::bound;
+    use super::super::results::results;
     use super::*;
     use std::sync::mpsc;
 
     /// The sender ended well, and had sent nothing.
     #[test]
     fn an_object_is_stored_when_all_of_it_was_sent() {
-        let (orders, buffers, results) = (mpsc::channel().0, mpsc::channel().0, mpsc::channel().1);
+        let (orders, buffers) = (mpsc::channel().0, mpsc::channel().0);
+        let results = results(bound(ChunkBytes::default())).1;
         let mut objects = Objects {
             all: vec![Object::file("file", 3_000)],
             chunk_bytes: ChunkBytes::default(),

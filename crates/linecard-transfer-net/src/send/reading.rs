@@ -1,14 +1,17 @@
 //! Data to send is read and hashed on a separate thread: lanes do not wait for disks.
 
+use super::results::{Bound, Giver, Results, results};
 use crate::end::Waker;
 use crate::file::{ChunkBytes, FileError, Have, Kind, Object, Pipe, Reader, Source, Tree};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// Results that may wait to be taken.
-pub(super) const MAX_READ: usize = 2;
+const MAX_READ: usize = 256;
+/// Of chunks among them, as many bytes as this many full ones have.
+const MAX_READ_CHUNKS: u64 = 2;
 /// Small objects of an object store that are read ahead: each takes a round trip to the store.
 const MAX_AHEAD: usize = 16;
 /// The largest of these.
@@ -80,7 +83,7 @@ pub(super) struct Work {
     /// Orders that were taken early, in turn.
     ahead: VecDeque<(Order, Option<Reader>)>,
     buffers: Buffers,
-    out: SyncSender<Read>,
+    out: Giver,
     waker: Waker,
 }
 
@@ -96,20 +99,25 @@ struct Buffers {
 pub(super) struct ReadQueue {
     pub(super) orders: Sender<Order>,
     pub(super) buffers: Sender<Vec<u8>>,
-    pub(super) results: Receiver<Read>,
+    pub(super) results: Results,
+}
+
+/// The results that may wait where lanes do not keep up.
+pub(super) const fn bound(chunk_bytes: ChunkBytes) -> Bound {
+    Bound { results: MAX_READ, bytes: MAX_READ_CHUNKS * chunk_bytes.bytes() }
 }
 
 /// The work of the thread, for a receiver of this version of messages, and the queue of the lanes' thread, which is woken
-/// by results. At most `max_read` of them wait.
+/// by results.
 pub(super) fn work_and_queue(
     source: Arc<Source>,
     chunk_bytes: ChunkBytes,
-    (version, max_read): (u16, usize),
+    (version, bound): (u16, Bound),
     waker: Waker,
 ) -> (Work, ReadQueue) {
     let (orders, ordered) = mpsc::channel();
     let (buffers, freed) = mpsc::channel();
-    let (out, results) = mpsc::sync_channel(max_read);
+    let (out, results) = results(bound);
     let (ahead, freed) = (VecDeque::new(), Buffers::new(freed));
     let hold = (version >= SHORT_CHUNKS).then_some(HOLD);
     let proves = version >= HARD_LINKS;
@@ -220,7 +228,7 @@ impl Work {
 
     /// False if the receiver of the channel has ended.
     fn give(&self, read: Read) -> bool {
-        let taken = self.out.send(read).is_ok();
+        let taken = self.out.give(read);
         self.waker.wake();
         taken
     }
@@ -418,12 +426,13 @@ mod tests {
 
     /// The last result for an order of a receiver with this version of messages.
     fn read(source: &Arc<Source>, version: u16, order: Order) -> Read {
-        let (bounds, waker) = ((version, 8), Waker::new().unwrap());
+        let chunk_bytes = ChunkBytes::default();
+        let (bounds, waker) = ((version, bound(chunk_bytes)), Waker::new().unwrap());
         let source = Arc::clone(source);
-        let (mut work, queue) = work_and_queue(source, ChunkBytes::default(), bounds, waker);
+        let (mut work, queue) = work_and_queue(source, chunk_bytes, bounds, waker);
         queue.orders.send(order).unwrap();
         assert_eq!(work.work_off(), 1);
-        queue.results.try_iter().last().unwrap()
+        std::iter::from_fn(|| queue.results.take()).last().unwrap()
     }
 
     fn order(object: usize) -> Order {

@@ -104,12 +104,12 @@ impl Role for Sending<'_> {
 
     fn message(
         &mut self,
-        _endpoint: &mut Endpoint,
+        endpoint: &mut Endpoint,
         message: Message,
         _now: Instant,
     ) -> Result<(), SendError> {
         match message {
-            Message::Have(have) => self.objects.order(&have)?,
+            Message::Have(have) => self.objects.order(&have, endpoint)?,
             Message::Stored { object } => self.objects.stored(object)?,
             Message::Failed(failed) => match failed.object {
                 Some(object) => self.objects.refused(object, &failed.text.to_string()),
@@ -150,6 +150,10 @@ impl Role for Sending<'_> {
             self.sender.finish();
         }
         Ok(())
+    }
+
+    fn has_results(&self) -> bool {
+        self.sender.room() > 0 && self.objects.has_read()
     }
 
     fn is_up(&self, lane: usize) -> bool {

@@ -5,6 +5,7 @@ use super::objects::Objects;
 use super::open::{Opened, lane_settings, memory_bytes};
 use super::path::Path;
 use super::reading::{Work, work_and_queue};
+use super::results::Bound;
 use super::role::Sending;
 use super::{SendError, SendOptions, SendProgress};
 use crate::control::Control;
@@ -18,8 +19,8 @@ use linecard_transfer::store::Source;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Results of the reading thread that fit: it must never wait.
-const MAX_READ: usize = 1 << 16;
+/// The reading thread must never wait.
+const BOUND: Bound = Bound { results: usize::MAX, bytes: u64::MAX };
 
 /// Values that both ends would agree on, and the seed of this one.
 pub(crate) struct Agreement {
@@ -56,7 +57,7 @@ impl<'a> SendingEnd<'a> {
             .delete
             .then(|| super::delete::Deletion::new(Arc::clone(&source), options.max_delete));
         let (reading, queue) =
-            work_and_queue(source, options.chunk_bytes, (VERSION, MAX_READ), Waker::new()?);
+            work_and_queue(source, options.chunk_bytes, (VERSION, BOUND), Waker::new()?);
         let objects = Objects::new(options, all, (queue, deletion));
         let (sockets, ways): (Vec<_>, Vec<_>) = sockets.into_iter().unzip();
         let specs = options.lanes.iter().cloned();

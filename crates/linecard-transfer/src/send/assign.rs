@@ -111,6 +111,7 @@ impl Sender {
             return None;
         }
         let (id, layout) = self.offered.pop_front()?;
+        self.offered_bytes -= u64::from(layout.bytes());
         let rows = self.repair_rows(&layout, spread);
         let mut chunk = Chunk::new(id, layout, rows, self.lanes.len(), now);
         chunk.spread = spread;

@@ -27,6 +27,9 @@ use repair::Losses;
 
 /// Chunks that may be offered beyond those in flight, besides one for each lane.
 const OFFERED_MORE: usize = 1;
+/// More may be while they have fewer bytes than this, and are fewer: small files, which leave together.
+const SMALL_OFFERED_BYTES: u64 = 256 << 10;
+const MAX_OFFERED: usize = 256;
 
 /// The agreed parameters, and the behaviour of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +184,7 @@ pub struct Sender {
     /// Bytes of these.
     held_bytes: u64,
     offered: VecDeque<(u32, Layout)>,
+    offered_bytes: u64,
     finished: bool,
     window_end: u32,
     events: VecDeque<SendEvent>,
@@ -221,6 +225,7 @@ impl Sender {
             chunks: Vec::new(),
             held_bytes: 0,
             offered: VecDeque::new(),
+            offered_bytes: 0,
             finished: false,
             events: VecDeque::new(),
             counters: SendCounters::default(),
@@ -231,10 +236,13 @@ impl Sender {
         }
     }
 
-    /// How many chunks may be offered now.
+    /// How many chunks may be offered now, at least: one more than there are lanes, and of small ones, as many as have
+    /// 256 KiB together, up to 256.
     #[must_use]
     pub fn room(&self) -> usize {
-        (self.lanes.len() + OFFERED_MORE).saturating_sub(self.offered.len())
+        let is_small = self.offered_bytes < SMALL_OFFERED_BYTES && self.offered.len() < MAX_OFFERED;
+        let few = self.lanes.len() + OFFERED_MORE;
+        few.saturating_sub(self.offered.len()).max(usize::from(is_small))
     }
 
     /// Offers a chunk of `bytes`, which the caller keeps until it is [`SendEvent::Done`]. Numbers
@@ -246,6 +254,7 @@ impl Sender {
     pub fn offer(&mut self, chunk: u32, bytes: u32) -> Result<(), LayoutError> {
         let layout = Layout::new(bytes, self.settings.payload_bytes, self.settings.fec.scheme())?;
         self.offered.push_back((chunk, layout));
+        self.offered_bytes += u64::from(layout.bytes());
         Ok(())
     }
 

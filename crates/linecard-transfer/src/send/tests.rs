@@ -383,9 +383,25 @@ fn one_more_chunk_than_lanes_may_be_offered() {
     let mut sender = windowed(2, SendSettings { window_end: 0, ..SendSettings::default() });
     for room in [3, 2, 1, 0] {
         assert_eq!(sender.room(), room);
-        sender.offer(3 - room as u32, 1_000).unwrap();
+        sender.offer(3 - room as u32, 100_000).unwrap();
     }
     assert_eq!(sender.room(), 0);
+}
+
+/// They are sent as soon as they may, and leave room for others.
+#[test]
+fn many_small_chunks_may_be_offered() {
+    for (bytes, most) in [(100, MAX_OFFERED), (64 << 10, 4), (1 << 20, 2)] {
+        let mut sender = sender(1, SendSettings::default());
+        let mut offered = 0;
+        while sender.room() > 0 {
+            sender.offer(offered, bytes).unwrap();
+            offered += 1;
+        }
+        assert_eq!(offered as usize, most, "{bytes} bytes");
+        while !poll(&mut sender, 0, at(2)).is_empty() {}
+        assert!(sender.room() > 0, "{bytes} bytes");
+    }
 }
 
 #[test]

@@ -201,7 +201,7 @@ impl Writing {
         let replaces = self.work.is_dry
             && if is_same { overwrite } else { folder.would_replace(&about, overwrite)? };
         if !self.work.is_dry {
-            self.targets.push((object, Target::HardLink(about, of)));
+            self.targets.insert(object, Target::HardLink(about, of));
         }
         let found = Findings { is_same, replaces, ..Findings::default() };
         Ok(Written::Opened { object, found })

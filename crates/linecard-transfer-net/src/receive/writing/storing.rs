@@ -52,7 +52,7 @@ impl Writing {
             Kind::Folder | Kind::Test => {
                 let is_dry = self.work.is_dry;
                 if !is_dry {
-                    self.targets.push((object, Target::Nowhere));
+                    self.targets.insert(object, Target::Nowhere);
                 }
                 // A dry run says that there is nothing to do for a folder.
                 let found = Findings { is_same: is_dry, ..Findings::default() };
@@ -111,13 +111,13 @@ impl Writing {
         let path = place(&**bucket, &about.name.to_string());
         let stored = stored.map_err(|error| failure(error, "look for", path.clone()))?;
         let (overwrite, is_dry) = (self.work.overwrite, self.work.is_dry);
-        let all = Have::all(self.work.chunk_bytes.count(about.size.unwrap_or(0))?);
+        let count = self.work.chunk_bytes.count(about.size.unwrap_or(0))?;
         let (target, found) = match existing(&**bucket, &about, stored.as_ref(), &self.work.over)? {
             Existing::Same => {
-                (Target::Same(about), Findings { have: all, is_same: true, ..Findings::default() })
+                return Ok(Written::Opened { object, found: Findings::settled(count) });
             }
             Existing::File { hash, .. } => {
-                let have = if overwrite || is_dry { Have::default() } else { all };
+                let have = if overwrite || is_dry { Have::default() } else { Have::all(count) };
                 let existing = Some(*hash.as_bytes());
                 let replaces = overwrite && is_dry;
                 let found = Findings { have, existing, replaces, ..Findings::default() };
@@ -136,7 +136,7 @@ impl Writing {
             }
         };
         if !is_dry {
-            self.targets.push((object, target));
+            self.targets.insert(object, target);
         }
         Ok(Written::Opened { object, found })
     }
@@ -150,7 +150,6 @@ impl Writing {
     ) -> Result<Option<Written>, FileError> {
         let done = |was_there| Ok(Some(Written::Object { object, was_there }));
         let ordered = match target {
-            Target::Same(_) => return done(true),
             Target::Kept(_, hash) | Target::Later(_, Some(hash)) if hash == *root => {
                 return done(true);
             }
