@@ -248,7 +248,7 @@ mod tests {
     use super::super::tests::work_in;
     use super::super::{Job, WriteQueue};
     use super::*;
-    use crate::file::Kind;
+    use crate::file::{Kind, Quotas};
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use std::fs;
     use std::os::unix::fs::MetadataExt;
@@ -289,6 +289,36 @@ mod tests {
         let folders = ready.chunk_by(|(_, a, _), (_, b, _)| a.name.folder() == b.name.folder());
         assert_eq!(folders.map(<[Link]>::len).collect::<Vec<_>>(), [LINKS as usize / 2; 2]);
         assert!(writing.linking.ready().is_empty());
+    }
+
+    /// They have no bytes, and their number is bounded all the same; one that is there counts no more.
+    #[test]
+    fn each_new_link_counts_against_a_quota() {
+        let at = tempfile::tempdir().unwrap();
+        let first = || Object { has_links: true, ..Object::file("first", 0) };
+        let opened = |limit: u64, links: &[&str]| {
+            let (mut work, queue) = work_in(at.path(), 1_024);
+            work.quota = Some(Quotas::default().of(at.path(), limit).unwrap());
+            let mut writing = Writing::new(work);
+            let root = *blake3::hash(b"").as_bytes();
+            let finish = |object| Job::Finish { object, size: 0, root, proof: None };
+            writing.handle(Job::Open { object: 0, about: Box::new(first()) });
+            writing.handle(finish(0));
+            for (object, name) in (1..).zip(links) {
+                writing.handle(Job::Open { object, about: Box::new(link_of(name, 0)) });
+                writing.handle(finish(object));
+            }
+            writing.handle(Job::Close);
+            let is_refused = |written: &Written| {
+                matches!(written, Written::Refused { error: FileError::Quota { .. }, .. })
+            };
+            let refused = queue.results.try_iter().filter(is_refused).count();
+            [fs::metadata(at.path().join("first")).unwrap().nlink() as usize, refused]
+        };
+        // The file, and two links.
+        assert_eq!(opened(3 * 4_096, &["a", "b", "c", "d"]), [3, 2]);
+        assert_eq!(opened(3 * 4_096, &["a", "b"]), [3, 0]);
+        assert_eq!(opened(3 * 4_096, &["a", "b", "c"]), [3, 1]);
     }
 
     /// In a process of its own, as the limit is that of all threads.
