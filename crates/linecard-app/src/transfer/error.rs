@@ -112,7 +112,7 @@ pub(super) enum TransferError {
     LostLogin { peer: String, status: ExitStatus },
     #[error("{peer} does not answer; check its address and the firewalls on the path")]
     NoAnswer { peer: String },
-    #[error("{0}; check its address, and whether that host is up and reachable from this one")]
+    #[error("{0}; check its address, whether that host is up, and the firewalls on the path")]
     NoHost(#[source] ControlError),
     #[error("{0}; is `linecard recv` running there, at this port?")]
     NoReceiver(#[source] ControlError),
@@ -313,7 +313,7 @@ fn of_file(error: FileError) -> Error {
     }
 }
 
-/// Whether a connection fails with this because there is no such host, or no way to it: no port is to blame.
+/// Whether a connection fails with this where there is no such host, no way to it, or a firewall that says so.
 const fn is_no_host(kind: ErrorKind) -> bool {
     matches!(
         kind,

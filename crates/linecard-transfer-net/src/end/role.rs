@@ -45,7 +45,7 @@ pub(crate) trait Role {
     /// Takes what the files' thread has done.
     fn take_results(&mut self, endpoint: &mut Endpoint, now: Instant) -> Result<(), Self::Error>;
 
-    /// Whether the files' thread has done more that could be taken: there was no room for it before the packets left.
+    /// Whether a result of the files' thread could be taken now for which there was no room before the packets left.
     fn has_results(&self) -> bool {
         false
     }

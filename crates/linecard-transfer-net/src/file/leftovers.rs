@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Questions about objects in a folder after which it is listed, as far as [`ENTRIES_EACH`] allows; so that a few objects
 /// in a huge folder do not cost its list.
-const LISTED_AT: [u32; 3] = [64, 2_048, 65_536];
+const LISTED_AT: [u32; 2] = [64, 2_048];
 /// Entries that are read for each question at most: it takes about as long as a question of the system.
 const ENTRIES_EACH: u32 = 32;
 

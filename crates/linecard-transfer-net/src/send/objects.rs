@@ -299,9 +299,9 @@ impl Objects {
         }
     }
 
-    /// Whether something was read that waits.
-    pub(super) fn has_read(&self) -> bool {
-        self.next_read.is_some() || self.queue.results.has_some()
+    /// Whether a chunk was read for which there was no room.
+    pub(super) const fn has_read(&self) -> bool {
+        self.next_read.is_some()
     }
 
     /// The next chunk that was read, if there is `room` for it. Other results are acted on.

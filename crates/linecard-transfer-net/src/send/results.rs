@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
     pub(super) results: usize,
-    /// Bytes of chunks.
+    /// Bytes of chunks' buffers.
     pub(super) bytes: u64,
 }
 
@@ -72,10 +72,6 @@ impl Giver {
 }
 
 impl Results {
-    pub(super) fn has_some(&self) -> bool {
-        !self.0.lock().waiting.is_empty()
-    }
-
     /// The next result, if there is one.
     pub(super) fn take(&self) -> Option<Read> {
         let Shared { bound, has_room, .. } = &*self.0;
@@ -98,9 +94,10 @@ impl Drop for Results {
     }
 }
 
-const fn bytes_of(read: &Read) -> u64 {
+/// A short chunk of a pipe may be in the buffer of a full one.
+fn bytes_of(read: &Read) -> u64 {
     match read {
-        Read::Chunk { bytes, .. } => *bytes as u64,
+        Read::Chunk { buffer, .. } => buffer.len() as u64,
         Read::End { .. } | Read::Unreadable { .. } | Read::Failed(_) => 0,
     }
 }
@@ -111,7 +108,7 @@ mod tests {
     use std::thread;
 
     fn chunk(chunk: u32, bytes: u32) -> Read {
-        Read::Chunk { chunk, buffer: Vec::new(), bytes, of_stream: false }
+        Read::Chunk { chunk, buffer: vec![0; 2 * bytes as usize], bytes, of_stream: false }
     }
 
     fn number(read: &Read) -> u32 {
@@ -121,23 +118,33 @@ mod tests {
         }
     }
 
-    /// As many wait as there may; the rest is given when half of them are taken.
+    /// As many wait as there may; the rest is given when half of them are taken, and not before.
     #[test]
     fn results_wait_within_their_bound() {
-        for (bound, bytes, waiting) in [
-            (Bound { results: 4, bytes: 1_000 }, 1, 4),
-            (Bound { results: 100, bytes: 1_000 }, 300, 3),
-            (Bound { results: 100, bytes: 1_000 }, 5_000, 1),
+        for (bound, bytes, waiting, left) in [
+            (Bound { results: 4, bytes: 1_000 }, 1, 4, 2),
+            (Bound { results: 100, bytes: 2_000 }, 300, 3, 1),
+            (Bound { results: 100, bytes: 1_000 }, 5_000, 1, 0),
         ] {
             let (giver, results) = results(bound);
             let giving = thread::spawn(move || (0..100).all(|at| giver.give(chunk(at, bytes))));
-            for at in 0..100 {
+            let queue = || results.0.lock();
+            while !queue().is_full {
+                thread::yield_now();
+            }
+            assert_eq!(queue().waiting.len(), waiting, "{bound:?}");
+            for at in 0..waiting - left {
+                assert!(queue().is_full, "{bound:?}: {at} were taken");
+                assert_eq!(number(&results.take().unwrap()), at as u32);
+            }
+            assert!(!queue().is_full || queue().waiting.len() > left, "{bound:?}");
+            for at in waiting - left..100 {
                 let read = loop {
                     let Some(read) = results.take() else { continue };
                     break read;
                 };
-                assert_eq!(number(&read), at);
-                assert!(results.0.lock().waiting.len() <= waiting, "{bound:?}");
+                assert_eq!(number(&read), at as u32);
+                assert!(queue().waiting.len() <= waiting, "{bound:?}");
             }
             assert!(giving.join().unwrap());
         }

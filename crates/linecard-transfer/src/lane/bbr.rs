@@ -1,12 +1,12 @@
 //! Congestion control by the path's rate and round-trip time, after BBR version 3 (draft-ietf-ccwg-bbr-05): for lanes of
 //! unknown rate.
 //!
-//! Three things differ from the draft. Losses that have nothing to do with the rate are estimated, up to 10 %, where the
+//! Four things differ from the draft. Losses that have nothing to do with the rate are estimated, up to 10 %, where the
 //! lane sends less than the path carries and sees no queue: they cost what was lost, and only more than them is congestion.
 //! Where rounds are short and show no queue, losses of at least 40 ms are judged together: of a dozen packets, chance takes
-//! more than that now and then. Once the rate is known about, it is measured over at least 40 ms, as the highest of many short measurements on a busy host is too high,
-//! and makes a queue. And the window has the allowance for busy hosts that lanes of known rate have
-//! ([`LaneSettings::slack_ns`]), where the draft estimates how acknowledgments gather.
+//! more than that now and then. Once the rate is known about, it is measured over at least 40 ms, as the highest of many
+//! short measurements on a busy host is too high, and makes a queue. And the window has the allowance for busy hosts that
+//! lanes of known rate have ([`LaneSettings::slack_ns`]), where the draft estimates how acknowledgments gather.
 
 use super::{LaneSettings, Observed, RateSample};
 use linecard::rng::Rng;
@@ -21,13 +21,13 @@ const STARTUP_GAIN: f64 = 2.77;
 /// Growth of the rate in three rounds below which the path is full.
 const FULL_GROWTH: f64 = 1.25;
 const FULL_ROUNDS: u32 = 3;
-/// Loss of a round that is congestion, beyond what is lost at lower rates: if the round-trip time shows a queue …
+/// Loss of a period that is congestion, beyond what is lost at lower rates: if the round-trip time shows a queue …
 const QUEUE_LOSS: f64 = 0.02;
 /// … and if it does not.
 const OTHER_LOSS: f64 = 0.05;
 /// The most that can be lost at any rate.
 const MOST_PATH_LOSS: f64 = 0.1;
-/// The estimate of that begins as one of this many packets, and keeps this share of itself with each new round.
+/// The estimate of that begins as one of this many packets, and keeps this share of itself with each new period.
 const PATH_LOSS_PACKETS: f64 = 100.0;
 const PATH_LOSS_MEMORY: f64 = 0.9;
 /// The share that is left after congestion (section 2.8).
@@ -276,7 +276,9 @@ impl Bbr {
     /// Packets that counted as lost have arrived: they are none. If those are most of what ended the startup, it goes on
     /// (as RFC 4015 undoes what a wrong timeout did).
     fn take_late(&mut self, bytes: f64, now: Instant) {
+        let before = (bytes - self.round.lost).max(0.0);
         self.round.lost = (self.round.lost - bytes).max(0.0);
+        self.period.lost = (self.period.lost - before).max(0.0);
         let Some([lost, late]) = &mut self.startup_lost else { return };
         *late += bytes;
         if *late * 2.0 >= *lost {

@@ -29,7 +29,7 @@ use repair::Losses;
 const OFFERED_MORE: usize = 1;
 /// More may be while they have fewer bytes than this, and are fewer: small files, which leave together.
 const SMALL_OFFERED_BYTES: u64 = 256 << 10;
-const MAX_OFFERED: usize = 256;
+const MAX_OFFERED: usize = 128;
 
 /// The agreed parameters, and the behaviour of this end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +237,7 @@ impl Sender {
     }
 
     /// How many chunks may be offered now, at least: one more than there are lanes, and of small ones, as many as have
-    /// 256 KiB together, up to 256.
+    /// 256 KiB together, up to 128.
     #[must_use]
     pub fn room(&self) -> usize {
         let is_small = self.offered_bytes < SMALL_OFFERED_BYTES && self.offered.len() < MAX_OFFERED;
