@@ -187,6 +187,12 @@ pub enum FileError {
         /// The folder.
         path: PathBuf,
     },
+    /// A link, a folder or something else that is no file has the name of a partial file, or of its journal.
+    #[error("{path:?} is no file, and is in the way of a partial file; remove it")]
+    InTheWay {
+        /// The name of the partial file.
+        path: PathBuf,
+    },
     /// Another receiver writes it.
     #[error("{path:?} is being received by another process; wait for it, or end it")]
     Locked {

@@ -9,7 +9,7 @@ use super::leftovers::LastFolder;
 use super::name::PART;
 use super::partial::{self, Partial, READ_BYTES};
 use super::sink::{Setup, refuse_existing};
-use super::{ChunkBytes, FileError, Have, Kind, Name, Object, Sink, Stamp, link};
+use super::{ChunkBytes, FileError, Have, Kind, Name, Object, Quota, Sink, Stamp, link};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Mode of new folders, before the umask.
 const FOLDER_MODE: u32 = 0o777;
@@ -40,6 +40,8 @@ pub struct Folder {
     stop: Arc<AtomicBool>,
     /// Nothing is made.
     is_read_only: bool,
+    /// Folders that are made count against it.
+    quota: Option<Arc<Quota>>,
 }
 
 /// A folder that was made, and its mode and time.
@@ -127,6 +129,7 @@ impl Folder {
             flusher: None,
             stop: Arc::default(),
             is_read_only: false,
+            quota: None,
         })
     }
 
@@ -140,6 +143,27 @@ impl Folder {
         Ok(Self { flusher: Some(Flusher::start()?), stop, ..self })
     }
 
+    /// Each folder that is made counts against this quota.
+    #[must_use]
+    pub fn with_quota(self, quota: Option<Arc<Quota>>) -> Self {
+        Self { quota, ..self }
+    }
+
+    /// A folder below this one, which is made if it is missing; none where nothing may be made. No link is followed.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Name`] if a file or a link is in its place, and what the system says.
+    pub fn below(self, name: &Name) -> Result<Option<Self>, FileError> {
+        let (folders, last) = name.split();
+        let folders = folders.chain(std::iter::once(last));
+        let root = match self.is_read_only {
+            true => self.find(name, folders)?,
+            false => Some(self.enter(name, folders)?),
+        };
+        Ok(root.map(|root| Self { path: self.path.join(name.as_path()), root, ..self }))
+    }
+
     /// Creates a folder that was sent, or uses an existing one.
     ///
     /// # Errors
@@ -147,10 +171,27 @@ impl Folder {
     /// [`FileError::Name`] if a file or a link is in its place, and what the system says.
     pub fn make(&mut self, object: &Object) -> Result<(), FileError> {
         let (folders, last) = object.name.split();
-        self.enter(&object.name, folders.chain(std::iter::once(last)))?;
+        let made = self.enter(&object.name, folders.chain(std::iter::once(last)))?;
+        self.check_owner(&made, object)?;
         let (name, mode, modified) = (object.name.clone(), object.mode, object.modified);
         self.made.push(Made { name, mode, modified });
         Ok(())
+    }
+
+    /// Whether this process may give a folder its mode and time: one that is there may be another user's. Found out before
+    /// anything is put into it, as this one alone is refused then.
+    fn check_owner(&self, folder: &OwnedFd, object: &Object) -> Result<(), FileError> {
+        let path = self.path_of(object);
+        let failed = FileError::at("set mode and time of", &path);
+        let checked = rustix::fs::fstat(folder).and_then(|stat| {
+            let user = rustix::process::geteuid();
+            match user.is_root() || stat.st_uid == user.as_raw() {
+                true => Ok(()),
+                // To what it has, which changes nothing.
+                false => rustix::fs::fchmod(folder, Mode::from_raw_mode(stat.st_mode)),
+            }
+        });
+        checked.map_err(failed)
     }
 
     /// Removes the journal beside an existing file that has no partial file: a process that was killed when the file had
@@ -166,14 +207,7 @@ impl Folder {
     ///
     /// [`FileError::Name`] where a link is in the way, and what the system says.
     pub fn existing(&self, object: &Object) -> Result<Existing, FileError> {
-        let folder = match self.beside(object) {
-            Err(FileError::System { source, .. })
-                if self.is_read_only && source.kind() == io::ErrorKind::NotFound =>
-            {
-                return Ok(Existing::Nothing);
-            }
-            folder => folder?,
-        };
+        let Some(folder) = self.if_there(&object.name)? else { return Ok(Existing::Nothing) };
         let path = self.path_of(object);
         let (_, last) = object.name.split();
         let failed = |error: Errno| FileError::of(error, "look for", &path, 0);
@@ -201,7 +235,8 @@ impl Folder {
         }
         let found = FileType::from_raw_mode(stat.st_mode);
         if object.kind == Kind::Folder && found == FileType::Directory {
-            return Ok(Existing::Same);
+            let inner = rustix::fs::openat(&*folder, last, OPEN, Mode::empty()).map_err(failed)?;
+            return self.check_owner(&inner, object).map(|()| Existing::Same);
         }
         let is_file = found == FileType::RegularFile;
         if !is_file || object.kind != Kind::File || u64::try_from(stat.st_size).ok() != object.size
@@ -247,7 +282,9 @@ impl Folder {
         if object.kind == Kind::Stream || chunk_bytes.count(size)? <= 1 {
             return Ok(Have::default());
         }
-        let file = match partial::open(&folder, &object.name.beside(PART), OFlags::RDONLY) {
+        let part = object.name.beside(PART);
+        let opened = partial::open(&folder, &part, OFlags::RDONLY);
+        let file = match partial::unblocked(opened, &path.with_file_name(part))? {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Have::default()),
             part => Arc::new(part.map_err(FileError::at("open the partial file of", &path))?),
         };
@@ -261,7 +298,7 @@ impl Folder {
     ///
     /// [`FileError::Name`] where a link is in the way.
     pub fn there_bytes(&self, object: &Object) -> Result<u64, FileError> {
-        let folder = self.beside(object)?;
+        let Some(folder) = self.if_there(&object.name)? else { return Ok(0) };
         if object.kind == Kind::Folder {
             let (_, last) = object.name.split();
             let found = rustix::fs::statat(&*folder, last, AtFlags::SYMLINK_NOFOLLOW);
@@ -338,11 +375,6 @@ impl Folder {
         self.path.join(name.as_path())
     }
 
-    /// Whether nothing may be made.
-    pub(super) const fn is_read_only(&self) -> bool {
-        self.is_read_only
-    }
-
     /// The folder that an object is put into.
     fn beside(&self, object: &Object) -> Result<Arc<OwnedFd>, FileError> {
         self.beside_name(&object.name)
@@ -350,19 +382,32 @@ impl Folder {
 
     /// The folder of a name.
     pub(super) fn beside_name(&self, of: &Name) -> Result<Arc<OwnedFd>, FileError> {
-        let name = of.folder();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = last.as_ref().filter(|last| last.is_of(of)) {
-            return Ok(last.folder());
+        if let Some(folder) = self.if_there(of)? {
+            return Ok(folder);
         }
         let (folders, _) = of.split();
-        let folder = LastFolder::new(name, self.enter(of, folders)?);
-        Ok(last.insert(folder).folder())
+        let folder = LastFolder::new(of.folder(), self.enter(of, folders)?);
+        Ok(self.last().insert(folder).folder())
+    }
+
+    /// The same; none if it is missing. Nothing is made.
+    pub(super) fn if_there(&self, of: &Name) -> Result<Option<Arc<OwnedFd>>, FileError> {
+        let mut last = self.last();
+        if let Some(last) = last.as_ref().filter(|last| last.is_of(of)) {
+            return Ok(Some(last.folder()));
+        }
+        let (folders, _) = of.split();
+        let folder = self.find(of, folders)?.map(|folder| LastFolder::new(of.folder(), folder));
+        Ok(folder.map(|folder| last.insert(folder).folder()))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<LastFolder>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a partial file or a link without its name may be beside a name, whose folder was used last.
     pub(super) fn may_have_leftovers(&self, of: &Name) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last();
         last.as_mut().filter(|last| last.is_of(of)).is_none_or(LastFolder::may_have_leftovers)
     }
 
@@ -421,22 +466,32 @@ impl Folder {
         let failed = |error: Errno| FileError::of(error, doing, &path, 0);
         let mut folder = rustix::io::fcntl_dupfd_cloexec(&self.root, 0).map_err(failed)?;
         for part in folders {
-            let made = match makes {
-                true => rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(FOLDER_MODE)),
-                false => Err(Errno::EXIST),
+            let open = || rustix::fs::openat(&folder, part, OPEN, Mode::empty());
+            let inner = match open() {
+                Err(Errno::NOENT) if makes => {
+                    self.make_in(&folder, part, &path)?;
+                    open()
+                }
+                inner => inner,
             };
-            match made {
-                // The folder of a file must survive a loss of power as well.
-                Ok(()) => rustix::fs::fsync(&folder).map_err(failed)?,
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(failed(error)),
-            }
-            folder = match rustix::fs::openat(&folder, part, OPEN, Mode::empty()) {
+            folder = match inner {
                 Ok(inner) => inner,
                 Err(Errno::NOTDIR | Errno::LOOP) => return Err(Self::in_the_way(name)),
                 Err(error) => return Err(failed(error)),
             };
         }
         Ok(folder)
+    }
+
+    /// Makes a folder in another, on the way to `path`; it counts against the quota, announced or not.
+    fn make_in(&self, folder: &OwnedFd, part: &OsStr, path: &Path) -> Result<(), FileError> {
+        self.quota.as_ref().map_or(Ok(()), |quota| quota.take_object(0, 0, path))?;
+        let made = match rustix::fs::mkdirat(folder, part, Mode::from_raw_mode(FOLDER_MODE)) {
+            // The folder of a file must survive a loss of power as well.
+            Ok(()) => rustix::fs::fsync(folder),
+            Err(Errno::EXIST) => Ok(()),
+            made => made,
+        };
+        made.map_err(|error| FileError::of(error, "make the folders of", path, 0))
     }
 }

@@ -254,18 +254,6 @@ impl Folder {
         let found = look(&folder, name, &self.path_of_name(name))?;
         Ok(found.map(|stat| FileId::of_stat(&stat)))
     }
-
-    /// The folder of a name; none if it is missing and nothing may be made.
-    fn if_there(&self, name: &Name) -> Result<Option<Arc<OwnedFd>>, FileError> {
-        match self.beside_name(name) {
-            Err(FileError::System { source, .. })
-                if source.kind() == io::ErrorKind::NotFound && self.is_read_only() =>
-            {
-                Ok(None)
-            }
-            folder => folder.map(Some),
-        }
-    }
 }
 
 fn stat(folder: impl AsFd, last: &Path, flags: AtFlags) -> rustix::io::Result<Statx> {

@@ -53,7 +53,8 @@ impl Partial<'_> {
     pub(super) fn look(&self) -> Result<Have, FileError> {
         let failed = || self.failed("open the journal of", 0);
         let name = self.object.name.beside(JOURNAL);
-        let journal = match open(self.folder, &name, OFlags::RDONLY) {
+        let opened = open(self.folder, &name, OFlags::RDONLY);
+        let journal = match unblocked(opened, &self.path.with_file_name(&name))? {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Have::default()),
             journal => journal.map_err(failed())?,
         };
@@ -71,7 +72,8 @@ impl Partial<'_> {
         let header = Header::new(self.object, self.size, self.chunk_bytes);
         let failed = || self.failed("open the journal of", HEADER_BYTES as u64);
         let name = self.object.name.beside(JOURNAL);
-        let file = open(self.folder, &name, MAKE).map_err(failed())?;
+        let file = open(self.folder, &name, MAKE);
+        let file = unblocked(file, &self.path.with_file_name(&name))?.map_err(failed())?;
         let (found, bytes) = self.recorded(&file)?;
         let mut is_clean = found.as_ref().is_some_and(|found| found.is_clean);
         let mut chunks = Vec::new();
@@ -189,7 +191,8 @@ impl Journal {
         }
         let (name, new) = (of.object.name.beside(JOURNAL), of.object.name.beside(NEW_JOURNAL));
         if self.end > 0 {
-            let file = open(of.folder, &new, MAKE | OFlags::TRUNC)?;
+            let file = open(of.folder, &new, MAKE)?;
+            file.set_len(0)?;
             file.write_all_at(&bytes, 0)?;
             rustix::fs::renameat(of.folder, &new, of.folder, &name)?;
             *self = Self::new(file, of.file, self.header.clone(), 0);
@@ -201,23 +204,34 @@ impl Journal {
     }
 }
 
-/// Opens a file of ours: no link, and nothing else that may be there.
+/// Opens a file of ours: no link, and nothing else that may be there ([`Errno::LOOP`]). To be written, it has this name
+/// only: one with another, of a copy by hard links perhaps, loses this one, and a new file is made.
 pub(super) fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
     // Opening a pipe must not wait for its other end.
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
-    let stat = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("something that is not a file has the partial file's name"));
+    for _ in 0..MAX_TRIES {
+        let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Errno::LOOP.into());
+        }
+        if !access.contains(MAKE) || stat.st_nlink <= 1 {
+            return Ok(File::from(file));
+        }
+        match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(File::from(file))
+    Err(Errno::MLINK.into())
 }
 
 /// Opens the partial file for this process alone.
 pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, FileError> {
     let failed = || FileError::at("open the partial file of", path);
     for _ in 0..MAX_TRIES {
-        let file = open(folder, name, MAKE).map_err(failed())?;
+        let file = unblocked(open(folder, name, MAKE), &path.with_file_name(name))?;
+        let file = file.map_err(failed())?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => break,
@@ -231,6 +245,20 @@ pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, Fi
         }
     }
     Err(FileError::Locked { path: path.with_file_name(name) })
+}
+
+/// Gives the error of a link, a folder or something else that is no file and has the name, and leaves others.
+pub(super) fn unblocked(
+    opened: io::Result<File>,
+    path: &Path,
+) -> Result<io::Result<File>, FileError> {
+    let errno = opened.as_ref().err().and_then(io::Error::raw_os_error);
+    match errno.map(Errno::from_raw_os_error) {
+        Some(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => {
+            Err(FileError::InTheWay { path: path.into() })
+        }
+        _ => Ok(opened),
+    }
 }
 
 /// Removes the journal, and with `part` the partial file too; a missing file is not an error.

@@ -7,7 +7,7 @@ use super::{Acceptor, ReceiveError, ReceiveOptions};
 use crate::control::Control;
 use crate::end::agree::{FEC_KINDS, scheme_of_message};
 use crate::end::{Endpoint, SealedSocket, challenges, random};
-use crate::file::{FileError, Folder, Quota};
+use crate::file::{FileError, Folder, Name, Quota};
 use crate::keys::Entry;
 use crate::lane::Spec;
 use linecard_transfer::control::{
@@ -78,11 +78,12 @@ impl Destination {
         };
         let Some(Entry { folder: Some(own), quota_bytes, .. }) = &entry else {
             let quota_bytes = entry.and_then(|entry| entry.quota_bytes);
-            let (folder, quota) = acceptor.places(folder, quota_bytes, is_dry)?;
+            let (folder, quota) = acceptor.places(folder, None, (quota_bytes, is_dry))?;
             return Ok(Self { folder, quota, may_delete });
         };
-        let path = folder.join(own.as_path());
-        let opened = acceptor.places(&path, *quota_bytes, is_dry).and_then(|(folder, quota)| {
+        let quota_bytes = *quota_bytes;
+        let opened = acceptor.places(folder, Some(own), (quota_bytes, is_dry));
+        let opened = opened.and_then(|(folder, quota)| {
             folder.as_ref().map_or(Ok(()), Folder::check_writable)?;
             Ok((folder, quota))
         });
@@ -93,20 +94,25 @@ impl Destination {
 }
 
 impl Acceptor {
-    /// Opens a folder, with what may still be put there.
+    /// Opens a folder, or one below it, with what may still be put there.
     fn places(
         &self,
         path: &Path,
-        quota_bytes: Option<u64>,
-        is_dry: bool,
+        own: Option<&Name>,
+        (quota_bytes, is_dry): (Option<u64>, bool),
     ) -> Result<(Option<Folder>, Option<Arc<Quota>>), FileError> {
-        let quota = quota_bytes.map(|limit| self.quotas.of(path, limit)).transpose()?;
+        let folder = if is_dry { Folder::look(path)? } else { Some(Folder::open(path)?) };
+        let folder = match (folder, own) {
+            (Some(folder), Some(own)) => folder.below(own)?,
+            (folder, _) => folder,
+        };
+        let path = own.map_or(path.to_path_buf(), |own| path.join(own.as_path()));
+        let quota = quota_bytes.map(|limit| self.quotas.of(&path, limit)).transpose()?;
         if is_dry {
             // Objects that do not come take no room from others.
-            let quota = quota.map(|quota| Arc::new(quota.copied()));
-            return Ok((Folder::look(path)?, quota));
+            return Ok((folder, quota.map(|quota| Arc::new(quota.copied()))));
         }
-        Ok((Some(Folder::open(path)?), quota))
+        Ok((folder.map(|folder| folder.with_quota(quota.clone())), quota))
     }
 }
 

@@ -211,8 +211,13 @@ impl Work {
     /// Looks for an object, and gives the error that it would meet if it came. Opens nothing for writing.
     fn look(&self, about: &Object) -> Result<Findings, FileError> {
         let count = self.chunk_bytes.count(about.size.unwrap_or(0))?;
-        let Some(folder) = self.folder.as_ref().filter(|_| about.kind != Kind::Test) else {
+        if about.kind == Kind::Test {
             return Ok(Findings::default());
+        }
+        let Some(folder) = &self.folder else {
+            let size = about.size.unwrap_or(0);
+            let counted = |quota: &Arc<Quota>| quota.take_object(size, 0, about.name.as_path());
+            return self.quota.as_ref().map_or(Ok(()), counted).map(|()| Findings::default());
         };
         let overwrite = self.overwrite;
         Ok(match folder.existing(about)? {
@@ -528,9 +533,6 @@ impl Writing {
         let is_crowded = self.open_files() >= MAX_EAGER.min(self.max_eager() / 2);
         let is_small = about.size.is_some_and(|size| size <= SMALL_BYTES);
         let is_later = about.kind != Kind::Stream && (is_crowded || (count <= 1 && is_small));
-        if let (Some(folder), Kind::Folder) = (&self.work.folder, about.kind) {
-            self.work.count(&about, folder)?;
-        }
         let (target, have, existing) = match (&mut self.work.folder, about.kind) {
             (_, Kind::Test) => (Target::Nowhere, Have::default(), None),
             (Some(folder), Kind::Folder) => {
@@ -710,6 +712,7 @@ fn failed(object: u32, error: FileError) -> Written {
         FileError::Exists { .. }
         | FileError::IsFolder { .. }
         | FileError::Denied { .. }
+        | FileError::InTheWay { .. }
         | FileError::Locked { .. }
         | FileError::Quota { .. }
         | FileError::Changed { .. }

@@ -260,6 +260,9 @@ fn what_is_there_already_is_told_by_its_hash() {
     let folder = Folder::open(at.path()).unwrap();
     let object = object("d/a", 3);
     assert_eq!(folder.existing(&object).unwrap(), Existing::Nothing);
+    // It was looked for, and nothing made.
+    assert!(listing(at.path()).is_empty());
+    fs::create_dir(at.path().join("d")).unwrap();
     fs::write(at.path().join("d/.a.linecard-part"), "").unwrap();
     assert_eq!(folder.existing(&object).unwrap(), Existing::Part);
     fs::write(at.path().join("d/a"), "xyz").unwrap();

@@ -4,7 +4,7 @@ use super::ends::{Ends, Receiver, Sender, noise, says, signal};
 use linecard_io::rights;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -152,10 +152,10 @@ fn a_folder_of_a_sender_that_cannot_be_used_is_said_to_it() {
         ends.command("sender", &all).output().unwrap().into()
     };
     for (line, why) in [
-        ("folder=file", "is a file"),
-        ("folder=file/below", "Not a directory"),
+        ("folder=file", "a file or a link is there"),
+        ("folder=file/below", "a file or a link is there"),
         ("folder=locked", "cannot write to the folder"),
-        ("folder=locked/below quota=1G", "cannot make the folder"),
+        ("folder=locked/below quota=1G", "cannot make the folders of"),
     ] {
         for more in [&[][..], &["--dry-run"]] {
             // It would be made, as far as can be seen without making it.
@@ -174,6 +174,44 @@ fn a_folder_of_a_sender_that_cannot_be_used_is_said_to_it() {
     let got = receiver.end();
     assert_eq!(got.code, Some(0), "{got:?}");
     assert!(got.stderr.contains("(folder=locked) cannot be used"), "{}", got.stderr);
+}
+
+/// It ended the transfer when all had arrived, each time again.
+#[test]
+fn a_folder_of_another_user_is_refused_alone() {
+    let ends = Ends::new();
+    if fs::metadata(ends.folder.path(".")).unwrap().uid() != 0 {
+        return linecard_testkit::skip("a folder of another user", "it needs root");
+    }
+    for folder in ["lists", "to/tree/shared", "tree/shared"] {
+        fs::create_dir_all(ends.folder.path(folder)).unwrap();
+    }
+    for (file, content) in [("tree/one", "1"), ("tree/shared/two", "2")] {
+        ends.folder.write(file, content.as_bytes());
+    }
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(ends.folder.path("to/tree/shared"), open).unwrap();
+    let shown = ends.command("sender", &["keys"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    ends.folder.write("lists/authorized", key.as_bytes());
+    let all = ["to", "--keep", "--authorized", "lists/authorized", "--identity", "lists/identity"];
+    let receiver = ends.listen_as_nobody(&all, &["lists/authorized", "lists", "to", "to/tree"]);
+    for more in [&["--dry-run"][..], &[], &[]] {
+        let all = [&["send", "tree", &receiver.address, "--accept-new"], more].concat();
+        let sent: crate::folder::CommandOutput =
+            ends.command("sender", &all).output().unwrap().into();
+        assert_eq!(sent.code, Some(17), "{sent:?}");
+        let said = sent.stderr.contains("cannot set mode and time of \"to/tree/shared\"");
+        assert!(said, "{sent:?}");
+    }
+    for file in ["one", "shared/two"] {
+        let [from, to] = ["", "to/"].map(|at| format!("{at}tree/{file}"));
+        let [from, to] = [from, to].map(|file| fs::read(ends.folder.path(&file)).unwrap());
+        assert_eq!(from, to, "{file}");
+    }
+    signal("TERM", receiver.id());
+    assert_eq!(receiver.end().code, Some(0));
 }
 
 #[test]
