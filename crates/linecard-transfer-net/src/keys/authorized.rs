@@ -82,7 +82,13 @@ impl FromStr for Entry {
                 _ if is_option => {
                     return Err("folder=, quota= and delete= are written in small letters");
                 }
-                _ => is_remark = true,
+                // Misspelt, it would permit everything.
+                Some(_) => {
+                    return Err(
+                        "behind the fingerprint stand folder=, quota= and delete=; remarks begin with a word without `=`",
+                    );
+                }
+                None => is_remark = true,
             }
         }
         Ok(entry)
@@ -214,7 +220,14 @@ mod tests {
         for wrong in ["delete=no", "delete=yes delete=yes", "x delete=yes", "Delete=yes"] {
             assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
         }
-        for wrong in ["remarks folder=a", "FOLDER=a", "quota=1 x Quota=2", "folder=\"a"] {
+        for wrong in [
+            "remarks folder=a",
+            "FOLDER=a",
+            "foldr=a",
+            "folder=a quotas=1K",
+            "quota=1 x Quota=2",
+            "folder=\"a",
+        ] {
             assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
         }
         for wrong in ["folder=..", "folder=/a", "folder=", "quota=1X", "quota=", "quota=99999999T"]
