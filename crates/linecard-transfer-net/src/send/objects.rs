@@ -61,6 +61,8 @@ pub(super) struct Objects {
     next_chunk: u32,
     /// Objects of which nothing more will be read.
     read: usize,
+    /// Objects that the other thread has been asked to read, and has not ended.
+    reading: usize,
     open: BTreeMap<u32, Open>,
     /// A result for which there was no room.
     next_read: Option<Read>,
@@ -88,6 +90,7 @@ impl Objects {
             first_chunks: Vec::new(),
             next_chunk: 0,
             read: 0,
+            reading: 0,
             open: BTreeMap::new(),
             next_read: None,
             deletion,
@@ -219,6 +222,7 @@ impl Objects {
         }
         let proof_key = told.proof_key;
         let order = Order { object, first_chunk, have, existing, proof_key, is_same, is_dry };
+        self.reading += 1;
         let _gone = self.queue.orders.send(order);
         Ok(())
     }
@@ -299,6 +303,11 @@ impl Objects {
         }
     }
 
+    /// Whether something is being read, and the receiver is not what is waited for.
+    pub(super) const fn is_reading(&self) -> bool {
+        self.reading > 0
+    }
+
     /// Whether a chunk was read for which there was no room.
     pub(super) const fn has_read(&self) -> bool {
         self.next_read.is_some()
@@ -318,6 +327,9 @@ impl Objects {
                     None => return Ok(None),
                 },
             };
+            if matches!(read, Read::End { .. } | Read::Unreadable { .. }) {
+                self.reading -= 1;
+            }
             match read {
                 Read::Chunk { .. } if room == 0 => {
                     self.next_read = Some(read);
@@ -414,6 +426,7 @@ mod tests {
             first_chunks: vec![0],
             next_chunk: 1,
             read: 0,
+            reading: 0,
             open: BTreeMap::new(),
             next_read: None,
             deletion: None,

@@ -146,6 +146,7 @@ impl Role for Sending<'_> {
             self.source.put(chunk.number, chunk.buffer);
             self.sender.offer(chunk.number, chunk.bytes)?;
         }
+        self.sender.await_receiver(!self.objects.is_reading());
         if self.objects.is_read() {
             self.sender.finish();
         }

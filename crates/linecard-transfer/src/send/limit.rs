@@ -11,7 +11,7 @@ pub enum Limit {
     Lane,
     /// No chunk had been read.
     Reading,
-    /// The receiver had no room for another chunk.
+    /// The receiver had no room for another chunk, or nothing was to be read before it answered.
     Receiver,
     /// As many chunks were in flight as may be.
     InFlight,
@@ -99,6 +99,7 @@ impl Sender {
     pub(super) fn shortage(&self) -> Limit {
         match self.offered.front() {
             None if self.finished => Limit::Ended,
+            None if self.awaits_receiver => Limit::Receiver,
             None => Limit::Reading,
             Some((next, _)) if *next >= self.window_end => Limit::Receiver,
             Some((_, layout)) if self.more_chunks(layout) == 0 => Limit::InFlight,

@@ -186,6 +186,8 @@ pub struct Sender {
     offered: VecDeque<(u32, Layout)>,
     offered_bytes: u64,
     finished: bool,
+    /// Chunks are missing because the receiver has not answered, and not because they are being read.
+    awaits_receiver: bool,
     window_end: u32,
     events: VecDeque<SendEvent>,
     counters: SendCounters,
@@ -227,6 +229,7 @@ impl Sender {
             offered: VecDeque::new(),
             offered_bytes: 0,
             finished: false,
+            awaits_receiver: false,
             events: VecDeque::new(),
             counters: SendCounters::default(),
             outcome: FlightUpdate::default(),
@@ -256,6 +259,12 @@ impl Sender {
         self.offered.push_back((chunk, layout));
         self.offered_bytes += u64::from(layout.bytes());
         Ok(())
+    }
+
+    /// Declares why no chunks are offered, from now on: because the receiver has not answered, or because they are being
+    /// read ([`Sender::limits`]).
+    pub const fn await_receiver(&mut self, awaits: bool) {
+        self.awaits_receiver = awaits;
     }
 
     /// Declares that no more chunks will be offered.

@@ -154,6 +154,8 @@ pub fn send(
     });
     let mut lost_login = None;
     match (started, &result) {
+        // It waits for a transfer, and is not to.
+        (Some(started), Ok(_)) if config.dry_run || config.probe => drop(started),
         (Some(started), Ok(_)) => started.finish(),
         (Some(started), Err(_)) => lost_login = started.lost_login(),
         (None, _) => {}

@@ -134,8 +134,7 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     }
     let times = sent.limits;
     let down = silent_lanes(&sent.lanes);
-    let is_tree = sent.objects + sent.failures.count() > 1;
-    let reading = reading(sent.cores.busy_share(), is_tree);
+    let reading = reading(sent.cores.busy_share());
     let limits = [
         (
             times.lane_ns,
@@ -144,7 +143,7 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
         (times.reading_ns, &*reading),
         (
             times.receiver_ns,
-            "the receiver, which had no room: its disk, its processor or its --memory",
+            "the receiver, which had no room or did not answer sooner: its disk, its processor or its --memory",
         ),
         (times.in_flight_ns, "memory here: as many chunks were in flight as may be"),
         (times.down_ns, &*down),
@@ -155,15 +154,14 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
 }
 
 /// Why no data were there to send, where cores were busy for this share of the time.
-fn reading(busy: f64, is_tree: bool) -> String {
+fn reading(busy: f64) -> String {
     if busy >= BUSY {
         return format!(
             "the processor here, whose cores were busy {:.0} % of the time: no data were there to send",
             100.0 * busy
         );
     }
-    let or_answers = if is_tree { ", or answers of the receiver about files" } else { "" };
-    format!("reading here{or_answers}: no data were there to send")
+    "reading here: no data were there to send".to_owned()
 }
 
 /// How losses were made good, and what each way cost: repair traffic, retransmission at least a round trip. None where
@@ -542,10 +540,9 @@ mod tests {
     /// A million small files were "reading here" with both cores busy.
     #[test]
     fn busy_cores_are_named_where_data_is_read_too_late() {
-        assert!(reading(0.5, false).starts_with("reading here: "));
-        assert!(reading(0.5, true).starts_with("reading here, or answers of the receiver"));
+        assert!(reading(0.5).starts_with("reading here: "));
         let busy = "the processor here, whose cores were busy 96 % of the time: ";
-        assert!(reading(0.96, true).starts_with(busy));
+        assert!(reading(0.96).starts_with(busy));
     }
 
     #[test]
