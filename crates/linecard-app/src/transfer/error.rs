@@ -3,6 +3,7 @@
 use super::started::NOT_FOUND;
 use crate::error::Kind;
 use crate::{Error, Failure};
+use linecard_config::Bytes;
 use linecard_config::UnitError;
 use linecard_transfer_net::control::ControlError;
 use linecard_transfer_net::file::FileError;
@@ -110,6 +111,8 @@ pub(super) enum TransferError {
         "the login at {peer} has ended ({status}), and the receiver with it: run the same command again to go on"
     )]
     LostLogin { peer: String, status: ExitStatus },
+    #[error("each sender has {share} of --memory, in which no chunk fits: give more")]
+    SmallMemory { share: Bytes },
     #[error("{peer} does not answer; check its address and the firewalls on the path")]
     NoAnswer { peer: String },
     #[error("{0}; check its address, whether that host is up, and the firewalls on the path")]
@@ -189,6 +192,7 @@ impl Kind for TransferError {
             | Self::Note { .. }
             | Self::ListedOtherwise { .. }
             | Self::OpenToOthers { .. }
+            | Self::SmallMemory { .. }
             | Self::NotStarted => Failure::Usage,
             #[cfg(feature = "objects")]
             Self::Objects { .. } => Failure::Usage,

@@ -244,27 +244,27 @@ impl Config {
                 "{listening} WITHOUT KEYS: every program of this machine may send, and can read and change the data"
             )],
         };
-        lines.extend(self.small_share());
+        lines.extend(self.small_share()?);
         Ok(lines)
     }
 
     /// A line where the memory for a sender does not hold a chunk as senders send it if nothing is said.
-    fn small_share(&self) -> Option<String> {
+    ///
+    /// # Errors
+    ///
+    /// It holds no chunk at all.
+    fn small_share(&self) -> Result<Option<String>, Error> {
         let share = self.memory.get() / u64::from(self.at_once());
         let fitting = fitting_chunk(LONG_PAYLOAD_BYTES, Repair::Auto.scheme(), share);
         let share = Bytes::new(share);
-        match fitting.map(u64::from) {
-            Some(chunk) if chunk >= ChunkBytes::default().bytes() => None,
-            Some(chunk) => {
-                let chunk = Bytes::new(chunk);
-                Some(format!(
-                    "each sender has {share} of --memory: senders have to give --chunk {chunk} or less"
-                ))
-            }
-            None => Some(format!(
-                "each sender has {share} of --memory, in which no chunk fits: give more"
-            )),
-        }
+        let chunk = fitting.map(u64::from).ok_or(TransferError::SmallMemory { share })?;
+        let is_small = chunk < ChunkBytes::default().bytes();
+        let chunk = Bytes::new(chunk);
+        Ok(is_small.then(|| {
+            format!(
+                "each sender has {share} of --memory: senders have to give --chunk {chunk} or less"
+            )
+        }))
     }
 
     fn senders(&self, context: &Context<'_>) -> Result<String, Error> {
@@ -305,10 +305,12 @@ mod tests {
             let memory = Bytes::new(memory);
             Config { at_once: Some(at_once), memory, ..Config::default() }.small_share()
         };
-        assert_eq!([1, 4, 26].map(|at_once| said(at_once, 512 << 20)), [None, None, None]);
-        let shares = said(64, 512 << 20).unwrap();
+        for at_once in [1, 4, 26] {
+            assert_eq!(said(at_once, 512 << 20).unwrap(), None);
+        }
+        let shares = said(64, 512 << 20).unwrap().unwrap();
         assert!(shares.contains("8M of --memory") && shares.contains("--chunk 4M"), "{shares}");
-        let none = said(4, 64 << 10).unwrap();
+        let none = said(4, 64 << 10).unwrap_err().to_string();
         assert!(none.contains("16K of --memory, in which no chunk fits"), "{none}");
     }
 }
