@@ -1,7 +1,7 @@
 //! The data to send: files, folders with their contents, or a pipe.
 
 use super::bucket::{Bucket, Listing, Stored};
-use super::name::{MAX_DEPTH, is_ours};
+use super::name::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PART_BYTES, is_ours};
 use super::{Failures, FileError, Name, Patterns, Pipe, Reader, Stamp, link};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -412,7 +412,13 @@ impl Source {
                 "neither a file, a folder nor a link"
             }
             _ if is_ours(last) => "a partial file of a receiver",
-            Err(_) => "its name is too long, or too deep",
+            Err(_) => {
+                self.unreadable.add(format!(
+                    "cannot send {path:?}: its name has more than {MAX_NAME_BYTES} bytes with its folders, or {MAX_PART_BYTES} \
+                     without, or it is below more than {MAX_DEPTH} folders"
+                ));
+                return Ok(());
+            }
             Ok(name) if kind.is_symlink() && link::leads_out(&name, &link::target(path)) => {
                 "a link that leads out of the folder that is sent"
             }

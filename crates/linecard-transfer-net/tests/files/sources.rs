@@ -297,3 +297,16 @@ fn further_names_of_a_file_are_hard_links_of_the_first() {
     // Not asked for.
     assert!(linked(&self::open(&top).unwrap()).iter().all(|(_, of)| of.is_none()));
 }
+
+/// They were listed as what is never sent, as devices are, and the transfer counted as complete.
+#[test]
+fn folders_that_are_too_deep_are_missing() {
+    let at = tempfile::tempdir().unwrap();
+    let deep = at.path().join(["a"; 140].join("/"));
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("file"), "x").unwrap();
+    let source = Source::open(&[at.path().to_path_buf()], Patterns::default()).unwrap();
+    assert!(source.skipped().is_empty());
+    assert_eq!(source.unreadable().count(), 1);
+    assert!(source.unreadable().first()[0].contains("below more than 128 folders"));
+}
