@@ -111,7 +111,9 @@ pub(super) enum TransferError {
         "the login at {peer} has ended ({status}), and the receiver with it: run the same command again to go on"
     )]
     LostLogin { peer: String, status: ExitStatus },
-    #[error("each sender has {share} of --memory, in which no chunk fits: give more")]
+    #[error(
+        "each sender has {share} of --memory, in which no chunk fits: give more, or fewer --at-once"
+    )]
     SmallMemory { share: Bytes },
     #[error("{peer} does not answer; check its address and the firewalls on the path")]
     NoAnswer { peer: String },

@@ -16,6 +16,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -184,8 +185,7 @@ impl Folder {
         let path = self.path_of(object);
         let failed = FileError::at("set mode and time of", &path);
         let checked = rustix::fs::fstat(folder).and_then(|stat| {
-            let user = rustix::process::geteuid();
-            match user.is_root() || stat.st_uid == user.as_raw() {
+            match stat.st_uid == rustix::process::geteuid().as_raw() {
                 true => Ok(()),
                 // To what it has, which changes nothing.
                 false => rustix::fs::fchmod(folder, Mode::from_raw_mode(stat.st_mode)),
@@ -236,7 +236,10 @@ impl Folder {
         let found = FileType::from_raw_mode(stat.st_mode);
         if object.kind == Kind::Folder && found == FileType::Directory {
             let inner = rustix::fs::openat(&*folder, last, OPEN, Mode::empty()).map_err(failed)?;
-            return self.check_owner(&inner, object).map(|()| Existing::Same);
+            // Root may, in all probability, and the folder keeps its time of change.
+            let is_root = rustix::process::geteuid().is_root();
+            let checked = if is_root { Ok(()) } else { self.check_owner(&inner, object) };
+            return checked.map(|()| Existing::Same);
         }
         let is_file = found == FileType::RegularFile;
         if !is_file || object.kind != Kind::File || u64::try_from(stat.st_size).ok() != object.size
@@ -288,25 +291,25 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Have::default()),
             part => Arc::new(part.map_err(FileError::at("open the partial file of", &path))?),
         };
+        // It is left under its other name, and a new one begun.
+        if file.metadata().is_ok_and(|file| file.nlink() > 1) {
+            return Ok(Have::default());
+        }
         let (folder, path, file, stop) = (&*folder, &*path, &file, &*self.stop);
         Partial { folder, path, object, file, size, chunk_bytes, stop }.look()
     }
 
-    /// Bytes on the disk of a partial file of an object, or of the folder that it is; 0 where there is none.
+    /// Bytes on the disk of a partial file of an object that may be resumed; 0 where there is none.
     ///
     /// # Errors
     ///
     /// [`FileError::Name`] where a link is in the way.
     pub fn there_bytes(&self, object: &Object) -> Result<u64, FileError> {
         let Some(folder) = self.if_there(&object.name)? else { return Ok(0) };
-        if object.kind == Kind::Folder {
-            let (_, last) = object.name.split();
-            let found = rustix::fs::statat(&*folder, last, AtFlags::SYMLINK_NOFOLLOW);
-            return Ok(found.map_or(0, |_| u64::MAX));
-        }
         let part = object.name.beside(PART);
         let stat = rustix::fs::statat(&*folder, part, AtFlags::SYMLINK_NOFOLLOW);
-        Ok(stat.map_or(0, |stat| stat.st_blocks.try_into().unwrap_or(0) * 512))
+        let alone = stat.ok().filter(|stat| stat.st_nlink <= 1);
+        Ok(alone.map_or(0, |stat| stat.st_blocks.try_into().unwrap_or(0) * 512))
     }
 
     /// Gives an existing file the mode and time of the object.
@@ -423,10 +426,14 @@ impl Folder {
         made.sort_by_key(|made| std::cmp::Reverse(made.name.as_bytes().len()));
         for Made { name, mode, modified } in made {
             let (folders, last) = name.split();
-            let done = self.enter(&name, folders.chain(std::iter::once(last)));
+            // One that was removed meanwhile stays so.
+            let found = self.find(&name, folders.chain(std::iter::once(last)));
             let path = self.path_of_name(&name);
-            let done = done.and_then(|folder| {
-                dress(&folder, mode, modified).map_err(FileError::at("set mode and time of", &path))
+            let done = found.and_then(|folder| {
+                folder.map_or(Ok(()), |folder| {
+                    dress(&folder, mode, modified)
+                        .map_err(FileError::at("set mode and time of", &path))
+                })
             });
             result = result.and(done);
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Most bytes of a name, with its folders: what one call of the system takes.
 pub const MAX_NAME_BYTES: usize = 4_095;
 /// Most bytes of one part of it.
-pub(super) const MAX_PART_BYTES: usize = 255;
+const MAX_PART_BYTES: usize = 255;
 /// Most folders, one in the other.
 pub(super) const MAX_DEPTH: usize = 128;
 

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ impl Partial<'_> {
         let header = Header::new(self.object, self.size, self.chunk_bytes);
         let failed = || self.failed("open the journal of", HEADER_BYTES as u64);
         let name = self.object.name.beside(JOURNAL);
-        let file = open(self.folder, &name, MAKE);
+        let file = open_to_write(self.folder, &name);
         let file = unblocked(file, &self.path.with_file_name(&name))?.map_err(failed())?;
         let (found, bytes) = self.recorded(&file)?;
         let mut is_clean = found.as_ref().is_some_and(|found| found.is_clean);
@@ -87,7 +87,9 @@ impl Partial<'_> {
             self.make_room()?;
         }
         if !is_clean {
-            journal.rewrite(self, &chunks).map_err(failed())?;
+            let rewritten = journal.rewrite(self, &chunks);
+            let name = self.object.name.beside(NEW_JOURNAL);
+            unblocked(rewritten, &self.path.with_file_name(name))?.map_err(failed())?;
         }
         Ok((journal, chunks))
     }
@@ -191,7 +193,7 @@ impl Journal {
         }
         let (name, new) = (of.object.name.beside(JOURNAL), of.object.name.beside(NEW_JOURNAL));
         if self.end > 0 {
-            let file = open(of.folder, &new, MAKE)?;
+            let file = open_to_write(of.folder, &new)?;
             file.set_len(0)?;
             file.write_all_at(&bytes, 0)?;
             rustix::fs::renameat(of.folder, &new, of.folder, &name)?;
@@ -204,29 +206,40 @@ impl Journal {
     }
 }
 
-/// Opens a file of ours: no link, and nothing else that may be there ([`Errno::LOOP`]). To be written, it has this name
-/// only: one with another, of a copy by hard links perhaps, loses this one, and a new file is made.
+/// Opens a file of ours: no link, and nothing else that may be there ([`Errno::LOOP`]).
 pub(super) fn open(folder: &OwnedFd, name: &str, access: OFlags) -> io::Result<File> {
     // Opening a pipe must not wait for its other end.
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Errno::LOOP.into());
+    }
+    Ok(File::from(file))
+}
+
+/// Opens a journal to be written, under the lock of its partial file. One that has another name, of a copy by hard links
+/// perhaps, loses this one, and a new file is made.
+fn open_to_write(folder: &OwnedFd, name: &str) -> io::Result<File> {
     for _ in 0..MAX_TRIES {
-        let file = rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(PARTIAL_MODE))?;
-        let stat = rustix::fs::fstat(&file)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(Errno::LOOP.into());
+        let file = open(folder, name, MAKE)?;
+        if file.metadata()?.nlink() <= 1 {
+            return Ok(file);
         }
-        if !access.contains(MAKE) || stat.st_nlink <= 1 {
-            return Ok(File::from(file));
-        }
-        match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
+        unlink(folder, name)?;
     }
     Err(Errno::MLINK.into())
 }
 
-/// Opens the partial file for this process alone.
+fn unlink(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        result => result,
+    }
+}
+
+/// Opens the partial file for this process alone. One that has another name, too, is left under that, and a new one made:
+/// only under the lock, as it may be another receiver's.
 pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, FileError> {
     let failed = || FileError::at("open the partial file of", path);
     for _ in 0..MAX_TRIES {
@@ -241,17 +254,17 @@ pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, Fi
         let ours = rustix::fs::fstat(&file).map_err(|error| failed()(io::Error::from(error)))?;
         let named = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         if named.is_ok_and(|named| (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)) {
-            return Ok(file);
+            if ours.st_nlink <= 1 {
+                return Ok(file);
+            }
+            unlink(folder, name).map_err(|error| failed()(error.into()))?;
         }
     }
     Err(FileError::Locked { path: path.with_file_name(name) })
 }
 
 /// Gives the error of a link, a folder or something else that is no file and has the name, and leaves others.
-pub(super) fn unblocked(
-    opened: io::Result<File>,
-    path: &Path,
-) -> Result<io::Result<File>, FileError> {
+pub(super) fn unblocked<T>(opened: io::Result<T>, path: &Path) -> Result<io::Result<T>, FileError> {
     let errno = opened.as_ref().err().and_then(io::Error::raw_os_error);
     match errno.map(Errno::from_raw_os_error) {
         Some(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => {
@@ -263,10 +276,7 @@ pub(super) fn unblocked(
 
 /// Removes the journal, and with `part` the partial file too; a missing file is not an error.
 pub(super) fn remove(folder: &OwnedFd, name: &Name, part: bool) -> rustix::io::Result<()> {
-    let gone = |name: &str| match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Err(Errno::NOENT) => Ok(()),
-        result => result,
-    };
+    let gone = |name: &str| unlink(folder, name);
     let removed = if part { gone(&name.beside(PART)) } else { Ok(()) };
     removed.and(gone(&name.beside(JOURNAL))).and(gone(&name.beside(NEW_JOURNAL)))
 }

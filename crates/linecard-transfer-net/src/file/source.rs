@@ -1,7 +1,7 @@
 //! The data to send: files, folders with their contents, or a pipe.
 
 use super::bucket::{Bucket, Listing, Stored};
-use super::name::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PART_BYTES, is_ours};
+use super::name::{MAX_DEPTH, is_ours};
 use super::{Failures, FileError, Name, Patterns, Pipe, Reader, Stamp, link};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -298,13 +298,13 @@ impl Source {
         &self.objects
     }
 
-    /// Objects that are not sent: links that lead out, devices, sockets, names that no receiver takes.
+    /// Objects that are not sent: links that lead out, devices, sockets, partial files, and keys of a store that are no names.
     #[must_use]
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// Entries below a folder that could not be listed, each with the reason.
+    /// Entries below a folder that could not be listed, or have names that no receiver takes, each with the reason.
     #[must_use]
     pub const fn unreadable(&self) -> &Failures {
         &self.unreadable
@@ -412,11 +412,8 @@ impl Source {
                 "neither a file, a folder nor a link"
             }
             _ if is_ours(last) => "a partial file of a receiver",
-            Err(_) => {
-                self.unreadable.add(format!(
-                    "cannot send {path:?}: its name has more than {MAX_NAME_BYTES} bytes with its folders, or {MAX_PART_BYTES} \
-                     without, or it is below more than {MAX_DEPTH} folders"
-                ));
+            Err(error) => {
+                self.unreadable.add(error.to_string());
                 return Ok(());
             }
             Ok(name) if kind.is_symlink() && link::leads_out(&name, &link::target(path)) => {

@@ -92,7 +92,13 @@ fn what_comes_is_written_to_no_other_name() {
     second.write(1, &[2; 1_024]).unwrap();
     assert!(before == [copied(part), copied(journal)]);
     drop(second);
-    assert_eq!(sink().have().count(), 1);
+    let third = sink();
+    assert_eq!(third.have().count(), 1);
+    // It keeps its name while it is received, whatever copies are made of it.
+    fs::hard_link(at.path().join(part), at.path().join("copy")).unwrap();
+    let locked = folder.sink(&object("a", 3_000), chunks(), true).unwrap_err();
+    assert!(matches!(locked, FileError::Locked { .. }), "{locked}");
+    assert_eq!(fs::metadata(at.path().join(part)).unwrap().nlink(), 2);
 }
 
 /// They were made before the quota was asked, as parents of what it refused.

@@ -308,5 +308,5 @@ fn folders_that_are_too_deep_are_missing() {
     let source = Source::open(&[at.path().to_path_buf()], Patterns::default()).unwrap();
     assert!(source.skipped().is_empty());
     assert_eq!(source.unreadable().count(), 1);
-    assert!(source.unreadable().first()[0].contains("below more than 128 folders"));
+    assert!(source.unreadable().first()[0].contains("in more than 127 folders"));
 }

@@ -303,6 +303,15 @@ fn the_limits_of_lanes_are_told_apart() {
     poll(&mut sender, 0, at(10));
     poll(&mut sender, 0, at(20));
     assert_eq!(sender.limits().reading_ns, 10 * MS);
+    // It cannot be, before the receiver answers.
+    let mut waiting = windowed(1, SendSettings { window_end: 1, ..SendSettings::default() });
+    waiting.await_receiver(true);
+    poll(&mut waiting, 0, at(10));
+    waiting.await_receiver(false);
+    poll(&mut waiting, 0, at(15));
+    poll(&mut waiting, 0, at(22));
+    let times = waiting.limits();
+    assert_eq!((times.receiver_ns, times.reading_ns), (5 * MS, 7 * MS));
     // One chunk fits into the receiver, the next does not.
     sender.offer(0, 10_000).unwrap();
     sender.offer(1, 10_000).unwrap();

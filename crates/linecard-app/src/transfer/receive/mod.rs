@@ -128,6 +128,9 @@ impl<'a> Receiver<'a> {
                 rejected.add(peer);
             }
         });
+        if !config.started {
+            config.small_share()?;
+        }
         let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
         if !config.started {
             config.announce(context, &access, at)?.iter().for_each(|line| log(line));

@@ -143,7 +143,7 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
         (times.reading_ns, &*reading),
         (
             times.receiver_ns,
-            "the receiver, which had no room or did not answer sooner: its disk, its processor or its --memory",
+            "the receiver, which had no room or did not answer sooner: its disk, its processor, its --memory or the round trip",
         ),
         (times.in_flight_ns, "memory here: as many chunks were in flight as may be"),
         (times.down_ns, &*down),
