@@ -156,11 +156,9 @@ impl Folder {
     ///
     /// [`FileError::Name`] if a file or a link is in its place, and what the system says.
     pub fn below(self, name: &Name) -> Result<Option<Self>, FileError> {
-        let (folders, last) = name.split();
-        let folders = folders.chain(std::iter::once(last));
         let root = match self.is_read_only {
-            true => self.find(name, folders)?,
-            false => Some(self.enter(name, folders)?),
+            true => self.find(name, name.parts())?,
+            false => Some(self.enter(name, name.parts())?),
         };
         Ok(root.map(|root| Self { path: self.path.join(name.as_path()), root, ..self }))
     }
@@ -171,8 +169,7 @@ impl Folder {
     ///
     /// [`FileError::Name`] if a file or a link is in its place, and what the system says.
     pub fn make(&mut self, object: &Object) -> Result<(), FileError> {
-        let (folders, last) = object.name.split();
-        let made = self.enter(&object.name, folders.chain(std::iter::once(last)))?;
+        let made = self.enter(&object.name, object.name.parts())?;
         self.check_owner(&made, object)?;
         let (name, mode, modified) = (object.name.clone(), object.mode, object.modified);
         self.made.push(Made { name, mode, modified });
@@ -425,9 +422,8 @@ impl Folder {
         let mut made = std::mem::take(&mut self.made);
         made.sort_by_key(|made| std::cmp::Reverse(made.name.as_bytes().len()));
         for Made { name, mode, modified } in made {
-            let (folders, last) = name.split();
             // One that was removed meanwhile stays so.
-            let found = self.find(&name, folders.chain(std::iter::once(last)));
+            let found = self.find(&name, name.parts());
             let path = self.path_of_name(&name);
             let done = found.and_then(|folder| {
                 folder.map_or(Ok(()), |folder| {

@@ -124,7 +124,7 @@ impl Folder {
         }
         // Where another transfer has the lock, it is not old.
         if let Ok(lock) = NameLock::take(&folder, &object.name, &self.path_of(object)) {
-            let _kept = remove(&folder, &new).and(lock.release(false));
+            let _kept = partial::unlink(&folder, &new).and(lock.release(false));
         }
     }
 
@@ -211,7 +211,7 @@ impl Folder {
         let failed = |error: Errno| failed(error, path, &first_path);
         let ((_, first_last), new) = (first.split(), object.name.beside(LINK));
         // An earlier run may have left one.
-        remove(to, &new).map_err(failed)?;
+        partial::unlink(to, &new).map_err(failed)?;
         rustix::fs::linkat(&*from, first_last, to, &new, AtFlags::empty()).map_err(failed)?;
         let made = match stat(to, Path::new(&new), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if is_file(&stat) && FileId::of_stat(&stat) == id => {
@@ -234,7 +234,7 @@ impl Folder {
             Err(error) => Err(failed(error)),
         };
         // Renaming leaves it where both are names of one file by now.
-        let removed = remove(to, &new).map_err(failed);
+        let removed = partial::unlink(to, &new).map_err(failed);
         made.and(removed)
     }
 
@@ -272,13 +272,6 @@ fn look(folder: &OwnedFd, name: &Name, path: &Path) -> Result<Option<Statx>, Fil
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(FileError::of(error, "look for", path, 0)),
-    }
-}
-
-fn remove(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
-    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Err(Errno::NOENT) => Ok(()),
-        result => result,
     }
 }
 

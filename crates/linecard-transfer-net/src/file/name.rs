@@ -79,6 +79,12 @@ impl Name {
         (folders.map(OsStr::from_bytes), OsStr::from_bytes(last))
     }
 
+    /// Its folders, from the outermost, and then itself.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &OsStr> {
+        let (folders, last) = self.split();
+        folders.chain(std::iter::once(last))
+    }
+
     /// Name of a file beside it. Where that would be too long, it has a hash for a name.
     pub(super) fn beside(&self, end: &str) -> String {
         let (_, last) = self.split();

@@ -231,7 +231,8 @@ fn open_to_write(folder: &OwnedFd, name: &str) -> io::Result<File> {
     Err(Errno::MLINK.into())
 }
 
-fn unlink(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+/// Removes a name; a missing one is not an error.
+pub(super) fn unlink(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
         Err(Errno::NOENT) => Ok(()),
         result => result,

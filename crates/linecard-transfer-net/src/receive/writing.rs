@@ -215,9 +215,7 @@ impl Work {
             return Ok(Findings::default());
         }
         let Some(folder) = &self.folder else {
-            let size = about.size.unwrap_or(0);
-            let counted = |quota: &Arc<Quota>| quota.take_object(size, 0, about.name.as_path());
-            return self.quota.as_ref().map_or(Ok(()), counted).map(|()| Findings::default());
+            return self.take_nowhere(about).map(|()| Findings::default());
         };
         let overwrite = self.overwrite;
         Ok(match folder.existing(about)? {
@@ -250,6 +248,13 @@ impl Work {
             Some(_) => self.take(about, folder.there_bytes(about)?, folder),
             None => Ok(()),
         }
+    }
+
+    /// The same in a dry run, where the folder is missing.
+    fn take_nowhere(&self, about: &Object) -> Result<(), FileError> {
+        self.quota.as_ref().map_or(Ok(()), |quota| {
+            quota.take_object(about.size.unwrap_or(0), 0, about.name.as_path())
+        })
     }
 
     fn take(&self, about: &Object, there: u64, folder: &Folder) -> Result<(), FileError> {

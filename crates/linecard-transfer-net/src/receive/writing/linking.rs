@@ -1,9 +1,8 @@
 //! Hard links, which wait until the files are in their places that they are further names of.
 
 use super::{Findings, Target, Writing, Written, failed};
-use crate::file::{FileError, FileId, Folder, LinkFolder, Name, Object, Quota, Sink};
+use crate::file::{FileError, FileId, Folder, LinkFolder, Name, Object, Sink};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// How far a file is of which there are hard links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,8 +190,7 @@ impl Writing {
     ) -> Result<Written, FileError> {
         // Of a dry run, into a folder that does not exist.
         let Some(folder) = &self.work.folder else {
-            let counted = |quota: &Arc<Quota>| quota.take_object(0, 0, about.name.as_path());
-            self.work.quota.as_ref().map_or(Ok(()), counted)?;
+            self.work.take_nowhere(&about)?;
             return Ok(Written::Opened { object, found: Findings::default() });
         };
         let first = &self.linking.file(folder, (&about, of))?.name;
