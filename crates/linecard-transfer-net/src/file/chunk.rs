@@ -3,7 +3,7 @@
 use super::FileError;
 use std::ops::Range;
 
-/// Most chunks of an object: 64 TiB in chunks of 16 MiB, whose hashes take 256 MiB.
+/// Most chunks of an object: 8 TiB in chunks of 2 MiB, whose hashes take 256 MiB.
 pub const MAX_CHUNKS: u32 = 1 << 22;
 
 /// Length of a chunk: a power of two, 1 KiB (a leaf of BLAKE3) to 1 GiB.
@@ -47,7 +47,13 @@ impl ChunkBytes {
     /// [`FileError::TooManyChunks`] beyond [`MAX_CHUNKS`].
     pub fn count(self, size: u64) -> Result<u32, FileError> {
         let count = u32::try_from(size.div_ceil(self.0)).ok().filter(|count| *count <= MAX_CHUNKS);
-        count.ok_or(FileError::TooManyChunks { size, chunk_bytes: self.0 })
+        count.ok_or_else(|| self.too_many(size))
+    }
+
+    /// The error that `size` bytes have too many chunks.
+    pub(crate) fn too_many(self, size: u64) -> FileError {
+        let least = size.div_ceil(MAX_CHUNKS.into()).checked_next_power_of_two();
+        FileError::TooManyChunks { size, chunk_bytes: self.0, least: least.unwrap_or(Self::MAX) }
     }
 
     /// The bytes of an object of `size` bytes that `chunk` is; empty beyond its end.
@@ -66,9 +72,10 @@ impl ChunkBytes {
 }
 
 impl Default for ChunkBytes {
-    /// 16 MiB.
+    /// 2 MiB: what a core's cache holds costs least, and [as many as are in flight](linecard_transfer::receive::MAX_WINDOW)
+    /// take 512 MiB.
     fn default() -> Self {
-        Self(16 << 20)
+        Self(2 << 20)
     }
 }
 

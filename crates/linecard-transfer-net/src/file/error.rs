@@ -249,15 +249,19 @@ pub enum FileError {
         room: usize,
     },
     /// A length of chunks that is not allowed.
-    #[error("chunks of {0} bytes: write a power of two from 1024 to 1073741824, as 16777216")]
+    #[error("chunks of {0} bytes: write a power of two from 1024 to 1073741824, as 2097152")]
     ChunkBytes(u64),
     /// An object with too many chunks.
-    #[error("{size} bytes are more than {MAX_CHUNKS} chunks of {chunk_bytes}; take larger chunks")]
+    #[error(
+        "{size} bytes are more than {MAX_CHUNKS} chunks of {chunk_bytes}: take chunks of {least} bytes"
+    )]
     TooManyChunks {
         /// Its length.
         size: u64,
         /// That of a chunk.
         chunk_bytes: u64,
+        /// The least length with which there are few enough.
+        least: u64,
     },
     /// A source with too much in it.
     #[error("{path:?} has more than {limit} {what}; send its parts one by one")]

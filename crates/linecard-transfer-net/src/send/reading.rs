@@ -397,8 +397,7 @@ impl Work {
             }
             *sent_below = chunk + 1;
         }
-        let chunk_bytes = self.chunk_bytes.bytes();
-        Err(FileError::TooManyChunks { size: pipe.bytes(), chunk_bytes })
+        Err(self.chunk_bytes.too_many(pipe.bytes()))
     }
 }
 

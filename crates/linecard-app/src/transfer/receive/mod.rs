@@ -308,11 +308,11 @@ mod tests {
             let memory = Bytes::new(memory);
             Config { at_once: Some(at_once), memory, ..Config::default() }.small_share()
         };
-        for at_once in [1, 4, 26] {
+        for at_once in [1, 4, 64] {
             assert_eq!(said(at_once, 512 << 20).unwrap(), None);
         }
-        let shares = said(64, 512 << 20).unwrap().unwrap();
-        assert!(shares.contains("8M of --memory") && shares.contains("--chunk 4M"), "{shares}");
+        let shares = said(64, 128 << 20).unwrap().unwrap();
+        assert!(shares.contains("2M of --memory") && shares.contains("--chunk 1M"), "{shares}");
         let none = said(4, 64 << 10).unwrap_err().to_string();
         assert!(none.contains("16K of --memory, in which no chunk fits"), "{none}");
     }

@@ -77,7 +77,7 @@ pub struct Config {
     ))]
     pub payload: Option<Bytes>,
     /// length of a chunk, a power of two: after an interruption those in flight are sent again
-    #[default(Bytes::new(16 << 20))]
+    #[default(Bytes::new(ChunkBytes::default().bytes()))]
     #[garde(
         range(min = Bytes::new(u64::from(MIN_CHUNK_BYTES)), max = Bytes::new(u64::from(MAX_CHUNK_BYTES))),
         custom(length_of_chunks)

@@ -7,6 +7,7 @@ use linecard_transfer::control::{LaneKind, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 use linecard_transfer::fec::Repair;
 use linecard_transfer::lane::{LaneCounters, LaneState};
 use linecard_transfer::send::SendCounters;
+use linecard_transfer_net::file::ChunkBytes;
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ const BEGINNING: f64 = 0.4;
 /// Chunks for each lane, at least: with fewer, some lanes end before others.
 const CHUNKS_PER_LANE: u64 = 8;
 /// Chunks in flight, in the time of a round trip.
-const CHUNKS_IN_FLIGHT: u64 = 32;
+const CHUNKS_IN_FLIGHT: u64 = 128;
 /// Losses below this are those of a good path.
 const FEW: f64 = 1e-4;
 /// Round trips that a transfer takes besides: to connect, to compare, and to confirm.
@@ -262,7 +263,11 @@ fn best_chunk(probe: &Probe, lanes: u64, rtt_seconds: f64) -> u64 {
     let most = if lanes > 1 { bytes / (CHUNKS_PER_LANE * lanes) } else { u64::MAX / 2 };
     // The default, unless there is a reason for another.
     let most = if most.is_power_of_two() { most } else { (most / 2).max(1).next_power_of_two() };
-    (16_u64 << 20).min(most).max(least).clamp(MIN_CHUNK_BYTES.into(), MAX_CHUNK_BYTES.into())
+    ChunkBytes::default()
+        .bytes()
+        .min(most)
+        .max(least)
+        .clamp(MIN_CHUNK_BYTES.into(), MAX_CHUNK_BYTES.into())
 }
 
 /// Bytes as options have them.
@@ -341,13 +346,13 @@ mod tests {
         let text = |probe: &Probe, lanes, rtt_seconds| {
             ByteCountText(best_chunk(probe, lanes, rtt_seconds)).to_string()
         };
-        assert_eq!(text(&probe(100 << 30, 1.0), 4, 0.01), "16M");
-        // 64 MiB over four lanes: each has eight chunks.
-        assert_eq!(text(&probe(64 << 20, 1.0), 4, 0.01), "2M");
+        assert_eq!(text(&probe(100 << 30, 1.0), 4, 0.01), "2M");
+        // 32 MiB over four lanes: each has eight chunks.
+        assert_eq!(text(&probe(32 << 20, 1.0), 4, 0.01), "1M");
         // 1 GB is in flight.
-        assert_eq!(text(&probe(100 << 30, 80.0), 8, 0.1), "32M");
+        assert_eq!(text(&probe(100 << 30, 80.0), 8, 0.1), "8M");
         assert_eq!(text(&probe(10, 1.0), 2, 0.001), "64K");
-        assert_eq!(text(&probe(10, 1.0), 1, 0.001), "16M");
+        assert_eq!(text(&probe(10, 1.0), 1, 0.001), "2M");
     }
 
     #[test]
