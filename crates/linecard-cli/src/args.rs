@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Calibrate(JobArguments<Calibrate>),
     /// Compute whether stages fit on cores at a rate: replicas, batches, mapping, rings and expected rates; or why they
     /// do not, and what would help.
+    ///
+    /// How long a transfer takes over the links of two hosts, `linecard send PATH HOST --probe` measures.
     #[cfg(target_os = "linux")]
     Plan(PlanArguments),
     /// Print published figures and ours side by side.

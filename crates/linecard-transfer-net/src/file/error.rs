@@ -125,18 +125,16 @@ pub enum FileError {
         /// The pipe.
         path: PathBuf,
     },
-    /// A pattern of names that is empty or begins with `!`.
-    #[error(
-        "the pattern {0:?}: it is empty, or begins with `!`; write one as in .gitignore, as *.log or /build/"
-    )]
-    NoPattern(String),
+    /// The root of the file system, of which no folder at the receiver could have the name.
+    #[error("{0:?} has no name that the receiver could give it: name the folders in it, as /home")]
+    Nameless(PathBuf),
     /// A pattern of names that has another form.
-    #[error("the pattern {pattern:?}: {source}; write one as in .gitignore, as *.log or /build/")]
+    #[error("the pattern {pattern:?}: {why}; write one as in .gitignore, as *.log or /build/")]
     Pattern {
         /// As the user wrote it.
         pattern: String,
         /// The error.
-        source: ignore::Error,
+        why: String,
     },
     /// A name that no peer of ours sends.
     #[error("the name {name:?} is refused: {why}")]

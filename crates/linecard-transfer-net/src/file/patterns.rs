@@ -39,6 +39,14 @@ fn below(pattern: &str) -> String {
     }
 }
 
+/// Why a pattern is refused, without the form that it was given here.
+fn reason(error: ignore::Error) -> String {
+    match error {
+        ignore::Error::Glob { err, .. } => err,
+        other => other.to_string(),
+    }
+}
+
 impl Patterns {
     /// Of files, only those of `include` are sent, if there are any; what `exclude` has is not sent at all.
     ///
@@ -53,13 +61,13 @@ impl Patterns {
             .flat_map(|pattern| [(pattern, pattern.clone()), (pattern, below(pattern))]);
         let excluded = exclude.iter().map(|pattern| (pattern, format!("!{pattern}")));
         for (pattern, line) in included.chain(excluded) {
+            let refused = |why| FileError::Pattern { pattern: pattern.clone(), why };
             if pattern.is_empty() || pattern.starts_with('!') {
-                return Err(FileError::NoPattern(pattern.clone()));
+                return Err(refused("it is empty, or begins with `!`".into()));
             }
-            let refused = |source| FileError::Pattern { pattern: pattern.clone(), source };
-            builder.add(&line).map_err(refused)?;
+            builder.add(&line).map_err(|error| refused(reason(error)))?;
         }
-        let refused = |source| FileError::Pattern { pattern: String::new(), source };
+        let refused = |error| FileError::Pattern { pattern: String::new(), why: reason(error) };
         builder.build().map(Self).map_err(refused)
     }
 
@@ -74,5 +82,24 @@ impl Patterns {
     /// Whether only some files are wanted.
     pub(crate) fn only_included(&self) -> bool {
         self.0.num_whitelists() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text had the pattern in the form that it was given here, as `!a[`.
+    #[test]
+    fn a_refused_pattern_is_the_one_that_was_given() {
+        for pattern in ["[a", "", "!b"] {
+            let lists = [(vec![pattern.to_owned()], vec![]), (vec![], vec![pattern.to_owned()])];
+            for (include, exclude) in lists {
+                let error = Patterns::new(&include, &exclude).unwrap_err();
+                let FileError::Pattern { pattern: said, why } = &error else { panic!("{error}") };
+                assert_eq!(said, pattern);
+                assert!(!why.contains('[') && !why.contains("glob"), "{why}");
+            }
+        }
     }
 }

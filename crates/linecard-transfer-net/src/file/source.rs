@@ -508,13 +508,27 @@ impl Object {
 fn full(path: &Path) -> Result<PathBuf, FileError> {
     match path.file_name() {
         Some(_) => Ok(path.to_path_buf()),
-        None => fs::canonicalize(path).map_err(FileError::at("read", path)),
+        None => {
+            let full = fs::canonicalize(path).map_err(FileError::at("read", path))?;
+            if full.parent().is_none() {
+                return Err(FileError::Nameless(path.to_path_buf()));
+            }
+            Ok(full)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_root_of_the_file_system_has_no_name() {
+        for root in ["/", "/..", "/usr/.."] {
+            let error = Source::open(&[root.into()], Patterns::default()).err().unwrap();
+            assert!(matches!(error, FileError::Nameless(_)), "{root}: {error}");
+        }
+    }
 
     /// Entries beyond the limit were not looked at, and taken for missing, if a pattern left out others.
     #[test]
