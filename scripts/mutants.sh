@@ -120,12 +120,14 @@ for area in "$@"; do
         continue
     fi
     SECONDS=0
+    # Without a mutant, cargo-mutants writes none of these.
+    found=$work/$area/mutants.out
+    rm -rf "$found" && mkdir -p "$found" && touch "$found"/{caught,missed,timeout,unviable}.txt
     if ! try "$area"; then
         echo "mutants: $area could not be tried; see $work/$area.log" >&2
         code=1
         continue
     fi
-    found=$work/$area/mutants.out
     counts=()
     for outcome in caught missed timeout unviable; do counts+=("$(wc -l <"$found/$outcome.txt")"); done
     # As many of a name as there are lines of it.

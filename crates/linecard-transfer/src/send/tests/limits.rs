@@ -3,6 +3,17 @@
 use super::*;
 
 #[test]
+fn chunks_count_as_offered_until_they_are_started() {
+    let mut sender = windowed(1, SendSettings { window_end: 1, ..SendSettings::default() });
+    for chunk in 0..8 {
+        sender.offer(chunk, 64 << 10).unwrap();
+    }
+    assert_eq!(sender.room(), 0);
+    assert!(!poll(&mut sender, 0, at(10)).is_empty(), "the first one is started");
+    assert_eq!(sender.room(), 0, "seven are too many, still");
+}
+
+#[test]
 fn the_limits_of_lanes_are_told_apart() {
     let mut sender = windowed(1, SendSettings { window_end: 1, ..SendSettings::default() });
     // Nothing has been read.
