@@ -3,7 +3,9 @@
 //! A [`Bucket`] is a bucket with a prefix; names are below that. Objects have no part that can be written alone: an
 //! upload is in order, and visible when it is finished. So there is no partial object to resume.
 
-use super::{Existing, FileError, Kind, MAX_NAME_BYTES, Name, Object, Stamp};
+use super::name::is_ours;
+use super::source::{A_PARTIAL_FILE, Skipped};
+use super::{Existing, Failures, FileError, Kind, Name, Object, Stamp};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -181,12 +183,14 @@ pub(crate) fn failure(source: io::Error, doing: &'static str, path: PathBuf) -> 
 }
 
 /// The listed objects, with the names that they get at the receiver.
+#[derive(Default)]
 pub(super) struct Listing {
     /// As [`super::Source::objects`]; an object whose key ends with a slash is a folder.
     pub(super) objects: Vec<Object>,
     pub(super) stored: Vec<Stored>,
-    /// Keys that no receiver takes: with the name that each would have.
-    pub(super) refused: Vec<(PathBuf, Vec<u8>)>,
+    pub(super) skipped: Vec<Skipped>,
+    /// Keys that no receiver takes.
+    pub(super) refused: Failures,
     pub(super) left_out: u64,
 }
 
@@ -208,8 +212,7 @@ impl Listing {
             return Err(FileError::TooMuch { path: url.into(), limit, what: "objects" });
         }
         let base = url.rsplit('/').next().unwrap_or_default();
-        let mut listing =
-            Self { objects: Vec::new(), stored: Vec::new(), refused: Vec::new(), left_out: 0 };
+        let mut listing = Self::default();
         for stored in all {
             let (name, is_folder) = match stored.name.strip_suffix('/') {
                 Some(name) => (format!("{base}/{name}"), stored.size == 0),
@@ -239,11 +242,17 @@ impl Listing {
             self.left_out += 1;
             return;
         }
-        let ends_well = is_folder || !stored.name.ends_with('/');
-        let Some(name) = Name::new(bytes).ok().filter(|_| ends_well) else {
-            let name = bytes[..bytes.len().min(MAX_NAME_BYTES)].to_vec();
-            self.refused.push((place(bucket, &stored.name), name));
-            return;
+        if is_ours(bytes) {
+            let path = place(bucket, &stored.name);
+            return self.skipped.push(Skipped { path, name: bytes.to_vec(), why: A_PARTIAL_FILE });
+        }
+        let name = match Name::new(bytes) {
+            Ok(name) if is_folder || !stored.name.ends_with('/') => name,
+            Ok(_) => {
+                let key = place(bucket, &stored.name);
+                return self.refused.add(format!("{key:?} ends as a folder does, and has content"));
+            }
+            Err(error) => return self.refused.add(error.to_string()),
         };
         self.objects.push(Object {
             name,

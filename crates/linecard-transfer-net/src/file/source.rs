@@ -94,6 +94,9 @@ impl Object {
     }
 }
 
+/// Why [`Skipped`] names a file that is a transfer's own.
+pub(super) const A_PARTIAL_FILE: &str = "a partial file of a receiver";
+
 /// Objects that are not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
@@ -174,14 +177,11 @@ impl Source {
     fn stored(bucket: &Arc<dyn Bucket>, patterns: Patterns) -> Result<Self, FileError> {
         let leave_out = |name: &[u8], is_folder: bool| patterns.leave_out(name, is_folder);
         let listing = Listing::of(&**bucket, MAX_OBJECTS, leave_out)?;
-        let skipped = |(path, name)| {
-            let why = "its key is no name of a file, or too long, or too deep";
-            Skipped { path, name, why }
-        };
         Ok(Self {
             roots: vec![Root { base: bucket.url().into(), first: 0, is_empty: false }],
             objects: listing.objects,
-            skipped: listing.refused.into_iter().map(skipped).collect(),
+            skipped: listing.skipped,
+            unreadable: listing.refused,
             left_out: listing.left_out,
             bucket: Some((Arc::clone(bucket), listing.stored)),
             patterns,
@@ -411,7 +411,7 @@ impl Source {
             _ if !kind.is_file() && !kind.is_dir() && !kind.is_symlink() => {
                 "neither a file, a folder nor a link"
             }
-            _ if is_ours(last) => "a partial file of a receiver",
+            _ if is_ours(last) => A_PARTIAL_FILE,
             Err(error) => {
                 self.unreadable.add(error.to_string());
                 return Ok(());
