@@ -48,11 +48,11 @@ pub struct Transferred {
 
 impl Transferred {
     /// A transfer that ended early.
-    pub(super) fn part(error: &Error, done_bytes: u64, elapsed: Duration) -> Self {
+    pub(super) fn part(error: &Error, done_bytes: u64, had_bytes: u64, elapsed: Duration) -> Self {
         Self {
             complete: false,
             error: Some(error.to_string()),
-            ..Self::of_bytes(done_bytes, 0, elapsed)
+            ..Self::of_bytes(done_bytes, had_bytes, elapsed)
         }
     }
 

@@ -159,7 +159,8 @@ impl Observer for Shown {
             return;
         }
         let lanes = progress.lanes.iter().map(|lane| lane.socket.sent_bytes);
-        self.bar.show(progress.done_bytes, progress.total_bytes, lanes);
+        let there = progress.done_bytes + progress.arrived_bytes;
+        self.bar.show(there, progress.total_bytes, lanes);
     }
 
     fn is_right(&mut self, peer: &Peer, key: Fingerprint) -> bool {

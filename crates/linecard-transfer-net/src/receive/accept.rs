@@ -1,6 +1,7 @@
 //! Accepts connections while nothing is received and while something is: each handshake has a thread of its
 //! own, so that a slow or silent peer does not delay others.
 
+use super::ending::Endings;
 use super::pending::{MAX_FROM_ADDRESS, MAX_HANDSHAKES, Pendings};
 use super::{ReceiveError, ReceiveOptions};
 use crate::control::{Access, Control, ControlError, plain};
@@ -51,6 +52,7 @@ pub struct Acceptor {
     pub(super) options: ReceiveOptions,
     pub(super) shared: Arc<Shared>,
     pub(super) quotas: Quotas,
+    pub(super) endings: Endings,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -128,7 +130,8 @@ impl Acceptor {
                 accepting.changed.notify_all();
             }
         })?;
-        Ok(Self { options, shared, quotas: Quotas::default(), waker, thread: Some(thread) })
+        let (quotas, endings) = (Quotas::default(), Endings::default());
+        Ok(Self { options, shared, quotas, endings, waker, thread: Some(thread) })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod accept;
 mod descriptors;
+mod ending;
 mod error;
 mod lanes;
 mod moderation;
@@ -70,6 +71,8 @@ pub struct ReceiveProgress {
     pub total_bytes: u64,
     /// Bytes that are where they belong.
     pub done_bytes: u64,
+    /// Of these, bytes that were there before.
+    pub had_bytes: u64,
     /// Of each lane: its name, and what its socket has counted.
     pub lanes: Vec<(String, SocketCounters)>,
     /// Time since the sender connected.
@@ -179,6 +182,9 @@ impl Acceptor {
         observer: &mut dyn FnMut(&ReceiveProgress),
     ) -> Result<Received, ReceiveError> {
         let options = &self.options;
+        let key = guest.control.peer();
+        self.endings.wait(key);
+        let mut ending = None;
         let (mut opened, destination) = open::open(self, guest)?;
         let began = processor_time();
         let (waker, over) = (Waker::new()?, Arc::new(AtomicBool::new(false)));
@@ -192,12 +198,14 @@ impl Acceptor {
             let _pinned = Pinned::to(options.cores.lanes)?;
             let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
             let received = role::run(options, &mut opened, (queue, driver), observer);
+            ending = Some(self.endings.begin(key));
             // Files that are whole get their names; nothing else is done any more.
             over.store(true, Ordering::Relaxed);
             let mut received = received?;
             received.processor = processor_time().saturating_sub(began);
             Ok(received)
         });
+        drop(ending);
         *has_begun = opened.has_begun;
         received
     }

@@ -291,6 +291,7 @@ impl Role for Receiving<'_> {
             return;
         }
         self.progress.total_bytes = self.objects.total_bytes;
+        self.progress.had_bytes = self.objects.had_bytes;
         self.progress.done_bytes = self.objects.done_bytes + self.objects.had_bytes;
         self.progress.elapsed = now.since(self.start);
         self.progress.counters = self.receiver.counters();

@@ -100,6 +100,10 @@ pub struct SendProgress {
     pub total_bytes: Option<u64>,
     /// Bytes of chunks that are whole at the other end, those that were there before included.
     pub done_bytes: u64,
+    /// Of these, bytes that were there before.
+    pub had_bytes: u64,
+    /// Bytes at the other end of chunks that are not whole yet: an interruption loses them.
+    pub arrived_bytes: u64,
     /// Of each lane.
     pub lanes: Vec<LaneView>,
     /// Remarks about lanes that carry nothing or too little: at most four lines for each lane.

@@ -22,6 +22,8 @@ pub(super) struct Notes {
     silences: Vec<Silence>,
     /// The line that says that a lane has stopped answering.
     silent: Vec<Option<usize>>,
+    /// It was said that no lane is answered.
+    none_answers: bool,
     start: Instant,
 }
 
@@ -64,10 +66,18 @@ impl Notes {
         self.silences.get(lane).map_or(Duration::ZERO, |silence| silence.total(now))
     }
 
-    /// Reports lanes that have stopped answering while others work.
+    /// Reports lanes that have stopped answering: each while others work, and once that none does.
     pub(super) fn report_silence(&mut self, paths: &[Path], sender: &Sender, now: Instant) {
         let state = |lane: usize| sender.lane(lane).map(LaneSender::state);
         if !(0..paths.len()).any(|lane| state(lane) == Some(LaneState::Alive)) {
+            let mut running = self.silences.iter().filter(|silence| silence.is_long(now));
+            if !self.none_answers && running.next().is_some() {
+                self.none_answers = true;
+                self.lines.push(
+                    "no lane is answered any more: all are probed, as long as --patience allows"
+                        .into(),
+                );
+            }
             return;
         }
         for (lane, path) in paths.iter().enumerate() {

@@ -341,8 +341,10 @@ impl<'a> Sending<'a> {
             self.progress.notes = self.lanes.notes.lines().to_vec();
         }
         self.progress.counters = self.sender.counters();
+        self.progress.arrived_bytes = self.sender.arrived_bytes();
+        self.progress.had_bytes = self.objects.stored.had_bytes;
         let mut shown = self.progress.clone();
-        shown.done_bytes += self.objects.stored.had_bytes;
+        shown.done_bytes += shown.had_bytes;
         (self.observer)(&shown);
     }
 }

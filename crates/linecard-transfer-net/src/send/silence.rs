@@ -53,9 +53,14 @@ impl Silence {
         Duration::from_nanos(self.before_ns + self.after_ns + self.running_ns(now))
     }
 
+    /// Whether it stopped answering long enough ago for a remark.
+    pub(super) fn is_long(&self, now: Instant) -> bool {
+        self.first.is_some() && self.running_ns(now) >= REPORT_NS
+    }
+
     /// The remark during the transfer, if the lane stopped answering long enough ago.
     pub(super) fn running(&self, start: Instant, now: Instant) -> Option<String> {
-        let first = self.first.filter(|_| self.running_ns(now) >= REPORT_NS)?;
+        let first = self.first.filter(|_| self.is_long(now))?;
         Some(format!(
             "has stopped answering {} after the start: its data goes over other lanes, and it is probed",
             seconds(first.ns_since(start))

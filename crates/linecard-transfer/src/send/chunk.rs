@@ -57,6 +57,8 @@ pub(super) struct Chunk {
     /// How many packets of each group each lane has carried; empty if irrelevant.
     carried: Vec<u8>,
     lanes: usize,
+    /// Packets that have arrived, at most as many of a group as it needs.
+    useful: u32,
     pub(super) duplicates: u32,
     pub(super) resent: u32,
     /// Repair packets sent, and losses that they replaced.
@@ -89,6 +91,7 @@ impl Chunk {
             resend: VecDeque::new(),
             carried: vec![0; tracked],
             lanes,
+            useful: 0,
             duplicates: 0,
             resent: 0,
             repair: 0,
@@ -100,6 +103,12 @@ impl Chunk {
     /// Whether `lane` may carry it.
     pub(super) fn is_for(&self, lane: usize) -> bool {
         self.spread == Spread::All || self.spread == Spread::One(lane)
+    }
+
+    /// Bytes of it that are known to be at the other end; those of packets that repair replaces are not.
+    pub(super) fn arrived_bytes(&self) -> u64 {
+        let bytes = u64::from(self.useful) * u64::from(self.layout.data_bytes(0));
+        bytes.min(self.layout.bytes().into())
     }
 
     /// Whether there may be something to send.
@@ -207,6 +216,7 @@ impl Chunk {
         state.arrived = true;
         let group = &mut self.groups[self.layout.group(slot) as usize];
         group.arrived += 1;
+        self.useful += u32::from(group.arrived <= group.needed);
         if late && state.copies == 0 {
             group.lost -= 1;
         }
@@ -283,6 +293,7 @@ mod tests {
                 }
             }
             assert!(chunk.is_recovered(), "seed {seed}");
+            assert_eq!(chunk.arrived_bytes(), u64::from(chunk.layout.bytes()), "seed {seed}");
         }
     }
 
@@ -380,6 +391,7 @@ mod tests {
         // The same again is no other packet.
         chunk.arrived(0, true);
         chunk.arrived(1, false);
+        assert_eq!(chunk.arrived_bytes(), 20);
         chunk.arrived(1, false);
         chunk.arrived(4, false);
         assert!(!chunk.is_recovered());

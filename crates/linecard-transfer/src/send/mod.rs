@@ -283,6 +283,12 @@ impl Sender {
         self.settings.mode = mode;
     }
 
+    /// Bytes of chunks in flight that are known to be at the other end.
+    #[must_use]
+    pub fn arrived_bytes(&self) -> u64 {
+        self.chunks.iter().map(Chunk::arrived_bytes).sum()
+    }
+
     /// The counters so far.
     #[must_use]
     pub fn counters(&self) -> SendCounters {

@@ -85,7 +85,12 @@ impl ReceiveOutcome {
     pub(super) fn part(progress: &ReceiveProgress, error: &Error) -> Self {
         Self {
             transfer: Transfer {
-                transferred: Transferred::part(error, progress.done_bytes, progress.elapsed),
+                transferred: Transferred::part(
+                    error,
+                    progress.done_bytes,
+                    progress.had_bytes,
+                    progress.elapsed,
+                ),
                 from: progress.from.map(|(from, _)| from.to_string()),
                 sender: progress.from.and_then(|(_, key)| key).map(|key| key.to_string()),
                 cpu_ns: None,

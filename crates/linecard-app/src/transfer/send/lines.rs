@@ -1,6 +1,7 @@
 //! The progress of a transfer, a line each second.
 
 use super::outcome::state;
+use linecard_transfer::lane::LaneState;
 use linecard_transfer_net::send::{LaneView, SendProgress};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -14,17 +15,19 @@ const SPAN: Duration = Duration::from_secs(1);
 pub struct ProgressLine {
     /// Since the transfer began.
     pub elapsed_ns: u64,
-    /// Of data that are at the receiver, those that were there before included.
+    /// Of chunks that are whole at the receiver, those that were there before included.
     pub done_bytes: u64,
+    /// At the receiver of chunks that are not whole yet, as far as it has acknowledged them.
+    pub arrived_bytes: u64,
     /// None if the length is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
-    /// Of data that have become whole at the receiver.
+    /// Of data that have arrived at the receiver.
     pub goodput_bits_per_second: u64,
     /// Until all is there, at this rate. None while nothing comes, or if the length is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_ns: Option<u64>,
-    /// Lanes that carry data.
+    /// Lanes that carry data and are answered.
     pub lanes_in_use: usize,
     /// All of them.
     pub lanes: Vec<LaneLine>,
@@ -55,6 +58,8 @@ pub struct ProgressLines {
 struct Seen {
     elapsed: Duration,
     done_bytes: u64,
+    /// Those of chunks that are not whole included.
+    there_bytes: u64,
     /// By its name: a lane that is tried appears when it carries something.
     lane_bytes: HashMap<String, u64>,
 }
@@ -80,14 +85,16 @@ impl Seen {
     fn of(progress: &SendProgress) -> Self {
         let lanes = progress.lanes.iter();
         let lane_bytes = lanes.map(|lane| (lane.name.clone(), lane.socket.sent_bytes)).collect();
-        Self { elapsed: progress.elapsed, done_bytes: progress.done_bytes, lane_bytes }
+        let (elapsed, done_bytes) = (progress.elapsed, progress.done_bytes);
+        Self { elapsed, done_bytes, there_bytes: done_bytes + progress.arrived_bytes, lane_bytes }
     }
 }
 
 fn line(progress: &SendProgress, last: &Seen, span: Duration) -> ProgressLine {
     let rate = |now: u64, before: u64| bits_per_second(now.saturating_sub(before), span);
-    let goodput = rate(progress.done_bytes, last.done_bytes);
-    let left_bytes = progress.total_bytes.map(|total| total.saturating_sub(progress.done_bytes));
+    let there_bytes = progress.done_bytes + progress.arrived_bytes;
+    let goodput = rate(there_bytes, last.there_bytes);
+    let left_bytes = progress.total_bytes.map(|total| total.saturating_sub(there_bytes));
     let before = |name: &str| last.lane_bytes.get(name).copied().unwrap_or(0);
     let lane = |lane: &LaneView| LaneLine {
         name: lane.name.clone(),
@@ -96,13 +103,19 @@ fn line(progress: &SendProgress, last: &Seen, span: Duration) -> ProgressLine {
         rtt_ns: lane.rtt_ns,
     };
     let lanes: Vec<LaneLine> = progress.lanes.iter().map(lane).collect();
+    let used = progress
+        .lanes
+        .iter()
+        .zip(&lanes)
+        .filter(|(view, lane)| view.state == LaneState::Alive && lane.line_bits_per_second > 0);
     ProgressLine {
         elapsed_ns: u64::try_from(progress.elapsed.as_nanos()).unwrap_or(u64::MAX),
         done_bytes: progress.done_bytes,
+        arrived_bytes: progress.arrived_bytes,
         total_bytes: progress.total_bytes,
         goodput_bits_per_second: goodput,
         left_ns: left_bytes.and_then(|bytes| time_ns(bytes, goodput)),
-        lanes_in_use: lanes.iter().filter(|lane| lane.line_bits_per_second > 0).count(),
+        lanes_in_use: used.count(),
         lanes,
     }
 }
@@ -124,7 +137,7 @@ fn time_ns(bytes: u64, bits_per_second: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard_transfer::lane::{LaneCounters, LaneState};
+    use linecard_transfer::lane::LaneCounters;
     use linecard_transfer::send::SendCounters;
     use linecard_transfer_net::end::SocketCounters;
 
@@ -143,6 +156,8 @@ mod tests {
         SendProgress {
             total_bytes: Some(5_000_000),
             done_bytes,
+            had_bytes: 0,
+            arrived_bytes: 0,
             lanes: lanes.iter().enumerate().map(lane).collect(),
             notes: Vec::new(),
             elapsed: Duration::from_millis(ms),
@@ -161,9 +176,19 @@ mod tests {
         // Nothing comes.
         let line = lines.next(&progress(2_100, 1_000_000, &[1_100_000, 0])).unwrap();
         assert_eq!((line.goodput_bits_per_second, line.left_ns, line.lanes_in_use), (0, None, 0));
-        let line = lines.next(&progress(2_600, 5_000_000, &[2_100_000, 3_000_000])).unwrap();
-        assert_eq!((line.goodput_bits_per_second, line.left_ns), (64_000_000, Some(0)));
+        // Of a chunk that is not whole, and a lane is only probed.
+        let mut part = progress(3_100, 1_000_000, &[1_900_000, 100]);
+        part.arrived_bytes = 800_000;
+        part.lanes[1].state = LaneState::Suspect;
+        let line = lines.next(&part).unwrap();
+        assert_eq!((line.goodput_bits_per_second, line.left_ns), (6_400_000, Some(4_000_000_000)));
+        assert_eq!(
+            (line.done_bytes, line.arrived_bytes, line.lanes_in_use),
+            (1_000_000, 800_000, 1)
+        );
+        let line = lines.next(&progress(3_600, 5_000_000, &[2_100_000, 3_000_000])).unwrap();
+        assert_eq!((line.goodput_bits_per_second, line.left_ns), (51_200_000, Some(0)));
         assert_eq!(line.lanes_in_use, 2);
-        assert_eq!(lines.next(&progress(2_700, 5_000_000, &[2_100_000, 3_000_000])), None);
+        assert_eq!(lines.next(&progress(3_700, 5_000_000, &[2_100_000, 3_000_000])), None);
     }
 }

@@ -306,7 +306,12 @@ impl SendOutcome {
     pub(super) fn part(progress: &SendProgress, error: &Error) -> Self {
         Self {
             transfer: Some(Transfer {
-                transferred: Transferred::part(error, progress.done_bytes, progress.elapsed),
+                transferred: Transferred::part(
+                    error,
+                    progress.done_bytes,
+                    progress.had_bytes,
+                    progress.elapsed,
+                ),
                 left_out: None,
                 payload_bytes: None,
                 cpu_ns: None,
@@ -578,14 +583,16 @@ mod tests {
 
     #[test]
     fn the_report_has_the_values_that_there_are() {
-        let progress = SendProgress { done_bytes: 2_000, ..SendProgress::default() };
+        let elapsed = Duration::from_secs(1);
+        let progress =
+            SendProgress { done_bytes: 2_000, had_bytes: 500, elapsed, ..SendProgress::default() };
         let outcome = SendOutcome::part(&progress, &Error::cancelled());
         let report = serde_json::to_value(linecard_report::report_of("send", &outcome)).unwrap();
         let expected = serde_json::json!({
             "job": "send",
             "transfer": {
-                "complete": false, "error": "stopped", "bytes": 2_000, "seconds": 0.0,
-                "goodput_bits_per_second": 0.0, "resent": 0,
+                "complete": false, "error": "stopped", "bytes": 2_000, "had_bytes": 500, "seconds": 1.0,
+                "goodput_bits_per_second": 12_000.0, "resent": 0,
             },
             "notes": [],
         });
