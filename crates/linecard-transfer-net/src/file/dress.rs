@@ -6,11 +6,23 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
+/// Reading and entering a folder. Without them its owner could neither count, resume nor remove what is in it.
+const OWNER_KEEPS: u32 = 0o500;
+
 /// Mode and time of what was sent; of the mode, only permissions that the umask of this process leaves.
 pub(super) fn dress(made: impl AsFd, mode: u32, modified: Stamp) -> rustix::io::Result<()> {
     let times = times(modified);
     rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & 0o777 & !umask()))?;
     rustix::fs::futimens(made, &times)
+}
+
+/// The mode that a folder gets for that of the sender's: root may do all with any.
+pub(super) fn of_folder(mode: u32) -> u32 {
+    if rustix::process::geteuid().is_root() { mode } else { readable(mode) }
+}
+
+const fn readable(mode: u32) -> u32 {
+    mode | OWNER_KEEPS
 }
 
 /// Reads once what needs files of the system: for a process that may not open them later.
@@ -36,5 +48,16 @@ pub(super) fn times(modified: Stamp) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: modified.secs, tv_nsec: ns },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of mode 000 was not counted against a quota, and refused all others that share the folder.
+    #[test]
+    fn the_owner_of_a_folder_may_read_it() {
+        assert_eq!([0, 0o300, 0o555, 0o755].map(readable), [0o500, 0o700, 0o555, 0o755]);
     }
 }

@@ -3,7 +3,7 @@
 //! Names are checked ([`Name`]), and each of their folders is opened from the one above without
 //! following links, so a link that is placed there at any time cannot lead elsewhere.
 
-use super::dress::dress;
+use super::dress::{self, dress};
 use super::flusher::Flusher;
 use super::leftovers::LastFolder;
 use super::name::PART;
@@ -171,7 +171,8 @@ impl Folder {
     pub fn make(&mut self, object: &Object) -> Result<(), FileError> {
         let made = self.enter(&object.name, object.name.parts())?;
         self.check_owner(&made, object)?;
-        let (name, mode, modified) = (object.name.clone(), object.mode, object.modified);
+        let mode = dress::of_folder(object.mode);
+        let (name, modified) = (object.name.clone(), object.modified);
         self.made.push(Made { name, mode, modified });
         Ok(())
     }
