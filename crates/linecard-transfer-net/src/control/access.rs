@@ -58,7 +58,7 @@ pub(super) enum Verdict {
 }
 
 impl Access {
-    pub(super) const fn pairing(&self) -> Option<&Pairing> {
+    pub(crate) const fn pairing(&self) -> Option<&Pairing> {
         match self {
             Self::Keys { pairing, .. } => pairing.as_ref(),
             Self::Shared(_) | Self::Open => None,

@@ -18,7 +18,8 @@ use linecard_transfer::send::{SendSettings, Sender};
 use linecard_transfer::store::Source;
 use linecard_transfer::wire::{MAX_LANES, OVERHEAD_BYTES};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{process, thread};
 
 /// Memory of this end for chunks in flight, if two for each lane are less: 100 ms of 80 Gbit/s.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -29,6 +30,15 @@ const PAYLOADS: [usize; 3] = [8_896, 4_096, 1_408];
 /// How far ahead of its schedule a lane sends, in ns: fewer and larger calls, and at 200 Mbit/s no more than
 /// 12 KB at once.
 const QUANTUM_NS: u64 = 500_000;
+/// How long to wait before a connection is tried again that was cut before the receiver has answered: one to which many
+/// connect at once ends the oldest handshakes.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+];
 /// Lost time that a lane of known rate catches up, in ns: the limit of bytes in flight bounds a burst.
 const CATCH_UP_NS: u64 = 20_000_000;
 /// Headers around a datagram on Ethernet: UDP, IPv4 or IPv6, and the frame's own.
@@ -52,6 +62,21 @@ pub(super) fn open(options: &SendOptions, has_links: bool) -> Result<Opened, Sen
     // Input errors are found before the receiver is contacted.
     options.lanes.iter().try_for_each(Spec::check)?;
     let deadline = Instant::now() + options.patience;
+    // A guess at a pairing code may count although its answer was lost.
+    let pauses: &[Duration] = if options.access.pairing().is_some() { &[] } else { &PAUSES };
+    for pause in pauses {
+        match connect(options, has_links, deadline) {
+            Err(SendError::Control(ControlError::ClosedEarly)) if !options.stop.is_stopped() => {
+                // Those that were cut together do not come back together.
+                thread::sleep(*pause * (8 + process::id() % 8) / 8);
+            }
+            result => return result,
+        }
+    }
+    connect(options, has_links, deadline)
+}
+
+fn connect(options: &SendOptions, has_links: bool, deadline: Instant) -> Result<Opened, SendError> {
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
     let (local, peer) = control.addresses();
     let own = Own::now();

@@ -52,3 +52,23 @@ fn a_listener_for_both_families() {
     let (sent, got) = ends::run(&send_options, &receive_options, &listener);
     assert_eq!((sent.expect("sent").bytes, got.expect("received").bytes), (11, 11));
 }
+
+/// A receiver to which many connect at once ends handshakes, of which those cut in the middle were errors.
+#[test]
+fn a_connection_that_is_cut_before_an_answer_is_tried_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = folder.path().join("from.bin");
+    fs::write(&from, b"a few bytes").expect("there is room");
+    let (send_options, receive_options, listener) = ends::options(&from, &folder.path().join("to"));
+    let (sent, got) = std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            for _ in 0..3 {
+                drop(listener.accept().expect("it is back"));
+            }
+            receive(&receive_options, &listener, &mut |_| {})
+        });
+        let sent = send(&send_options, &mut |_| {});
+        (sent, receiving.join().expect("the receiver does not panic"))
+    });
+    assert_eq!((sent.expect("sent").bytes, got.expect("received").bytes), (11, 11));
+}
