@@ -71,7 +71,9 @@ pub(super) struct Rejected {
     /// And behind it.
     list: String,
     log: Log,
-    state: Mutex<State>,
+    /// Of peers that have shown no key: a flood of these hides no other.
+    strangers: Mutex<State>,
+    others: Mutex<State>,
 }
 
 #[derive(Debug)]
@@ -80,13 +82,27 @@ struct State {
     lines: u32,
     /// Peers without a line.
     more: u64,
+    /// Of which kind they are.
+    of: &'static str,
+}
+
+impl State {
+    fn new(of: &'static str) -> Mutex<Self> {
+        Mutex::new(Self { since: Instant::now(), lines: 0, more: 0, of })
+    }
+
+    /// Those that were not logged.
+    fn take_more(&mut self) -> Option<String> {
+        let more = std::mem::take(&mut self.more);
+        (more > 0).then(|| format!("and {more} more{} were turned away", self.of))
+    }
 }
 
 impl Rejected {
     /// `authorize` and `list` are the command that allows a key, before and behind it.
     pub(super) fn new((authorize, list): (String, String), log: Log) -> Self {
-        let state = State { since: Instant::now(), lines: 0, more: 0 };
-        Self { authorize, list, log, state: Mutex::new(state) }
+        let (strangers, others) = (State::new(""), State::new(" with keys"));
+        Self { authorize, list, log, strangers, others }
     }
 
     /// Logs a peer, and how to allow it.
@@ -104,21 +120,24 @@ impl Rejected {
         };
         // Few, and not to be hidden by a flood of others.
         let is_guess = matches!(why, ReceiveError::Control(ControlError::WrongCode { .. }));
+        let has_key = match &why {
+            ReceiveError::Control(error) => matches!(error, ControlError::UnknownPeer { .. }),
+            ReceiveError::Crowded(_) | ReceiveError::Wait(_) => false,
+            _ => true,
+        };
         let line = format!("{what} {from}: {}{hint}", Reason::from(why));
         match is_guess {
             true => (self.log)(&line),
-            false => self.log_at(&line, Instant::now()),
+            false if has_key => self.log_at(&line, &self.others, Instant::now()),
+            false => self.log_at(&line, &self.strangers, Instant::now()),
         }
     }
 
-    fn log_at(&self, line: &str, now: Instant) {
-        let mut state = self.state();
+    fn log_at(&self, line: &str, state: &Mutex<State>, now: Instant) {
+        let mut state = locked(state);
         if now.duration_since(state.since) >= SPAN {
-            let more = std::mem::take(&mut state.more);
             (state.since, state.lines) = (now, 0);
-            if more > 0 {
-                self.log_more(more);
-            }
+            state.take_more().iter().for_each(|more| (self.log)(more));
         }
         if state.lines >= MAX_LINES {
             state.more += 1;
@@ -127,21 +146,16 @@ impl Rejected {
         state.lines += 1;
         (self.log)(line);
     }
+}
 
-    fn log_more(&self, more: u64) {
-        (self.log)(&format!("and {more} more were turned away"));
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Rejected {
     fn drop(&mut self) {
-        let more = self.state().more;
-        if more > 0 {
-            self.log_more(more);
+        for state in [&self.strangers, &self.others] {
+            locked(state).take_more().iter().for_each(|more| (self.log)(more));
         }
     }
 }
@@ -152,7 +166,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_flood_hides_no_guess_at_a_pairing_code() {
+    fn a_flood_hides_neither_guesses_at_a_pairing_code_nor_keys() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&lines);
         let log: Log = Arc::new(move |line| log.lock().expect("no panic").push(line.to_owned()));
@@ -161,24 +175,37 @@ mod tests {
         let add = |why| rejected.add(TurnedAway { from, why: ReceiveError::Control(why) });
         (0..100).for_each(|_| add(ControlError::ClosedEarly));
         add(ControlError::WrongCode { left: 0 });
+        let found = Fingerprint::of(b"a key");
+        let unknown = || ControlError::UnknownPeer { name: "it".into(), found };
+        add(unknown());
+        let shown = lines.lock().expect("no panic").clone();
+        assert_eq!(shown.len(), MAX_LINES as usize + 2);
+        for text in ["the code is void", &found.to_string()] {
+            assert!(shown.iter().any(|line| line.contains(text)), "{shown:?}");
+        }
+        (0..30).for_each(|_| add(unknown()));
+        drop(rejected);
         let lines = lines.lock().expect("no panic");
-        assert_eq!(lines.len(), MAX_LINES as usize + 1);
-        assert!(lines.iter().any(|line| line.contains("the code is void")), "{lines:?}");
+        let counts = &lines[lines.len() - 2..];
+        assert_eq!(
+            counts,
+            ["and 80 more were turned away", "and 11 more with keys were turned away"]
+        );
     }
 
     #[test]
     fn a_flood_is_counted() {
         let rejected = Rejected::new((String::new(), String::new()), Arc::new(|_| {}));
         let counted = || {
-            let state = rejected.state();
+            let state = locked(&rejected.strangers);
             (state.lines, state.more)
         };
         let now = Instant::now();
         for _ in 0..MAX_LINES + 5 {
-            rejected.log_at("turned away", now);
+            rejected.log_at("turned away", &rejected.strangers, now);
         }
         assert_eq!(counted(), (MAX_LINES, 5));
-        rejected.log_at("turned away", now + SPAN);
+        rejected.log_at("turned away", &rejected.strangers, now + SPAN);
         assert_eq!(counted(), (1, 0));
     }
 }

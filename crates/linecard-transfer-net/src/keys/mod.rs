@@ -27,7 +27,7 @@ pub use pairing::{
     CODE_LIFETIME, CodeRefused, MAX_WRONG_CODES, NoCode, Pairing, PairingCode, Remember,
 };
 pub(crate) use pairing::{Exchange, MESSAGE_BYTES};
-pub use private::read_trusted;
+pub use private::{make_folder_of, read_trusted};
 pub use shared::SharedKey;
 
 use std::io;

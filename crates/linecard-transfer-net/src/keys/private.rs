@@ -37,6 +37,15 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Makes the folder of a file of keys if it is missing, for its owner only.
+///
+/// # Errors
+///
+/// [`KeyError::File`].
+pub fn make_folder_of(path: &Path) -> Result<(), KeyError> {
+    make_parent(path).map_err(|cause| KeyError::file(path, cause))
+}
+
 /// The folder of `path`, for its owner only where it is new.
 pub(super) fn make_parent(path: &Path) -> io::Result<()> {
     match path.parent() {

@@ -16,15 +16,18 @@ const OF_TRANSFER: u64 = 100;
 const OF_PROCESS: u64 = 2 * MAX_HANDSHAKES as u64 + 72;
 
 /// Lets this process open as many files as transfers from `at_once` senders take at most, as far as its hard limit goes.
-/// With fewer, each transfer has fewer files open at once, and waits sooner for those to be finished.
-pub fn reserve_descriptors(at_once: usize) {
-    let needed = OF_PROCESS + at_once as u64 * (OF_TRANSFER + OF_FILE * MAX_FILES);
+/// With fewer, each transfer has fewer files open at once, and waits sooner for those to be finished. Returns the number
+/// that may be open, and the number that all of them may need, if that is more even so: transfers fail then.
+pub fn reserve_descriptors(at_once: usize) -> Option<(u64, u64)> {
+    let of = |files| OF_PROCESS + at_once as u64 * (OF_TRANSFER + OF_FILE * files);
+    let (wanted, least) = (of(MAX_FILES), of(MIN_FILES));
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_none_or(|current| current >= needed) {
-        return;
+    if current.is_some_and(|current| current < wanted) {
+        let current = Some(maximum.map_or(wanted, |maximum| wanted.min(maximum)));
+        let _refused = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
-    let current = Some(maximum.map_or(needed, |maximum| needed.min(maximum)));
-    let _refused = setrlimit(Resource::Nofile, Rlimit { current, maximum });
+    let allowed = getrlimit(Resource::Nofile).current?;
+    (allowed < least).then_some((allowed, least))
 }
 
 /// Files that each of `at_once` transfers may have open.

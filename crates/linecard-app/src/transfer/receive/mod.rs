@@ -18,11 +18,12 @@ use linecard_io::rights::{Use, confine, folder_of};
 use linecard_transfer::fec::Repair;
 use linecard_transfer_net::control::{Access, Trust};
 use linecard_transfer_net::file::{ChunkBytes, FileError, Folder};
-use linecard_transfer_net::keys::{Authorized, ListFile, Pairing};
+use linecard_transfer_net::keys::{Authorized, ListFile, Pairing, make_folder_of};
 use linecard_transfer_net::receive::{
     Acceptor, ReceiveError, ReceiveOptions, ReceiveProgress, TurnedAway, fitting_chunk,
     reserve_descriptors,
 };
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ impl Job for ReceiveJob {
 pub enum Reach {
     /// Those that the user can.
     AllFiles,
-    /// Those in the folder and in that of the list of senders, where the kernel has Landlock; all if what is received
+    /// Those in the folder and in that of the list of senders, or where that leads as a link, where the kernel has Landlock; all if what is received
     /// goes to an object store.
     OwnFolders,
 }
@@ -108,15 +109,20 @@ impl<'a> Receiver<'a> {
         let port = if config.started { 0 } else { DEFAULT_PORT };
         let listener = peer::listen(at, port, config.access.insecure_none)?;
         let at = listener.local_addr()?;
-        reserve_descriptors(options.at_once);
+        let at_once = options.at_once;
+        let few_descriptors = reserve_descriptors(at_once);
         // A receiver into an object store has to connect to it, and writes no files.
         if reach == Reach::OwnFolders && options.bucket.is_none() {
             let list = config.is_listed().then(|| config.list(context)).transpose()?;
+            // The list may come later, and be a link.
+            list.as_deref().map_or(Ok(()), make_folder_of).map_err(of_key)?;
+            let linked = list.as_ref().and_then(|list| fs::canonicalize(list).ok());
             // Read once for the whole process, and later not to be read.
             linecard_transfer_net::file::warm_up();
             let folder = options.folder.as_deref().map(|folder| (folder, Use::Change));
-            let list = list.as_deref().map(|list| (folder_of(list), Use::Read));
-            let files: Vec<_> = folder.into_iter().chain(list).collect();
+            let lists = [&list, &linked].into_iter().flatten();
+            let lists = lists.map(|list| (folder_of(list), Use::Read));
+            let files: Vec<_> = folder.into_iter().chain(lists).collect();
             confine(&files).map_err(|error| Failure::Attach.with(error))?;
         }
         let rejected = Rejected::new(config.authorize(), Arc::clone(log));
@@ -134,6 +140,12 @@ impl<'a> Receiver<'a> {
         let acceptor = Acceptor::start(listener, options, notice).map_err(of_receive)?;
         if !config.started {
             config.announce(context, &access, at)?.iter().for_each(|line| log(line));
+            if let Some((allowed, needed)) = few_descriptors {
+                log(&format!(
+                    "{allowed} descriptors are few (ulimit -n): {at_once} senders at once may take {needed}, and transfers that \
+                     find none fail; allow more, or give a lower --at-once"
+                ));
+            }
         }
         Ok(Self { context: *context, acceptor, port: at.port() })
     }

@@ -306,6 +306,27 @@ fn a_receiver_reads_no_list_elsewhere() {
     assert!(got.stderr.contains("Permission denied"), "{}", got.stderr);
 }
 
+/// The rights to the list are given up before it is there.
+#[test]
+fn a_list_may_be_made_later_and_may_be_a_link() {
+    let ends = Ends::with_file(1_000);
+    let shown = ends.command("sender", &["keys"]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    fs::create_dir(ends.folder.path("elsewhere")).unwrap();
+    ends.folder.write("elsewhere/list", b"");
+    fs::create_dir(ends.folder.path("here")).unwrap();
+    std::os::unix::fs::symlink("../elsewhere/list", ends.folder.path("here/link")).unwrap();
+    for (list, made) in [("none/list", "none/list"), ("here/link", "elsewhere/list")] {
+        let receiver = ends.listen(&["to", "--keep", "--authorized", list]);
+        ends.folder.write(made, key.as_bytes());
+        let all = ["send", "from.bin", &receiver.address, "--accept-new"];
+        let sent = ends.command("sender", &all).output().unwrap();
+        assert!(sent.status.success(), "{list}: {sent:?}");
+        stop(receiver);
+    }
+}
+
 fn stop(receiver: Receiver) {
     signal("TERM", receiver.id());
     let got = receiver.end();
