@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// Remedies at either end.
-const SEND_AGAIN: &str = "run the same commands again to resume: stored data is skipped";
+const SEND_AGAIN: &str =
+    "run the same commands again to resume: stored data is skipped (a pipe starts over)";
 
 /// Arguments that are refused, keys that cannot be used, peers that fail, and files that are missing.
 #[derive(Debug, thiserror::Error)]

@@ -52,8 +52,8 @@ pub enum ReceiveError {
     Unexpected(&'static str),
     /// A folder for the standard output.
     #[error(
-        "one file or pipe goes to the standard output, and a folder was sent: receive it into a \
-         folder, or send `tar c FOLDER`"
+        "one file or pipe goes to the standard output, and a folder or several files were sent: receive \
+         them into a folder, or send `tar c PATH…`"
     )]
     OneOnly,
     /// Folders, and files with hard links, whose names take more memory than there is for them.
@@ -84,7 +84,9 @@ pub enum ReceiveError {
     #[error("the sender has ended the transfer: {0}")]
     Ended(String),
     /// Nothing came any more.
-    #[error("nothing has arrived for {0:?}; the sender can resume: stored data is skipped")]
+    #[error(
+        "nothing has arrived for {0:?}; the sender can resume: stored data is skipped (a pipe starts over)"
+    )]
     Silent(Duration),
     /// The folder that the list of senders gives the sender.
     #[error("the folder of this sender here (folder={folder}) cannot be used: {error}")]
@@ -117,7 +119,7 @@ pub enum ReceiveError {
         test_bytes: u64,
     },
     /// The user ended it.
-    #[error("stopped; the sender can resume: stored data is skipped")]
+    #[error("stopped; the sender can resume: stored data is skipped (a pipe starts over)")]
     Stopped,
     /// A fault in here.
     #[error("a bug in linecard: {0}")]

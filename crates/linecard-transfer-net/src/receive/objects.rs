@@ -156,7 +156,9 @@ impl Objects {
             self.list(told.name.len() as u64 + LINKED_BYTES)?;
             self.with_links.insert(told.id);
         }
-        self.is_alone = !told.has_others && told.id == 0 && object.kind != Kind::Folder;
+        let is_single = !told.has_others && told.id == 0 && object.kind != Kind::Folder;
+        // The answer to a question is listed.
+        self.is_alone = is_single && !self.is_dry;
         self.total_bytes = self.total_bytes.saturating_add(told.size.unwrap_or(0));
         self.open.push_back(Open {
             id: told.id,

@@ -54,18 +54,19 @@ pub enum SendError {
     /// No lane carries anything.
     #[error(
         "nothing has arrived for {0:?}: the receiver stands still, or no lane reaches it (addresses, ports, firewalls); \
-         then send again to resume: stored data is skipped"
+         then send again to resume: stored data is skipped (a pipe starts over)"
     )]
     Silent(Duration),
     /// All lanes are closed: by the receiver, or because of errors of their sockets.
     #[error(
         "no lane can be used any more, and the receiver has closed at least one; send again to resume: \
-         stored data is skipped"
+         stored data is skipped (a pipe starts over)"
     )]
     Unusable,
     /// No lane over UDP has ever carried anything, though the control connection does.
     #[error(
-        "nothing has come back on any lane for {patience:?}: a firewall may block UDP; try over TCP: {}",
+        "nothing has come back on any lane for {patience:?}: a firewall may block UDP; start recv again if it \
+         has ended, and try over TCP: {}",
         tcp_lanes(.lanes)
     )]
     NeverReached {
@@ -78,7 +79,7 @@ pub enum SendError {
     #[error(
         "the receiver has not confirmed anything for {patience:?}, neither over the control connection \
          nor over a lane; it has verified and named {stored} of {objects} files and folders; send again \
-         to resume: stored data is skipped"
+         to resume: stored data is skipped (a pipe starts over)"
     )]
     Unconfirmed {
         /// How long.
@@ -89,7 +90,7 @@ pub enum SendError {
         objects: usize,
     },
     /// The user ended it.
-    #[error("stopped; send again to resume: stored data is skipped")]
+    #[error("stopped; send again to resume: stored data is skipped (a pipe starts over)")]
     Stopped,
     /// A fault in here.
     #[error("a bug in linecard: {0}")]

@@ -220,13 +220,17 @@ fn advice(
     }
     let most_loss = lanes.iter().map(|lane| lane.value.loss.0).fold(0.0, f64::max);
     add("fec", of_repair(asked.fec, most_loss));
-    let best = best_chunk(probe, lanes.len() as u64, rtt_seconds);
+    let slowest = specs.iter().map(|(_, line)| *line).filter(|line| *line > 0.0);
+    let slowest = slowest.fold(f64::INFINITY, f64::min);
+    let best = best_chunk(probe, (lanes.len() as u64, slowest), rtt_seconds);
     if probe.bytes.is_some_and(|bytes| bytes.0 == 0) {
         add("data", "all of it is there: nothing would be sent".to_owned());
     } else if best == asked.chunk_bytes {
         add("chunk", format!("{} fits", ByteCountText(best)));
     } else {
-        let why = if best < asked.chunk_bytes {
+        let why = if best < asked.chunk_bytes && best as f64 * 8.0 > slowest / 2.0 {
+            "the slowest lane has one in a second, and an interruption repeats less"
+        } else if best < asked.chunk_bytes {
             "all lanes have some of it until the end"
         } else {
             "enough of them are in flight for this round-trip time"
@@ -254,14 +258,16 @@ fn of_repair(fec: Repair, loss: f64) -> String {
     }
 }
 
-/// The power of two of which enough are in flight, and each lane has some.
-fn best_chunk(probe: &Probe, lanes: u64, rtt_seconds: f64) -> u64 {
+/// The power of two of which enough are in flight, each lane has some, and the slowest one, with its rate in bit/s, has one
+/// in a second.
+fn best_chunk(probe: &Probe, (lanes, slowest): (u64, f64), rtt_seconds: f64) -> u64 {
     let in_flight = probe.goodput_bits_per_second.0 / 8.0 * rtt_seconds;
     let least = (in_flight as u64 / CHUNKS_IN_FLIGHT).max(1).next_power_of_two();
     let bytes = probe.bytes.map_or(u64::MAX, |bytes| bytes.0);
     // One lane has some of it until the end in any case.
     let most = if lanes > 1 { bytes / (CHUNKS_PER_LANE * lanes) } else { u64::MAX / 2 };
     // The default, unless there is a reason for another.
+    let most = most.min((slowest / 8.0) as u64).max(1);
     let most = if most.is_power_of_two() { most } else { (most / 2).max(1).next_power_of_two() };
     ChunkBytes::default()
         .bytes()
@@ -344,13 +350,16 @@ mod tests {
             limited_by: None,
         };
         let text = |probe: &Probe, lanes, rtt_seconds| {
-            ByteCountText(best_chunk(probe, lanes, rtt_seconds)).to_string()
+            let slowest = probe.goodput_bits_per_second.0 / lanes as f64;
+            ByteCountText(best_chunk(probe, (lanes, slowest), rtt_seconds)).to_string()
         };
         assert_eq!(text(&probe(100 << 30, 1.0), 4, 0.01), "2M");
         // 32 MiB over four lanes: each has eight chunks.
         assert_eq!(text(&probe(32 << 20, 1.0), 4, 0.01), "1M");
         // 1 GB is in flight.
         assert_eq!(text(&probe(100 << 30, 80.0), 8, 0.1), "8M");
+        // Each of two lanes has 750,000 bytes in a second.
+        assert_eq!(text(&probe(100 << 30, 0.012), 2, 0.05), "512K");
         assert_eq!(text(&probe(10, 1.0), 2, 0.001), "64K");
         assert_eq!(text(&probe(10, 1.0), 1, 0.001), "2M");
     }
