@@ -2,6 +2,7 @@
 
 mod bar;
 mod keys;
+mod printer;
 mod recv;
 mod send;
 

@@ -1,6 +1,7 @@
 //! `linecard recv`: what another host sends, into a folder or a pipe.
 
 use super::bar::Bar;
+use super::printer::Printer;
 use crate::account;
 use crate::codes::exit_codes;
 use crate::flags::Flags;
@@ -65,18 +66,27 @@ pub(crate) fn command(arguments: &RecvArguments) -> Result<(), Error> {
     if config.started {
         account::print_text(&receiver.ready())?;
     }
-    let printing = Mutex::new(());
-    let one =
-        Receiving { arguments, config: &config, context: &context, bar: &bar, printing: &printing };
+    let one = Receiving {
+        arguments,
+        config: &config,
+        context: &context,
+        bar: &bar,
+        printing: Mutex::default(),
+        printer: None,
+    };
     if !arguments.keep {
         return one.receive_one(&receiver).map(drop);
     }
+    let (printer, printing) = Printer::start(arguments.json)?;
+    let one = Receiving { printer: Some(printer), ..one };
     let ends = thread::scope(|scope| {
         let threads: Vec<_> = (0..config.at_once.unwrap_or(1))
             .map(|_| scope.spawn(|| one.receive_all(&receiver).inspect_err(|_| progress.stop())))
             .collect();
         threads.into_iter().map(ScopedJoinHandle::join).collect::<Vec<_>>()
     });
+    drop(one);
+    printing.end();
     let mut result = Ok(());
     for end in ends {
         result = result.and(end.unwrap_or_else(|panic| resume_unwind(panic)));
@@ -91,7 +101,9 @@ struct Receiving<'a> {
     context: &'a Context<'a>,
     bar: &'a Bar,
     /// Statistics of one transfer at a time.
-    printing: &'a Mutex<()>,
+    printing: Mutex<()>,
+    /// Of a receiver that goes on.
+    printer: Option<Printer>,
 }
 
 impl Receiving<'_> {
@@ -121,7 +133,7 @@ impl Receiving<'_> {
         match result {
             // Its sender has all of that.
             Ok(_) if self.config.started => {}
-            Ok(outcome) => match arguments.received(&outcome, &report(&outcome)) {
+            Ok(outcome) => match self.received(&outcome, report(&outcome)) {
                 Err(error) if arguments.keep && error.failure() == Some(Failure::Partial) => {
                     arguments.say(Some(&outcome), &error.to_string());
                 }
@@ -134,25 +146,15 @@ impl Receiving<'_> {
             {
                 return Ok(false);
             }
-            Err(failed) => arguments.failed(failed, report)?,
+            Err(failed) => self.failed(failed, report)?,
         }
         Ok(true)
     }
-}
 
-impl RecvArguments {
-    fn received(&self, outcome: &ReceiveOutcome, report: &Report) -> Result<(), Error> {
+    fn received(&self, outcome: &ReceiveOutcome, report: Report) -> Result<(), Error> {
         self.print(report)?;
-        outcome.missing().iter().for_each(|line| self.say(Some(outcome), line));
+        outcome.missing().iter().for_each(|line| self.arguments.say(Some(outcome), line));
         ReceiveJob::check(outcome)
-    }
-
-    /// A line about a transfer; of a receiver that is kept it names the sender.
-    fn say(&self, outcome: Option<&ReceiveOutcome>, line: &str) {
-        match outcome.and_then(|outcome| outcome.transfer.from.as_ref()).filter(|_| self.keep) {
-            Some(from) => say(&format!("from {from}: {line}")),
-            None => say(line),
-        }
     }
 
     /// A transfer has ended early; the next may come if there is to be one.
@@ -161,25 +163,34 @@ impl RecvArguments {
         Failed { error, outcome }: Failed<ReceiveOutcome>,
         report: impl Fn(&ReceiveOutcome) -> Report,
     ) -> Result<(), Error> {
-        if let Some(outcome) = outcome.as_deref().filter(|_| self.json) {
-            self.print(&report(outcome))?;
+        if let Some(outcome) = outcome.as_deref().filter(|_| self.arguments.json) {
+            self.print(report(outcome))?;
         }
-        if !self.keep || error.failure() == Some(Failure::Stopped) {
+        if !self.arguments.keep || error.failure() == Some(Failure::Stopped) {
             return Err(error);
         }
-        self.say(outcome.as_deref(), &error.to_string());
+        self.arguments.say(outcome.as_deref(), &error.to_string());
         Ok(())
     }
 
-    /// Beside the data, if that goes to stdout. A receiver that goes on does so without a place for its statistics.
-    fn print(&self, report: &Report) -> Result<(), Error> {
-        let output = (self.folder == Path::new("-")).then_some(&*self.folder);
-        match account::print(report, self.json, output) {
-            Err(error) if self.keep => {
-                say(&error.to_string());
-                Ok(())
-            }
-            result => result,
+    /// Beside the data, if that goes to stdout.
+    fn print(&self, report: Report) -> Result<(), Error> {
+        if let Some(printer) = &self.printer {
+            printer.print(report);
+            return Ok(());
+        }
+        let RecvArguments { folder, json, .. } = self.arguments;
+        let output = (folder == Path::new("-")).then_some(&**folder);
+        account::print(&report, *json, output)
+    }
+}
+
+impl RecvArguments {
+    /// A line about a transfer; of a receiver that is kept it names the sender.
+    fn say(&self, outcome: Option<&ReceiveOutcome>, line: &str) {
+        match outcome.and_then(|outcome| outcome.transfer.from.as_ref()).filter(|_| self.keep) {
+            Some(from) => say(&format!("from {from}: {line}")),
+            None => say(line),
         }
     }
 }

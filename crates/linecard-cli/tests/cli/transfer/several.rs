@@ -2,10 +2,10 @@
 
 use super::ends::{Ends, Receiver, Sender, noise, says, signal};
 use linecard_io::rights;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::Stdio;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -325,6 +325,32 @@ fn a_list_may_be_made_later_and_may_be_a_link() {
         assert!(sent.status.success(), "{list}: {sent:?}");
         stop(receiver);
     }
+}
+
+/// A full pipe held up each thread that had statistics to print, until none was left to receive.
+#[test]
+fn a_receiver_goes_on_if_nobody_reads_its_statistics() {
+    let ends = Ends::with_file(1_000);
+    let pipe = ends.folder.path("unread");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut full =
+        File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+    while full.write(&[0; 4_096]).is_ok() {}
+    let arguments = ["recv", "--listen", "127.0.0.1:0", "to", "--psk", "psk", "--keep"];
+    let own = ends.command("receiver", &arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" >unread"]).arg(own.get_program());
+    command.args(own.get_args()).current_dir(ends.folder.path("."));
+    let receiver = Receiver::start(command);
+    // One is being printed, 64 wait, and one is left out.
+    for _ in 0..66 {
+        let sent = ends.send("from.bin", &receiver, &["--patience", "10s"]);
+        assert_eq!(sent.code, Some(0), "{sent:?}");
+    }
+    signal("TERM", receiver.id());
+    let got = receiver.end();
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert!(got.stderr.contains("are left out: stdout is not read"), "{}", got.stderr);
 }
 
 fn stop(receiver: Receiver) {
