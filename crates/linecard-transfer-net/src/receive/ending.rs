@@ -7,46 +7,56 @@ use std::time::Duration;
 /// How long a sender waits at most.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// The senders of transfers that end; none is one without a key of its own.
+/// The transfers that end early.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
-    keys: Mutex<Vec<Option<Fingerprint>>>,
+    state: Mutex<State>,
     changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// The number of each, and its sender; none is one without a key of its own.
+    ending: Vec<(u64, Option<Fingerprint>)>,
 }
 
 /// A transfer ends as long as this exists.
 #[derive(Debug)]
 pub(super) struct Ending<'a> {
     all: &'a Endings,
-    key: Option<Fingerprint>,
+    number: u64,
 }
 
 impl Endings {
     /// The transfer of this sender has begun to end.
     pub(super) fn begin(&self, key: Option<Fingerprint>) -> Ending<'_> {
-        self.keys().push(key);
-        Ending { all: self, key }
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        state.ending.push((number, key));
+        Ending { all: self, number }
     }
 
-    /// Waits until no transfer of this sender is about to end: their files are locked.
+    /// Waits for the transfers of this sender that end now: their files are locked.
     pub(super) fn wait(&self, key: Option<Fingerprint>) {
-        let is_ending = |keys: &mut Vec<_>| keys.contains(&key);
+        let state = self.state();
+        let next = state.next;
+        let is_ending = |state: &mut State| {
+            state.ending.iter().any(|(number, of)| *number < next && *of == key)
+        };
         // After that, these files are refused one by one.
-        let _waited = self.changed.wait_timeout_while(self.keys(), WAIT, is_ending);
+        let _waited = self.changed.wait_timeout_while(state, WAIT, is_ending);
     }
 
-    fn keys(&self) -> MutexGuard<'_, Vec<Option<Fingerprint>>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let mut keys = self.all.keys();
-        if let Some(at) = keys.iter().position(|key| *key == self.key) {
-            keys.swap_remove(at);
-        }
-        drop(keys);
+        self.all.state().ending.retain(|(number, _)| *number != self.number);
         self.all.changed.notify_all();
     }
 }

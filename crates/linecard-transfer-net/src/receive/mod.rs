@@ -198,7 +198,8 @@ impl Acceptor {
             let _pinned = Pinned::to(options.cores.lanes)?;
             let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
             let received = role::run(options, &mut opened, (queue, driver), observer);
-            ending = Some(self.endings.begin(key));
+            // One that succeeds has stored all.
+            ending = received.is_err().then(|| self.endings.begin(key));
             // Files that are whole get their names; nothing else is done any more.
             over.store(true, Ordering::Relaxed);
             let mut received = received?;
