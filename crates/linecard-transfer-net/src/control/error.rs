@@ -139,7 +139,9 @@ pub enum ControlError {
     )]
     OtherKeyExchange,
     /// TLS here and none there, or the other way round, or something else altogether.
-    #[error("the other end does not speak {expected}: --insecure-none is for both ends or none")]
+    #[error(
+        "the other end does not speak {expected}: it is another program, or only one end has --insecure-none"
+    )]
     OtherProtocol {
         /// The version of this end.
         expected: Protocol,

@@ -53,7 +53,7 @@ impl Tcp {
         enlarge(&socket);
         match socket.connect(&peer.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(at.failed(error)),
-            _ => Self::of(socket).map_err(|source| at.failed(source)),
+            _ => Self::between(socket, Some(peer)).map_err(|source| at.failed(source)),
         }
     }
 
@@ -63,6 +63,11 @@ impl Tcp {
     ///
     /// The error of the operating system about its options.
     pub(super) fn of(socket: Socket) -> io::Result<Self> {
+        Self::between(socket, None)
+    }
+
+    /// A socket that is not connected yet does not tell its peer.
+    fn between(socket: Socket, peer: Option<SocketAddr>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
         socket.set_tcp_notsent_lowat(NOT_SENT_BYTES)?;
@@ -70,9 +75,8 @@ impl Tcp {
         let end = |address: io::Result<socket2::SockAddr>| {
             address.ok().and_then(|address| address.as_socket())
         };
-        let name = match (end(socket.local_addr()), end(socket.peer_addr())) {
+        let name = match (end(socket.local_addr()), peer.or(end(socket.peer_addr()))) {
             (Some(own), Some(peer)) => format!("tcp {own} to {peer}"),
-            (Some(own), None) => format!("tcp {own}, connecting"),
             _ => "tcp".into(),
         };
         Ok(Self::over(Box::new(Connection(socket)), name))
@@ -278,6 +282,8 @@ mod tests {
         let Listener::Tcp(listener) = own().listen().unwrap() else { panic!("a lane of TCP") };
         let peer = listener.local_addr().unwrap().as_socket().unwrap();
         let connecting = Tcp::connect(&own().at(), peer).unwrap();
+        // Statistics had it as connecting, long after its end.
+        assert!(connecting.describe().ends_with(&format!(" to {peer}")));
         if sockopt::set_socket_send_buffer_size_force(&listener, BUFFER_BYTES).is_err() {
             linecard_testkit::skip("buffers of TCP lanes", "it takes root or net_admin");
             return;
