@@ -38,8 +38,9 @@ const DOWN_ROUNDS: u32 = 3;
 const DOWN_NS: u64 = 120_000_000;
 /// The shortest measurement of the rate, once it is known about, and of losses without a queue, in ns.
 const SPAN_NS: u64 = 40_000_000;
-/// Round-trip times that are longer than the shortest by an eighth, and by this many seconds, are those of a queue, though
+/// Round-trip times that are longer than the shortest by this share, and by this many seconds, are those of a queue, though
 /// no shorter ones were seen of late: other lanes may keep it.
+const LATE_SHARE: f64 = 0.125;
 const LATE_SECONDS: f64 = 0.002;
 /// Share of the highest volume that is used between probes, so that others find room.
 const HEADROOM: f64 = 0.85;
@@ -93,9 +94,17 @@ struct Period {
     arrived: f64,
     lost: f64,
     has_queue: bool,
+    /// Round-trip times, and how many of them are longer than the shortest by [`LATE_SHARE`].
+    samples: u32,
+    late: u32,
 }
 
 impl Period {
+    /// Whether 95 % of the round-trip times are long: those of a queue are, and of a path whose delay varies, some are not.
+    fn is_mostly_late(&self) -> bool {
+        self.late * 20 >= self.samples * 19
+    }
+
     /// Packets of `segment` bytes that were lost, and all.
     fn packets(&self, segment: f64) -> [f64; 2] {
         [self.lost / segment, (self.arrived + self.lost) / segment]
@@ -322,8 +331,10 @@ impl Bbr {
     }
 
     fn take_rtt(&mut self, seen: &Observed<'_>, now: Instant) {
-        if seen.outcome.sample_ns.is_none() {
-            return;
+        let Some(sample_ns) = seen.outcome.sample_ns else { return };
+        if let Some(least) = self.rtt {
+            self.period.samples += 1;
+            self.period.late += u32::from(sample_ns as f64 / 1e9 > least * (1.0 + LATE_SHARE));
         }
         let sample = seen.rtt.steady_ns() as f64 / 1e9;
         self.rtt_probe = self.rtt_probe.min(sample);
@@ -369,7 +380,8 @@ impl Bbr {
 
     /// Draws the conclusions from a round.
     fn end_round(&mut self, seen: &Observed<'_>, now: Instant) {
-        let has_queue = seen.rtt.queued_ns() > 0 || self.is_late(seen.rtt.smoothed_ns());
+        let is_long = seen.rtt.queued_ns() > 0 || self.is_late(seen.rtt.smoothed_ns());
+        let has_queue = is_long && self.period.is_mostly_late();
         self.period.arrived += self.round.arrived;
         self.period.lost += self.round.lost;
         self.period.has_queue |= has_queue;
@@ -423,7 +435,7 @@ impl Bbr {
     /// Whether a round-trip time is much longer than the shortest.
     fn is_late(&self, rtt_ns: u64) -> bool {
         let least = self.rtt.unwrap_or(f64::INFINITY);
-        rtt_ns as f64 / 1e9 > least + (least / 8.0).max(LATE_SECONDS)
+        rtt_ns as f64 / 1e9 > least + (least * LATE_SHARE).max(LATE_SECONDS)
     }
 
     fn start_period(&mut self, now: Instant) {
