@@ -120,9 +120,7 @@ fn nothing_is_removed_unless_all_is_well() {
 #[test]
 fn a_sender_with_a_key_removes_only_if_its_line_says_so() {
     let ends = more_there();
-    let shown = ends.command("sender", &["keys"]).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    let key = ends.key("sender");
     fs::create_dir_all(ends.folder.path("receiver/linecard")).unwrap();
     let list = "receiver/linecard/authorized";
     ends.folder.write(list, key.as_bytes());

@@ -90,6 +90,23 @@ impl Ends {
         self.listen(&[&["to", "--psk", "psk"], more].concat())
     }
 
+    /// The same, started by a script of the shell with the command as its arguments.
+    pub(super) fn receiver_by_shell(&self, script: &str, more: &[&str]) -> Receiver {
+        let all = [&["recv", "--listen", "127.0.0.1:0", "to", "--psk", "psk"], more].concat();
+        let own = self.command("receiver", &all);
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(own.get_program()).args(own.get_args());
+        command.current_dir(self.folder.path("."));
+        Receiver::start(command)
+    }
+
+    /// The key of a host, which is made if there is none.
+    pub(super) fn key(&self, host: &str) -> String {
+        let shown = self.command(host, &["keys"]).output().unwrap();
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap().to_owned()
+    }
+
     /// The sender's command with the shared key.
     pub(super) fn sender(&self, what: &str, to: &Receiver, more: &[&str]) -> Command {
         let all = [&["send", what, &to.address, "--psk", "psk"], more].concat();

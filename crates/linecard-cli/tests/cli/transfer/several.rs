@@ -79,14 +79,9 @@ fn options_stand_anywhere() {
 #[test]
 fn several_send_at_once_each_into_its_folder() {
     let ends = Ends::with_file(50_000);
-    let key = |host: &str| {
-        let shown = ends.command(host, &["keys"]).output().unwrap();
-        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-        shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap().to_owned()
-    };
     fs::create_dir_all(ends.folder.path("receiver/linecard")).unwrap();
-    let list =
-        format!("{} folder=one\n{} folder=lab/two quota=100K remarks\n", key("one"), key("two"));
+    let [one, two] = ["one", "two"].map(|host| ends.key(host));
+    let list = format!("{one} folder=one\n{two} folder=lab/two quota=100K remarks\n");
     ends.folder.write("receiver/linecard/authorized", list.as_bytes());
     let only_owner = fs::Permissions::from_mode(0o600);
     fs::set_permissions(ends.folder.path("receiver/linecard/authorized"), only_owner).unwrap();
@@ -134,9 +129,7 @@ fn several_send_at_once_each_into_its_folder() {
 #[test]
 fn a_folder_of_a_sender_that_cannot_be_used_is_said_to_it() {
     let ends = Ends::with_file(1_000);
-    let shown = ends.command("sender", &["keys"]).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    let key = ends.key("sender");
     for folder in ["lists", "to/locked"] {
         fs::create_dir_all(ends.folder.path(folder)).unwrap();
     }
@@ -191,9 +184,7 @@ fn a_folder_of_another_user_is_refused_alone() {
     }
     let open = fs::Permissions::from_mode(0o777);
     fs::set_permissions(ends.folder.path("to/tree/shared"), open).unwrap();
-    let shown = ends.command("sender", &["keys"]).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    let key = ends.key("sender");
     ends.folder.write("lists/authorized", key.as_bytes());
     let all = ["to", "--keep", "--authorized", "lists/authorized", "--identity", "lists/identity"];
     let receiver = ends.listen_as_nobody(&all, &["lists/authorized", "lists", "to", "to/tree"]);
@@ -284,9 +275,7 @@ fn a_receiver_reads_no_list_elsewhere() {
     }
     let ends = Ends::with_file(1_000);
     fs::create_dir_all(ends.folder.path("receiver/linecard")).unwrap();
-    let shown = ends.command("sender", &["keys"]).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    let key = ends.key("sender");
     ends.folder.write("elsewhere", key.as_bytes());
     let receiver = ends.listen(&["to", "--keep"]);
     let list = ends.folder.path("receiver/linecard/authorized");
@@ -310,9 +299,7 @@ fn a_receiver_reads_no_list_elsewhere() {
 #[test]
 fn a_list_may_be_made_later_and_may_be_a_link() {
     let ends = Ends::with_file(1_000);
-    let shown = ends.command("sender", &["keys"]).output().unwrap();
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let key = shown.split_whitespace().find(|word| word.starts_with("lc1")).unwrap();
+    let key = ends.key("sender");
     fs::create_dir(ends.folder.path("elsewhere")).unwrap();
     ends.folder.write("elsewhere/list", b"");
     fs::create_dir(ends.folder.path("here")).unwrap();
@@ -336,12 +323,7 @@ fn a_receiver_goes_on_if_nobody_reads_its_statistics() {
     let mut full =
         File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
     while full.write(&[0; 4_096]).is_ok() {}
-    let arguments = ["recv", "--listen", "127.0.0.1:0", "to", "--psk", "psk", "--keep"];
-    let own = ends.command("receiver", &arguments);
-    let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$0\" \"$@\" >unread"]).arg(own.get_program());
-    command.args(own.get_args()).current_dir(ends.folder.path("."));
-    let receiver = Receiver::start(command);
+    let receiver = ends.receiver_by_shell("exec \"$@\" >unread", &["--keep"]);
     // One is being printed, 64 wait, and one is left out.
     for _ in 0..66 {
         let sent = ends.send("from.bin", &receiver, &["--patience", "10s"]);

@@ -1,12 +1,12 @@
 //! Transfers that complete: files, folders, pipes, and their statistics.
 
-use super::ends::{Ends, Receiver, noise, says, signal};
+use super::ends::{Ends, noise, says, signal};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 #[test]
@@ -276,12 +276,7 @@ fn modes_and_the_umask() {
         chmod(name, mode);
     }
     chmod("tree", 0o777);
-    let plain =
-        ends.command("receiver", &["recv", "to", "--listen", "127.0.0.1:0", "--psk", "psk"]);
-    let mut masked = Command::new("sh");
-    masked.current_dir(ends.folder.path(".")).args(["-c", "umask 027; exec \"$@\"", "sh"]);
-    masked.arg(plain.get_program()).args(plain.get_args());
-    let receiver = Receiver::start(masked);
+    let receiver = ends.receiver_by_shell("umask 027; exec \"$@\"", &[]);
     let sent = ends.send("tree", &receiver, &[]);
     let got = receiver.end();
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
@@ -336,12 +331,7 @@ fn a_reader_of_the_data_that_leaves_is_an_error() {
 #[test]
 fn a_receiver_goes_on_without_a_place_for_its_statistics() {
     let ends = Ends::with_file(3_000);
-    let arguments = ["recv", "--listen", "127.0.0.1:0", "to", "--psk", "psk", "--keep"];
-    let own = ends.command("receiver", &arguments);
-    let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$0\" \"$@\" >/dev/full"]).arg(own.get_program());
-    command.args(own.get_args()).current_dir(ends.folder.path("."));
-    let receiver = Receiver::start(command);
+    let receiver = ends.receiver_by_shell("exec \"$@\" >/dev/full", &["--keep"]);
     for _ in 0..2 {
         let sent = ends.send("from.bin", &receiver, &[]);
         assert_eq!(sent.code, Some(0), "{sent:?}");
