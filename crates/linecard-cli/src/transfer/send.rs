@@ -159,8 +159,7 @@ impl Observer for Shown {
             return;
         }
         let lanes = progress.lanes.iter().map(|lane| lane.socket.sent_bytes);
-        let there = progress.done_bytes + progress.arrived_bytes;
-        self.bar.show(there, progress.total_bytes, lanes);
+        self.bar.show(progress.there_bytes(), progress.total_bytes, lanes);
     }
 
     fn is_right(&mut self, peer: &Peer, key: Fingerprint) -> bool {

@@ -114,6 +114,14 @@ pub struct SendProgress {
     pub counters: SendCounters,
 }
 
+impl SendProgress {
+    /// All bytes at the other end, those of chunks that are not whole included.
+    #[must_use]
+    pub const fn there_bytes(&self) -> u64 {
+        self.done_bytes + self.arrived_bytes
+    }
+}
+
 /// A lane as others see it.
 #[derive(Debug, Clone)]
 pub struct LaneView {

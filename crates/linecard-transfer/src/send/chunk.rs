@@ -57,8 +57,6 @@ pub(super) struct Chunk {
     /// How many packets of each group each lane has carried; empty if irrelevant.
     carried: Vec<u8>,
     lanes: usize,
-    /// Packets that have arrived, at most as many of a group as it needs.
-    useful: u32,
     pub(super) duplicates: u32,
     pub(super) resent: u32,
     /// Repair packets sent, and losses that they replaced.
@@ -91,7 +89,6 @@ impl Chunk {
             resend: VecDeque::new(),
             carried: vec![0; tracked],
             lanes,
-            useful: 0,
             duplicates: 0,
             resent: 0,
             repair: 0,
@@ -107,7 +104,8 @@ impl Chunk {
 
     /// Bytes of it that are known to be at the other end; those of packets that repair replaces are not.
     pub(super) fn arrived_bytes(&self) -> u64 {
-        let bytes = u64::from(self.useful) * u64::from(self.layout.data_bytes(0));
+        let packets = self.groups.iter().map(|group| u64::from(group.arrived.min(group.needed)));
+        let bytes = packets.sum::<u64>() * u64::from(self.layout.data_bytes(0));
         bytes.min(self.layout.bytes().into())
     }
 
@@ -216,7 +214,6 @@ impl Chunk {
         state.arrived = true;
         let group = &mut self.groups[self.layout.group(slot) as usize];
         group.arrived += 1;
-        self.useful += u32::from(group.arrived <= group.needed);
         if late && state.copies == 0 {
             group.lost -= 1;
         }

@@ -297,7 +297,6 @@ fn a_lane_that_waits_for_the_window_probes_seldom_though_each_probe_is_answered(
     assert_eq!(data(&poll(&mut sender, 0, at(1_100))), [(1, 0)]);
 }
 
-/// Each lane is under one limit at a time; a shortage is named by its reason.
 #[test]
 fn the_time_of_all_lanes_is_that_of_all_limits() {
     let times = LimitTimes {

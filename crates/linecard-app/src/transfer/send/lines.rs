@@ -86,13 +86,13 @@ impl Seen {
         let lanes = progress.lanes.iter();
         let lane_bytes = lanes.map(|lane| (lane.name.clone(), lane.socket.sent_bytes)).collect();
         let (elapsed, done_bytes) = (progress.elapsed, progress.done_bytes);
-        Self { elapsed, done_bytes, there_bytes: done_bytes + progress.arrived_bytes, lane_bytes }
+        Self { elapsed, done_bytes, there_bytes: progress.there_bytes(), lane_bytes }
     }
 }
 
 fn line(progress: &SendProgress, last: &Seen, span: Duration) -> ProgressLine {
     let rate = |now: u64, before: u64| bits_per_second(now.saturating_sub(before), span);
-    let there_bytes = progress.done_bytes + progress.arrived_bytes;
+    let there_bytes = progress.there_bytes();
     let goodput = rate(there_bytes, last.there_bytes);
     let left_bytes = progress.total_bytes.map(|total| total.saturating_sub(there_bytes));
     let before = |name: &str| last.lane_bytes.get(name).copied().unwrap_or(0);

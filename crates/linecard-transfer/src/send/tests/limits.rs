@@ -13,6 +13,7 @@ fn chunks_count_as_offered_until_they_are_started() {
     assert_eq!(sender.room(), 0, "seven are too many, still");
 }
 
+/// Each lane is under one limit at a time; a shortage is named by its reason.
 #[test]
 fn the_limits_of_lanes_are_told_apart() {
     let mut sender = windowed(1, SendSettings { window_end: 1, ..SendSettings::default() });
