@@ -118,18 +118,19 @@ impl Rejected {
             ReceiveError::Probed { .. } => "a probe of",
             _ => "turned away",
         };
-        // Few, and not to be hidden by a flood of others.
-        let is_guess = matches!(why, ReceiveError::Control(ControlError::WrongCode { .. }));
-        let has_key = match &why {
-            ReceiveError::Control(error) => matches!(error, ControlError::UnknownPeer { .. }),
-            ReceiveError::Crowded(_) | ReceiveError::Wait(_) => false,
-            _ => true,
+        let within = match &why {
+            // Few, and not to be hidden by a flood of others.
+            ReceiveError::Control(ControlError::WrongCode { .. }) => None,
+            ReceiveError::Control(ControlError::UnknownPeer { .. }) => Some(&self.others),
+            ReceiveError::Control(_) | ReceiveError::Crowded(_) | ReceiveError::Wait(_) => {
+                Some(&self.strangers)
+            }
+            _ => Some(&self.others),
         };
         let line = format!("{what} {from}: {}{hint}", Reason::from(why));
-        match is_guess {
-            true => (self.log)(&line),
-            false if has_key => self.log_at(&line, &self.others, Instant::now()),
-            false => self.log_at(&line, &self.strangers, Instant::now()),
+        match within {
+            Some(state) => self.log_at(&line, state, Instant::now()),
+            None => (self.log)(&line),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use crate::account;
 use crate::say;
-use linecard_app::Error;
 use linecard_report::Report;
 use std::io;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -51,8 +50,7 @@ impl Printing {
 }
 
 fn print(report: &Report, json: bool) {
-    let printed: Result<(), Error> = account::print(report, json, None);
-    if let Err(error) = printed {
+    if let Err(error) = account::print(report, json, None) {
         say(&error.to_string());
     }
 }

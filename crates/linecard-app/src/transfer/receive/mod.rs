@@ -60,8 +60,8 @@ impl Job for ReceiveJob {
 pub enum Reach {
     /// Those that the user can.
     AllFiles,
-    /// Those in the folder and in that of the list of senders, or where that leads as a link, where the kernel has Landlock; all if what is received
-    /// goes to an object store.
+    /// Those in the folder and in that of the list of senders, or where that leads as a link, where the kernel has
+    /// Landlock; all if what is received goes to an object store.
     OwnFolders,
 }
 
