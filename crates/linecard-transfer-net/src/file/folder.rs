@@ -286,7 +286,9 @@ impl Folder {
         let part = object.name.beside(PART);
         let opened = partial::open(&folder, &part, OFlags::RDONLY);
         let file = match partial::unblocked(opened, &path.with_file_name(part))? {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Have::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || partial::is_denied(&error) => {
+                return Ok(Have::default());
+            }
             part => Arc::new(part.map_err(FileError::at("open the partial file of", &path))?),
         };
         // It is left under its other name, and a new one begun.

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -110,15 +110,7 @@ impl Partial<'_> {
     /// earlier run had another length, those of today that consist of such.
     fn verified(&self, found: journal::Contents) -> Result<Vec<(u32, ChunkHash)>, FileError> {
         let mut buffer = vec![0; READ_BYTES];
-        let mut hash_of = |chunk, chunk_bytes| {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(self.failed("check the partial file of", 0)(
-                    io::ErrorKind::Interrupted.into(),
-                ));
-            }
-            ChunkHash::of_file(chunk, (chunk_bytes, self.size), self.file, &mut buffer)
-                .map_err(self.failed("read the partial file of", 0))
-        };
+        let mut hash_of = |chunk, chunk_bytes| self.hash_of(chunk, chunk_bytes, &mut buffer);
         let (mut good, mut kept) = (Have::default(), Vec::new());
         for (chunk, hash) in found.chunks {
             if hash_of(chunk, found.chunk_bytes)? == hash && good.insert(chunk) {
@@ -139,6 +131,26 @@ impl Partial<'_> {
             }
         }
         Ok(kept)
+    }
+
+    /// The hash of its only chunk.
+    pub(super) fn hash_alone(&self) -> Result<ChunkHash, FileError> {
+        self.hash_of(0, self.chunk_bytes, &mut vec![0; READ_BYTES])
+    }
+
+    /// The hash of a chunk, as it is in the file now.
+    fn hash_of(
+        &self,
+        chunk: u32,
+        chunk_bytes: ChunkBytes,
+        buffer: &mut [u8],
+    ) -> Result<ChunkHash, FileError> {
+        if self.stop.load(Ordering::Relaxed) {
+            let stopped = io::ErrorKind::Interrupted.into();
+            return Err(self.failed("check the partial file of", 0)(stopped));
+        }
+        ChunkHash::of_file(chunk, (chunk_bytes, self.size), self.file, buffer)
+            .map_err(self.failed("read the partial file of", 0))
     }
 
     /// Takes room for all of it at once: a full disk shows now, not after hours.
@@ -244,8 +256,13 @@ pub(super) fn unlink(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
 pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, FileError> {
     let failed = || FileError::at("open the partial file of", path);
     for _ in 0..MAX_TRIES {
-        let file = unblocked(open(folder, name, MAKE), &path.with_file_name(name))?;
-        let file = file.map_err(failed())?;
+        let opened = match open(folder, name, MAKE) {
+            Err(error) if is_denied(&error) && regain(folder, name).is_ok() => {
+                open(folder, name, MAKE)
+            }
+            opened => opened,
+        };
+        let file = unblocked(opened, &path.with_file_name(name))?.map_err(failed())?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => break,
@@ -262,6 +279,23 @@ pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, Fi
         }
     }
     Err(FileError::Locked { path: path.with_file_name(name) })
+}
+
+pub(super) fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Gives a partial file of this user its first mode again: a process was killed when the file had that of the sender's, and
+/// not its name yet. Not every mode lets the owner open it.
+fn regain(folder: &OwnedFd, name: &str) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(Errno::LOOP.into());
+    }
+    // By its name, it might be another file now.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::chmod(path, Mode::from_raw_mode(PARTIAL_MODE))?)
 }
 
 /// Gives the error of a link, a folder or something else that is no file and has the name, and leaves others.

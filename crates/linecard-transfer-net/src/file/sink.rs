@@ -3,7 +3,8 @@
 //! Until then its bytes are in `.NAME.linecard-part` beside it, at their places, and `.NAME.linecard-journal` says
 //! which chunks are complete. However the process ends, the next one reads those again, and keeps the ones whose hash
 //! is right. At the end the hash of all chunks is compared with the sender's, and the file takes its name in one step.
-//! A pipe, whose length is unknown, and a file of one chunk have no journal and start again.
+//! A file of one chunk has no journal: as it was left, it counts if its hash is the sender's. A pipe, whose length is
+//! unknown, starts again.
 
 use super::digest::{ChunkHasher, STEP_BYTES};
 use super::dress::dress;
@@ -57,6 +58,8 @@ struct State {
     have: Have,
     tree: Tree,
     journal: Option<Journal>,
+    /// A partial file of one chunk that an earlier run has left, as long as the object: it is whole or not.
+    left: Option<ChunkHash>,
 }
 
 impl Sink {
@@ -72,25 +75,39 @@ impl Sink {
         refuse_existing(&folder, &path, object, overwrite)?;
         let file = Arc::new(lock(&folder, &path, &object.name.beside(PART))?);
         let (have, tree) = (Have::default(), Tree::new(chunk_bytes));
-        let state = Mutex::new(State { size, have, tree, journal: None });
+        let state = Mutex::new(State { size, have, tree, journal: None, left: None });
         let (object, flusher) = (object.clone(), setup.flusher.cloned());
         let sink = Self { folder, path, object, chunk_bytes, overwrite, file, flusher, state };
         // The new name of a link, of a process that was killed before it gave it this one.
         let _kept =
             rustix::fs::unlinkat(&*sink.folder, sink.object.name.beside(LINK), AtFlags::empty());
         let goes_on = size.is_some() && count > 1;
-        if !goes_on && sink.file.metadata().is_ok_and(|part| part.len() > 0) {
+        let left_bytes = sink.file.metadata().map_or(0, |part| part.len());
+        if !goes_on && left_bytes > 0 {
             // An earlier run with shorter chunks may have left its journal.
             let failed = sink.failed("remove the journal of", 0);
             remove(&sink.folder, &sink.object.name, false).map_err(|error| failed(error.into()))?;
         }
         match size {
             Some(size) if goes_on => sink.go_on(size, setup.stop)?,
-            // A single chunk is stored or not: there is nothing to resume.
-            Some(size) if size > SMALL_BYTES => sink.partial(size, setup.stop).make_room()?,
-            _ => sink.file.set_len(0).map_err(sink.failed("empty the partial file of", 0))?,
+            Some(size) if size > 0 && size == left_bytes && sink.object.kind == Kind::File => {
+                let left = sink.partial(size, setup.stop).hash_alone()?;
+                sink.state().left = Some(left);
+            }
+            _ => sink.empty(size)?,
         }
         Ok(sink)
+    }
+
+    /// Empties the partial file of a pipe, or of one chunk.
+    fn empty(&self, size: Option<u64>) -> Result<(), FileError> {
+        match size {
+            Some(size) if size > SMALL_BYTES => {
+                let never = AtomicBool::new(false);
+                self.partial(size, &never).make_room()
+            }
+            _ => self.file.set_len(0).map_err(self.failed("empty the partial file of", 0)),
+        }
     }
 
     /// Where it will be.
@@ -109,6 +126,12 @@ impl Sink {
         self.state().have.clone()
     }
 
+    /// The hash of a partial file of one chunk that an earlier run has left. If it is the sender's, nothing needs to be sent.
+    #[must_use]
+    pub fn left(&self) -> Option<blake3::Hash> {
+        self.state().left.map(|left| left.alone.into())
+    }
+
     /// Writes a complete chunk and records it as stored. One that is stored already is not changed.
     ///
     /// # Errors
@@ -118,6 +141,10 @@ impl Sink {
     pub fn write(&self, chunk: u32, bytes: &[u8]) -> Result<ChunkHash, FileError> {
         if self.expect(chunk, bytes.len())? {
             return Ok(ChunkHash::of(chunk, self.chunk_bytes, bytes));
+        }
+        if self.state().left.take().is_some() {
+            // Holes of the object would show it.
+            self.empty(Some(bytes.len() as u64))?;
         }
         let failed = self.failed("write the partial file of", bytes.len() as u64);
         let mut hasher = ChunkHasher::new(chunk, self.chunk_bytes);
@@ -169,6 +196,7 @@ impl Sink {
         let size = self.state().size;
         let Some(size) = size else { return Err(self.not_whole(0)) };
         let count = self.chunk_bytes.count(size)?;
+        self.accept_left(expected);
         let missing: u32 = self.state().have.missing(count).map(|gap| gap.end - gap.start).sum();
         // None while chunks are missing.
         let root = self.state().tree.root(size)?;
@@ -176,6 +204,15 @@ impl Sink {
             Some(root) if root == *expected => Ok(()),
             Some(_) => Err(self.set_aside()),
             None => Err(self.not_whole(missing)),
+        }
+    }
+
+    /// Takes what an earlier run has left for the only chunk, if it is what was sent.
+    fn accept_left(&self, expected: &blake3::Hash) {
+        let mut state = self.state();
+        if let Some(left) = state.left.filter(|left| left.alone == *expected.as_bytes()) {
+            state.have.insert(0);
+            state.tree.set(0, &left);
         }
     }
 

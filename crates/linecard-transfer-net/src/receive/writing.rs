@@ -418,11 +418,12 @@ impl Writing {
             self.linking.identify(*object, sink);
         }
         let results = Sink::appear_all(&sinks);
+        let were_there: Vec<bool> = sinks.iter().map(|sink| sink.left().is_some()).collect();
         // Before links take descriptors.
         drop(sinks);
-        for (object, result) in objects.into_iter().zip(results) {
+        for ((object, was_there), result) in objects.into_iter().zip(were_there).zip(results) {
             let written = match result {
-                Ok(()) => Written::Object { object, was_there: false },
+                Ok(()) => Written::Object { object, was_there },
                 Err(error) => failed(object, error),
             };
             self.give(written);
@@ -577,8 +578,9 @@ impl Writing {
                         Existing::File { hash, .. } => Some(hash),
                         _ => None,
                     };
-                    let have = sink.have();
-                    (Target::File(Box::new(sink), hash), have, hash)
+                    // The sender compares one hash.
+                    let (have, known) = (sink.have(), sink.left().or(hash));
+                    (Target::File(Box::new(sink), hash), have, known)
                 }
             },
         };

@@ -4,6 +4,7 @@ use super::{CHUNK, chunks, listing, object, random, sink, write};
 use linecard_transfer_net::file::{
     ChunkBytes, Existing, FileError, Folder, Kind, Name, Object, Ordered, PipeFile,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -57,6 +58,81 @@ fn nothing_is_left_of_a_run_with_shorter_chunks() {
     sink.write(0, &bytes).unwrap();
     sink.finish(&blake3::hash(&bytes)).unwrap();
     assert_eq!(listing(folder.path()), ["a"]);
+}
+
+/// A file of one chunk whose receiver was killed before it had its name was sent again.
+#[test]
+fn a_file_of_one_chunk_that_was_left_counts_if_it_is_what_was_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bytes, other) = (random(CHUNK), vec![1; CHUNK]);
+    let hash = blake3::hash(&bytes);
+    let open = |name: &str| sink(folder.path(), &object(name, CHUNK));
+    for name in ["as sent", "other"] {
+        assert_eq!(open(name).left(), None, "there is none");
+        open(name).write(0, &bytes).unwrap();
+        let again = open(name);
+        assert_eq!((again.left(), again.have().count()), (Some(hash), 0));
+    }
+    open("as sent").finish(&hash).unwrap();
+    assert!(fs::read(folder.path().join("as sent")).unwrap() == bytes);
+    // The sender has another one now.
+    let changed = open("other").finish(&blake3::hash(&other));
+    assert!(matches!(changed, Err(FileError::NotWhole { missing: 1, .. })), "{changed:?}");
+    let again = open("other");
+    again.write(0, &other).unwrap();
+    assert_eq!(again.left(), None);
+    again.finish(&blake3::hash(&other)).unwrap();
+    assert!(fs::read(folder.path().join("other")).unwrap() == other);
+    // What is shorter was not whole.
+    open("short").write(0, &bytes).unwrap();
+    let part = fs::File::options().write(true).open(folder.path().join(".short.linecard-part"));
+    part.unwrap().set_len(CHUNK as u64 - 1).unwrap();
+    assert_eq!(open("short").left(), None);
+}
+
+/// Holes are not written: what an earlier run had left there would show.
+#[test]
+fn nothing_shows_in_holes_of_what_was_left() {
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    for size in [1 << 19, 2 << 20] {
+        let name = format!("file{size}");
+        let one = ChunkBytes::new(size as u64).unwrap();
+        folder.sink(&object(&name, size), one, false).unwrap().write(0, &random(size)).unwrap();
+        let sparse = Object { has_holes: true, ..object(&name, size) };
+        let sink = folder.sink(&sparse, one, false).unwrap();
+        let mut bytes = vec![0; size];
+        bytes[7] = 1;
+        sink.write(0, &bytes).unwrap();
+        sink.finish(&blake3::hash(&bytes)).unwrap();
+        assert!(fs::read(at.path().join(name)).unwrap() == bytes);
+    }
+}
+
+/// One that had the mode of the sender's file, and not its name yet, could not be opened.
+#[test]
+fn a_partial_file_of_any_mode_is_resumed() {
+    // Root may open any file: this thread does not.
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).unwrap();
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    for (chunks_of, mode) in [(1, 0o400), (1, 0), (3, 0o400), (3, 0o200)] {
+        let name = format!("{chunks_of}-{mode:o}");
+        let bytes = random(chunks_of * CHUNK);
+        let object = Object { mode, ..object(&name, bytes.len()) };
+        write(&sink(at.path(), &object), &bytes, 0..chunks_of as u32);
+        let part = at.path().join(format!(".{name}.linecard-part"));
+        fs::set_permissions(&part, fs::Permissions::from_mode(mode)).unwrap();
+        assert!(fs::File::options().read(true).write(true).open(&part).is_err());
+        assert!(folder.would_take(&object, chunks(), false).is_ok(), "nothing is changed");
+        let again = sink(at.path(), &object);
+        assert!(again.left().is_some() || again.have().count() == 3, "{name}");
+        again.finish(&blake3::hash(&bytes)).unwrap();
+        let about = fs::metadata(at.path().join(&name)).unwrap();
+        assert_eq!(about.permissions().mode() & 0o777, mode, "{name}");
+    }
 }
 
 #[test]
