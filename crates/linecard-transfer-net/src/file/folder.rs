@@ -198,6 +198,17 @@ impl Folder {
         let _kept = self.beside(object).map(|folder| partial::remove(&folder, &object.name, false));
     }
 
+    /// Removes a partial file and its journal beside a whole file that is what was sent, unless another process works on
+    /// them. An error fails nothing: the file is in its place.
+    pub(crate) fn remove_part(&self, object: &Object) {
+        if !self.may_have_leftovers(&object.name) {
+            return;
+        }
+        let path = self.path_of(object);
+        let _kept =
+            self.beside(object).map(|folder| partial::remove_unused(&folder, &path, &object.name));
+    }
+
     /// The existing object under the name of a file. One of the same length is read and hashed, unless its time
     /// says enough.
     ///

@@ -315,3 +315,14 @@ pub(super) fn remove(folder: &OwnedFd, name: &Name, part: bool) -> rustix::io::R
     let removed = if part { gone(&name.beside(PART)) } else { Ok(()) };
     removed.and(gone(&name.beside(JOURNAL))).and(gone(&name.beside(NEW_JOURNAL)))
 }
+
+/// Removes the partial file and the journal if there is one and no process works on it.
+pub(super) fn remove_unused(folder: &OwnedFd, path: &Path, name: &Name) -> Result<(), FileError> {
+    let part = name.beside(PART);
+    if rustix::fs::statat(folder, &part, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+        return Ok(());
+    }
+    let _locked = lock(folder, path, &part)?;
+    remove(folder, name, true)
+        .map_err(|error| FileError::of(error, "remove the partial file of", path, 0))
+}

@@ -654,7 +654,10 @@ impl Writing {
                 self.finish_link(object, (about, of));
                 return Ok(None);
             }
-            (Target::Kept(_, hash), _) if hash == *root => return done(true),
+            (Target::Kept(about, hash), Some(folder)) if hash == *root => {
+                folder.remove_part(&about);
+                return done(true);
+            }
             (Target::Kept(about, _), Some(folder)) => {
                 return Err(FileError::Exists { path: folder.path_of(&about) });
             }
@@ -783,6 +786,35 @@ mod tests {
         drop(queue.jobs);
         writing.run();
         assert_eq!(parts(), [".file0.linecard-part"]);
+    }
+
+    /// They stayed unless files were replaced: nothing looked at them again.
+    #[test]
+    fn parts_beside_an_equal_file_are_removed_unless_another_process_works_on_them() {
+        for (is_locked, left) in [(false, &["a"][..]), (true, &[".a.linecard-part", "a"])] {
+            let at = tempfile::tempdir().unwrap();
+            std::fs::write(at.path().join("a"), "content").unwrap();
+            let part = File::create(at.path().join(".a.linecard-part")).unwrap();
+            if is_locked {
+                part.lock().unwrap();
+            } else {
+                std::fs::write(at.path().join(".a.linecard-journal"), "of it").unwrap();
+            }
+            let (work, queue) = work_in(at.path(), 1_024);
+            let mut writing = Writing::new(work);
+            let about = Box::new(Object::file("a", 7));
+            writing.handle(Job::Open { object: 0, about });
+            let root = *blake3::hash(b"content").as_bytes();
+            writing.handle(Job::Finish { object: 0, size: 7, root, proof: None });
+            let was_there =
+                |written: &Written| matches!(written, Written::Object { was_there: true, .. });
+            assert_eq!(queue.results.try_iter().filter(was_there).count(), 1);
+            let names = std::fs::read_dir(at.path()).unwrap();
+            let mut names: Vec<_> =
+                names.map(|name| name.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            assert_eq!(names, left);
+        }
     }
 
     /// Promise (Transfer): A transfer has at most 128 files open, or its share of what the process may open; what would
