@@ -1,6 +1,7 @@
 //! From a TCP connection to a control channel, or to the reason why not, before a deadline.
 
 use super::access::{Access, Trust};
+use super::dial::dial;
 use super::error::{ControlError, Protocol};
 use super::tls::{self, Verifier};
 use super::transport::{Received, Transport, of_tls, received, retried};
@@ -52,9 +53,7 @@ impl Control {
         deadline: Instant,
     ) -> Result<Self, ControlError> {
         only_within_this_machine(access, address.ip())?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        // A timeout of zero is an error of its own.
-        let stream = TcpStream::connect_timeout(&address, left.max(Duration::from_millis(1)))
+        let stream = dial(address, deadline)
             .map_err(|cause| ControlError::Connect { name: name.to_owned(), cause })?;
         let direction = Direction::FromClient;
         Handshake { stream, access, name, deadline, direction }.run()

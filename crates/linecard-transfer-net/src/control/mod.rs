@@ -17,6 +17,7 @@
 //! out; everything else stays.
 
 mod access;
+mod dial;
 mod error;
 mod handshake;
 mod hybrid;
