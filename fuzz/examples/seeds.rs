@@ -210,6 +210,7 @@ fn objects() -> [Message; 12] {
             is_same: false,
             replaces: true,
             proof_key: Some([8; 32]),
+            part: Some([9; 32]),
         }),
         Message::Span(Span { chunk: 3, bytes: 100 }),
         Message::End(End { object: 1, size: 5, root: [9; 32], proof: Some([6; 32]) }),

@@ -418,6 +418,7 @@ mod tests {
             is_same: false,
             replaces: false,
             proof_key: None,
+            part: None,
         })
     }
 

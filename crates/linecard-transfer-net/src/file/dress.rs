@@ -9,11 +9,16 @@ use std::sync::OnceLock;
 /// Reading and entering a folder. Without them its owner could neither count, resume nor remove what is in it.
 const OWNER_KEEPS: u32 = 0o500;
 
-/// Mode and time of what was sent; of the mode, only permissions that the umask of this process leaves.
+/// Mode and time of what was sent.
 pub(super) fn dress(made: impl AsFd, mode: u32, modified: Stamp) -> rustix::io::Result<()> {
     let times = times(modified);
-    rustix::fs::fchmod(&made, Mode::from_raw_mode(mode & 0o777 & !umask()))?;
+    rustix::fs::fchmod(&made, left_of(mode))?;
     rustix::fs::futimens(made, &times)
+}
+
+/// Of a mode, the permissions that the umask of this process leaves.
+pub(super) fn left_of(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode & 0o777 & !umask())
 }
 
 /// The mode that a folder gets for that of the sender's: root may do all with any.

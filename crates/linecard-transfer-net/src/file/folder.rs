@@ -198,15 +198,15 @@ impl Folder {
         let _kept = self.beside(object).map(|folder| partial::remove(&folder, &object.name, false));
     }
 
-    /// Removes a partial file and its journal beside a whole file that is what was sent, unless another process works on
-    /// them. An error fails nothing: the file is in its place.
-    pub(crate) fn remove_part(&self, object: &Object) {
+    /// Removes a partial file of an object, and its journal, beside a whole file that is what was sent, unless another
+    /// process works on them. An error fails nothing: the file is in its place.
+    pub(crate) fn remove_part(&self, object: &Object, chunk_bytes: ChunkBytes) {
         if !self.may_have_leftovers(&object.name) {
             return;
         }
-        let path = self.path_of(object);
-        let _kept =
-            self.beside(object).map(|folder| partial::remove_unused(&folder, &path, &object.name));
+        let _kept = self.beside(object).map(|folder| {
+            partial::remove_unused(&folder, &self.path_of(object), (object, chunk_bytes))
+        });
     }
 
     /// The existing object under the name of a file. One of the same length is read and hashed, unless its time
@@ -273,8 +273,8 @@ impl Folder {
         }
     }
 
-    /// Whether an object may take its place, as [`Folder::sink`] would say, and which of its chunks are there in
-    /// a partial file. Nothing is changed.
+    /// Whether an object may take its place, as [`Folder::sink`] would say, which of its chunks are there in a partial
+    /// file, and the hash of one that may be its only chunk ([`Sink::left`]). Nothing is changed.
     ///
     /// # Errors
     ///
@@ -284,30 +284,34 @@ impl Folder {
         object: &Object,
         chunk_bytes: ChunkBytes,
         overwrite: bool,
-    ) -> Result<Have, FileError> {
+    ) -> Result<(Have, Option<blake3::Hash>), FileError> {
+        let none = || Ok((Have::default(), None));
         let (folder, path) = (self.beside(object)?, self.path_of(object));
         if object.kind == Kind::Folder {
             return Err(Self::in_the_way(&object.name));
         }
         refuse_existing(&folder, &path, object, overwrite)?;
         let size = object.size.unwrap_or(0);
-        if object.kind == Kind::Stream || chunk_bytes.count(size)? <= 1 {
-            return Ok(Have::default());
+        let count = chunk_bytes.count(size)?;
+        if object.kind == Kind::Stream {
+            return none();
         }
         let part = object.name.beside(PART);
         let opened = partial::open(&folder, &part, OFlags::RDONLY);
         let file = match partial::unblocked(opened, &path.with_file_name(part))? {
-            Err(error) if error.kind() == io::ErrorKind::NotFound || partial::is_denied(&error) => {
-                return Ok(Have::default());
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return none(),
             part => Arc::new(part.map_err(FileError::at("open the partial file of", &path))?),
         };
         // It is left under its other name, and a new one begun.
         if file.metadata().is_ok_and(|file| file.nlink() > 1) {
-            return Ok(Have::default());
+            return none();
         }
         let (folder, path, file, stop) = (&*folder, &*path, &file, &*self.stop);
-        Partial { folder, path, object, file, size, chunk_bytes, stop }.look()
+        let partial = Partial { folder, path, object, file, size, chunk_bytes, stop };
+        match count {
+            0 | 1 => Ok((Have::default(), partial.left()?.map(|left| left.alone.into()))),
+            _ => Ok((partial.look()?, None)),
+        }
     }
 
     /// Bytes on the disk of a partial file of an object that may be resumed; 0 where there is none.

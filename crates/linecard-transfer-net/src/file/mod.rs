@@ -39,6 +39,7 @@ mod stamp;
 pub use bucket::{Bucket, Stored, Upload};
 pub(crate) use bucket::{existing, failure, key_of, place};
 pub use chunk::{ChunkBytes, MAX_CHUNKS};
+pub(crate) use digest::derived;
 pub use digest::{ChunkHash, Tree};
 pub use dress::warm_up;
 pub use error::{Failures, FileError};

@@ -4,19 +4,19 @@
 use super::flusher::Flush;
 use super::journal::{self, HEADER_BYTES, Header, RECORD_BYTES};
 use super::name::{JOURNAL, NEW_JOURNAL, PART};
-use super::{ChunkBytes, ChunkHash, FileError, Have, Name, Object};
+use super::{ChunkBytes, ChunkHash, FileError, Have, Kind, Name, Object};
 use rustix::fs::{AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Only the user reads incomplete files.
-const PARTIAL_MODE: u32 = 0o600;
+pub(super) const PARTIAL_MODE: u32 = 0o600;
 /// How a file of ours is opened, and made if it is missing.
 const MAKE: OFlags = OFlags::RDWR.union(OFlags::CREATE);
 /// How often a partial file may disappear between opening and locking it.
@@ -133,9 +133,16 @@ impl Partial<'_> {
         Ok(kept)
     }
 
-    /// The hash of its only chunk.
-    pub(super) fn hash_alone(&self) -> Result<ChunkHash, FileError> {
-        self.hash_of(0, self.chunk_bytes, &mut vec![0; READ_BYTES])
+    /// The hash of its only chunk, if an earlier run may have written all of it. If it cannot be read, it has not.
+    pub(super) fn left(&self) -> Result<Option<ChunkHash>, FileError> {
+        let is_whole = self.size > 0
+            && self.object.kind == Kind::File
+            && self.file.metadata().is_ok_and(|file| file.len() == self.size);
+        let hash = is_whole.then(|| self.hash_of(0, self.chunk_bytes, &mut vec![0; READ_BYTES]));
+        match hash.transpose() {
+            Err(_) if !self.stop.load(Ordering::Relaxed) => Ok(None),
+            hash => hash,
+        }
     }
 
     /// The hash of a chunk, as it is in the file now.
@@ -252,15 +259,19 @@ pub(super) fn unlink(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
 }
 
 /// Opens the partial file for this process alone. One that has another name, too, is left under that, and a new one made:
-/// only under the lock, as it may be another receiver's.
+/// only under the lock, as it may be another receiver's. So is its mode changed: a process was killed when it had that of
+/// the sender's file, and not its name yet.
 pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, FileError> {
     let failed = || FileError::at("open the partial file of", path);
     for _ in 0..MAX_TRIES {
-        let opened = match open(folder, name, MAKE) {
-            Err(error) if is_denied(&error) && regain(folder, name).is_ok() => {
-                open(folder, name, MAKE)
+        let opened = open(folder, name, MAKE);
+        // Not every mode lets its owner do both.
+        let (opened, denied) = match opened {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let part = open(folder, name, OFlags::RDONLY);
+                (part.or_else(|_| open(folder, name, OFlags::WRONLY)), Some(error))
             }
-            opened => opened,
+            opened => (opened, None),
         };
         let file = unblocked(opened, &path.with_file_name(name))?.map_err(failed())?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -271,31 +282,26 @@ pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, Fi
         // Its previous owner may just have given it its final name.
         let ours = rustix::fs::fstat(&file).map_err(|error| failed()(io::Error::from(error)))?;
         let named = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
-        if named.is_ok_and(|named| (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)) {
-            if ours.st_nlink <= 1 {
-                return Ok(file);
-            }
+        if !named.is_ok_and(|named| (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino)) {
+            continue;
+        }
+        if ours.st_nlink > 1 {
             unlink(folder, name).map_err(|error| failed()(error.into()))?;
+            continue;
+        }
+        let mode = Mode::from_raw_mode(PARTIAL_MODE);
+        let changed = match Mode::from_raw_mode(ours.st_mode) == mode {
+            true => Ok(()),
+            false => rustix::fs::fchmod(&file, mode),
+        };
+        match (denied, changed) {
+            (None, _) => return Ok(file),
+            // It can be opened now.
+            (Some(_), Ok(())) => {}
+            (Some(denied), Err(_)) => return Err(failed()(denied)),
         }
     }
     Err(FileError::Locked { path: path.with_file_name(name) })
-}
-
-pub(super) fn is_denied(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
-/// Gives a partial file of this user its first mode again: a process was killed when the file had that of the sender's, and
-/// not its name yet. Not every mode lets the owner open it.
-fn regain(folder: &OwnedFd, name: &str) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
-    if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(Errno::LOOP.into());
-    }
-    // By its name, it might be another file now.
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(rustix::fs::chmod(path, Mode::from_raw_mode(PARTIAL_MODE))?)
 }
 
 /// Gives the error of a link, a folder or something else that is no file and has the name, and leaves others.
@@ -316,13 +322,27 @@ pub(super) fn remove(folder: &OwnedFd, name: &Name, part: bool) -> rustix::io::R
     removed.and(gone(&name.beside(JOURNAL))).and(gone(&name.beside(NEW_JOURNAL)))
 }
 
-/// Removes the partial file and the journal if there is one and no process works on it.
-pub(super) fn remove_unused(folder: &OwnedFd, path: &Path, name: &Name) -> Result<(), FileError> {
-    let part = name.beside(PART);
+/// Removes the partial file of an object and the journal, if there is one, no process works on it, and it is not of another
+/// version of the object.
+pub(super) fn remove_unused(
+    folder: &OwnedFd,
+    path: &Path,
+    (object, chunk_bytes): (&Object, ChunkBytes),
+) -> Result<(), FileError> {
+    let (name, size) = (&object.name, object.size.unwrap_or(0));
+    let [part, journal] = [PART, JOURNAL].map(|kind| name.beside(kind));
     if rustix::fs::statat(folder, &part, AtFlags::SYMLINK_NOFOLLOW).is_err() {
         return Ok(());
     }
     let _locked = lock(folder, path, &part)?;
+    let mut bytes = Vec::new();
+    if let Ok(journal) = open(folder, &journal, OFlags::RDONLY) {
+        let _read = journal.take(HEADER_BYTES as u64).read_to_end(&mut bytes);
+    }
+    let header = Header::new(object, size, chunk_bytes);
+    if !bytes.is_empty() && header.read(&bytes, size).is_none() {
+        return Ok(());
+    }
     remove(folder, name, true)
         .map_err(|error| FileError::of(error, "remove the partial file of", path, 0))
 }

@@ -7,13 +7,13 @@
 //! unknown, starts again.
 
 use super::digest::{ChunkHasher, STEP_BYTES};
-use super::dress::dress;
+use super::dress::{self, dress};
 use super::flusher::{FLUSH_BYTES, Flusher};
 use super::journal::RECORD_BYTES;
 use super::name::{DAMAGED, LINK, PART};
-use super::partial::{Journal, Partial, lock, remove};
+use super::partial::{Journal, PARTIAL_MODE, Partial, lock, remove};
 use super::{ChunkBytes, ChunkHash, FileError, FileId, Have, Kind, Object, Tree, holes, link};
-use rustix::fs::{AtFlags, FileType, FlockOperation, RenameFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -82,19 +82,20 @@ impl Sink {
         let _kept =
             rustix::fs::unlinkat(&*sink.folder, sink.object.name.beside(LINK), AtFlags::empty());
         let goes_on = size.is_some() && count > 1;
-        let left_bytes = sink.file.metadata().map_or(0, |part| part.len());
-        if !goes_on && left_bytes > 0 {
+        if !goes_on && sink.file.metadata().is_ok_and(|part| part.len() > 0) {
             // An earlier run with shorter chunks may have left its journal.
             let failed = sink.failed("remove the journal of", 0);
             remove(&sink.folder, &sink.object.name, false).map_err(|error| failed(error.into()))?;
         }
         match size {
             Some(size) if goes_on => sink.go_on(size, setup.stop)?,
-            Some(size) if size > 0 && size == left_bytes && sink.object.kind == Kind::File => {
-                let left = sink.partial(size, setup.stop).hash_alone()?;
-                sink.state().left = Some(left);
+            size => {
+                let left = size.map(|size| sink.partial(size, setup.stop).left()).transpose()?;
+                match left.flatten() {
+                    Some(left) => sink.state().left = Some(left),
+                    None => sink.empty(size)?,
+                }
             }
-            _ => sink.empty(size)?,
         }
         Ok(sink)
     }
@@ -127,6 +128,7 @@ impl Sink {
     }
 
     /// The hash of a partial file of one chunk that an earlier run has left. If it is the sender's, nothing needs to be sent.
+    /// No sender may be told of it: only those that have the data know it.
     #[must_use]
     pub fn left(&self) -> Option<blake3::Hash> {
         self.state().left.map(|left| left.alone.into())
@@ -328,7 +330,9 @@ impl Sink {
         let size = self.state().size.unwrap_or(0);
         // Longer only if a chunk of a pipe was not written to its end.
         self.file.set_len(size).map_err(self.failed("complete", size))?;
-        dress(&*self.file, self.object.mode, self.object.modified)
+        // It can be opened again if this process is killed before the file has its name.
+        let mode = self.object.mode | PARTIAL_MODE;
+        dress(&*self.file, mode, self.object.modified)
             .map_err(|error| self.failed("set mode and time of", 0)(error.into()))?;
         // Advice: dirty pages are queued for writing, and `sync` waits for them. Errors show there.
         let _advised = rustix::fs::fadvise(&*self.file, 0, None, rustix::fs::Advice::DontNeed);
@@ -350,6 +354,11 @@ impl Sink {
 
     fn rename(&self) -> Result<(), FileError> {
         if self.object.kind != Kind::Link {
+            let mode = dress::left_of(self.object.mode);
+            if !mode.contains(Mode::RUSR | Mode::WUSR) {
+                rustix::fs::fchmod(&*self.file, mode)
+                    .map_err(|error| self.failed("set mode and time of", 0)(error.into()))?;
+            }
             return self.rename_from(&self.object.name.beside(PART), "rename the partial file to");
         }
         let new = self.object.name.beside(LINK);

@@ -2,7 +2,9 @@
 
 use super::writing::{Findings, Job, LINKED_BYTES};
 use super::{ReceiveError, ReceiveOptions};
-use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, MADE_BYTES, Name, Object, Stamp};
+use crate::file::{
+    ChunkBytes, Failures, FileError, Have, Kind, MADE_BYTES, Name, Object, Stamp, derived,
+};
 use linecard_transfer::control::{self, ChunkRange, End};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -43,6 +45,8 @@ struct Open {
     had_bytes: u64,
     /// The hash of an existing file of this name and length.
     existing: Option<[u8; 32]>,
+    /// What was told of a partial file that may be all of it.
+    part: Option<[u8; 32]>,
     /// It is in its place: the other thread has nothing to do at its end.
     is_settled: bool,
     /// Chunks that are where they belong.
@@ -170,6 +174,7 @@ impl Objects {
             have: Have::default(),
             had_bytes: 0,
             existing: None,
+            part: None,
             is_settled: false,
             there: 0,
             end: None,
@@ -201,7 +206,7 @@ impl Objects {
         object: u32,
         found: Findings,
     ) -> Option<(control::Have, Vec<Range<u32>>)> {
-        let Findings { have, existing, is_same, is_settled, replaces, proof_key } = found;
+        let Findings { have, existing, part, is_same, is_settled, replaces, proof_key } = found;
         let chunk_bytes = self.chunk_bytes;
         let open = self.place_of(object).map(|at| &mut self.open[at])?;
         open.state = State::Coming;
@@ -218,8 +223,10 @@ impl Objects {
             .map(|range| ChunkRange { first: first + range.start, count: range.end - range.start });
         let skip = have.ranges().map(|range| first + range.start..first + range.end).collect();
         let ranges = ranges.collect();
-        let told = control::Have { object, ranges, existing, is_same, replaces, proof_key };
-        (open.have, open.existing, open.is_settled) = (have, existing, is_settled);
+        let part = part.map(|hash| derived(hash.as_bytes()));
+        let told = control::Have { object, ranges, existing, part, is_same, replaces, proof_key };
+        (open.have, open.is_settled) = (have, is_settled);
+        (open.existing, open.part) = (existing, part);
         if self.is_dry && !open.is_probe {
             // Nothing comes of it.
             self.remove(object);
@@ -350,7 +357,12 @@ impl Objects {
         let chunks = *open.chunks.get_or_insert(next_chunk - open.first_chunk);
         // The sender has compared: the stored object is the same, and none of its chunks come.
         let is_same = open.existing == Some(end.root);
-        let skip = if is_same { open.skip_from(0, chunks) } else { Vec::new() };
+        let is_part = !is_same && open.part == Some(derived(&end.root));
+        if is_part {
+            self.had_bytes += end.size - open.had_bytes.min(end.size);
+            open.had_bytes = end.size;
+        }
+        let skip = if is_same || is_part { open.skip_from(0, chunks) } else { Vec::new() };
         Ok((skip, self.step(end.object)))
     }
 

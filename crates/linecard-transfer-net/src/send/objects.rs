@@ -2,7 +2,7 @@
 
 use super::delete::Deletion;
 use super::plan::{Action, Planned, There};
-use super::reading::{Hashes, Order, Read, ReadQueue};
+use super::reading::{Had, Hashes, Order, Read, ReadQueue};
 use super::{SendError, SendOptions};
 use crate::end::Endpoint;
 use crate::file::{ChunkBytes, Failures, FileError, Have, Kind, Object};
@@ -203,7 +203,7 @@ impl Objects {
             }
         }
         self.stored.had_bytes += open.had_bytes;
-        let (existing, is_same) = (told.existing, told.is_same);
+        let (existing, part, is_same) = (told.existing, told.part, told.is_same);
         let is_dry = self.stored.plan.is_some();
         if is_dry {
             open.there = There::of(told);
@@ -218,10 +218,10 @@ impl Objects {
         }
         // Not even opened: the other thread has nothing to do.
         if is_same && !is_dry && !matches!(self.all[object].kind, Kind::HardLink(_)) {
-            return self.end((told.object, size), (Hashes::default(), true), endpoint);
+            return self.end((told.object, size), (Hashes::default(), Had::All), endpoint);
         }
         let proof_key = told.proof_key;
-        let order = Order { object, first_chunk, have, existing, proof_key, is_same, is_dry };
+        let order = Order { object, first_chunk, have, existing, part, proof_key, is_same, is_dry };
         self.reading += 1;
         let _gone = self.queue.orders.send(order);
         Ok(())
@@ -349,11 +349,12 @@ impl Objects {
                         endpoint.send_failed(object as u32, Some(sent_below), &error)?;
                     }
                 }
-                Read::End { object, is_there, .. } if self.stored.plan.is_some() => {
-                    self.planned(object as u32, is_there);
+                Read::End { object, size, had, .. } if self.stored.plan.is_some() => {
+                    self.count_part(object as u32, size, had);
+                    self.planned(object as u32, had == Had::All);
                 }
-                Read::End { object, size, hashes, is_there } => {
-                    self.end((object as u32, size), (hashes, is_there), endpoint)?;
+                Read::End { object, size, hashes, had } => {
+                    self.end((object as u32, size), (hashes, had), endpoint)?;
                 }
                 Read::Failed(error) => return Err(error.into()),
             }
@@ -364,16 +365,25 @@ impl Objects {
     fn end(
         &mut self,
         (object, size): (u32, u64),
-        (Hashes { root, proof }, is_there): (Hashes, bool),
+        (Hashes { root, proof }, had): (Hashes, Had),
         endpoint: &mut Endpoint,
     ) -> Result<(), SendError> {
-        let is_there = self.is_equal(object, is_there);
+        self.count_part(object, size, had);
+        let is_there = self.is_equal(object, had == Had::All);
         if let Some(open) = self.open.get_mut(&object) {
             (open.is_there, open.is_ended) = (is_there, true);
         }
         self.all[object as usize].size.get_or_insert(size);
         self.read += 1;
         Ok(endpoint.send(&Message::End(End { object, size, root, proof }))?)
+    }
+
+    /// Counts what the receiver has of an object in a partial file, if that is all of it.
+    fn count_part(&mut self, object: u32, size: u64, had: Had) {
+        if let (Had::Part, Some(open)) = (had, self.open.get_mut(&object)) {
+            self.stored.had_bytes += size - open.had_bytes.min(size);
+            open.had_bytes = size;
+        }
     }
 
     /// An object cannot be read any further; the others continue.

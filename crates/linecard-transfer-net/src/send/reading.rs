@@ -2,7 +2,7 @@
 
 use super::results::{Bound, Giver, Results, results};
 use crate::end::Waker;
-use crate::file::{ChunkBytes, FileError, Have, Kind, Object, Pipe, Reader, Source, Tree};
+use crate::file::{ChunkBytes, FileError, Have, Kind, Object, Pipe, Reader, Source, Tree, derived};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -35,12 +35,25 @@ pub(super) struct Order {
     pub(super) have: Have,
     /// The hash of a file that the receiver has in its place: if it is the same, nothing is sent.
     pub(super) existing: Option<[u8; 32]>,
+    /// What follows from the hash of a partial file that may be all of it.
+    pub(super) part: Option<[u8; 32]>,
     /// For the proof that this end has all of `existing`.
     pub(super) proof_key: Option<[u8; 32]>,
     /// The receiver has it, by length and time: it is not even read.
     pub(super) is_same: bool,
-    /// Nothing is sent: it is opened, and compared with `existing`.
+    /// Nothing is sent: it is opened, and compared.
     pub(super) is_dry: bool,
+}
+
+/// What the receiver has had of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Had {
+    /// At most chunks that it has named.
+    Chunks,
+    /// All of it, in a partial file.
+    Part,
+    /// All of it, in its place.
+    All,
 }
 
 /// Its results.
@@ -55,8 +68,8 @@ pub(super) enum Read {
         /// Its length was unknown.
         of_stream: bool,
     },
-    /// An object has been read; `is_there` if the receiver has all of it, in its place.
-    End { object: usize, size: u64, hashes: Hashes, is_there: bool },
+    /// An object has been read.
+    End { object: usize, size: u64, hashes: Hashes, had: Had },
     /// An object cannot be read, from this chunk on, counted in the connection. Others can.
     Unreadable { object: usize, sent_below: u32, error: FileError },
     /// It cannot continue.
@@ -217,7 +230,7 @@ impl Work {
     /// The object of an order, if it is small and will be read.
     fn begun(&self, order: &Order) -> Option<Reader> {
         let object = &self.source.objects()[order.object];
-        let is_read = !order.is_same && (!order.is_dry || order.existing.is_some());
+        let is_read = !order.is_same && (!order.is_dry || order.is_compared());
         let is_small = object.size.is_some_and(|size| size > 0 && size <= MAX_AHEAD_BYTES);
         let reader = (is_read && is_small && object.kind == Kind::File)
             .then(|| self.source.reader(order.object))?
@@ -247,7 +260,7 @@ impl Work {
         if order.is_same {
             let size = object.size.unwrap_or(0);
             let (object, hashes) = (order.object, Hashes::default());
-            return Ok(self.give(Read::End { object, size, hashes, is_there: true }));
+            return Ok(self.give(Read::End { object, size, hashes, had: Had::All }));
         }
         match object.kind {
             Kind::Folder | Kind::HardLink(_) => {}
@@ -276,11 +289,11 @@ impl Work {
                     Some(reader) => reader,
                     None => self.source.reader(order.object)?,
                 };
-                if order.existing.is_some() {
+                if order.is_compared() {
                     let nothing = Have::all(self.chunk_bytes.count(reader.size())?);
                     hashes = self.read_chunks((order, &nothing), &object, &reader, sent_below)?;
                 }
-                let is_there = is_existing(order, hashes);
+                let is_there = order.compare(hashes) != Had::Chunks;
                 // If the receiver keeps its file, it only asks whether that is equal.
                 let is_read = order.is_dry
                     || order.existing.is_some()
@@ -296,9 +309,9 @@ impl Work {
                 size = reader.size();
             }
         }
-        let (object, is_there) = (order.object, is_existing(order, hashes));
+        let (object, had) = (order.object, order.compare(hashes));
         let hashes = hashes.unwrap_or_default();
-        Ok(self.give(Read::End { object, size, hashes, is_there }))
+        Ok(self.give(Read::End { object, size, hashes, had }))
     }
 
     /// Chunks that are neither read nor hashed. False if the receiver of the channel has ended.
@@ -401,9 +414,20 @@ impl Work {
     }
 }
 
-/// Whether what was read is what the receiver has.
-fn is_existing(order: &Order, hashes: Option<Hashes>) -> bool {
-    hashes.is_some_and(|hashes| order.existing == Some(hashes.root))
+impl Order {
+    /// Whether it is read first to be compared.
+    const fn is_compared(&self) -> bool {
+        self.existing.is_some() || self.part.is_some()
+    }
+
+    /// What the receiver has of what was read.
+    fn compare(&self, hashes: Option<Hashes>) -> Had {
+        match hashes {
+            Some(Hashes { root, .. }) if self.existing == Some(root) => Had::All,
+            Some(Hashes { root, .. }) if self.part == Some(derived(&root)) => Had::Part,
+            _ => Had::Chunks,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -440,6 +464,7 @@ mod tests {
             first_chunk: 0,
             have: Have::default(),
             existing: None,
+            part: None,
             proof_key: None,
             is_same: false,
             is_dry: false,
@@ -469,11 +494,32 @@ mod tests {
     }
 
     #[test]
+    fn what_the_receiver_has_in_its_place_or_in_part_is_not_sent() {
+        let (_at, source) = linked();
+        let hash = *blake3::hash(b"content").as_bytes();
+        let (part, other) = (Some(derived(&hash)), Some([0; 32]));
+        for (existing, part, is_dry, expected) in [
+            (Some(hash), None, false, Had::All),
+            (Some(hash), part, false, Had::All),
+            (None, part, false, Had::Part),
+            (other, part, false, Had::Part),
+            (other, part, true, Had::Part),
+            (other, Some(hash), true, Had::Chunks),
+        ] {
+            let order = Order { existing, part, is_dry, ..order(3) };
+            let Read::End { had, .. } = read(&source, HARD_LINKS, order) else {
+                panic!("it is read to its end");
+            };
+            assert_eq!(had, expected, "{existing:?} {part:?}");
+        }
+    }
+
+    #[test]
     fn a_link_that_the_receiver_has_is_one_here_as_well() {
         let (at, source) = linked();
         let there = || Order { is_same: true, ..order(2) };
         let read_again = || read(&source, HARD_LINKS, there());
-        assert!(matches!(read_again(), Read::End { is_there: true, .. }));
+        assert!(matches!(read_again(), Read::End { had: Had::All, .. }));
         fs::remove_file(at.path().join("b")).unwrap();
         fs::write(at.path().join("b"), "another").unwrap();
         let read = read_again();

@@ -109,30 +109,66 @@ fn nothing_shows_in_holes_of_what_was_left() {
     }
 }
 
-/// One that had the mode of the sender's file, and not its name yet, could not be opened.
-#[test]
-fn a_partial_file_of_any_mode_is_resumed() {
-    // Root may open any file: this thread does not.
+/// Root may open any file: this thread does not.
+fn without_rights() {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets).unwrap();
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// One that had the mode of the sender's file, and not its name yet, could not be opened.
+#[test]
+fn a_partial_file_that_its_owner_may_only_read_or_write_is_resumed() {
+    without_rights();
     let at = tempfile::tempdir().unwrap();
-    let folder = Folder::open(at.path()).unwrap();
-    for (chunks_of, mode) in [(1, 0o400), (1, 0), (3, 0o400), (3, 0o200)] {
-        let name = format!("{chunks_of}-{mode:o}");
-        let bytes = random(chunks_of * CHUNK);
+    for (count, mode) in [(1, 0o400), (1, 0o200), (3, 0o444), (3, 0o222), (1, 0o666)] {
+        let name = format!("{count}-{mode:o}");
+        let bytes = random(count * CHUNK);
         let object = Object { mode, ..object(&name, bytes.len()) };
-        write(&sink(at.path(), &object), &bytes, 0..chunks_of as u32);
+        write(&sink(at.path(), &object), &bytes, 0..count as u32);
         let part = at.path().join(format!(".{name}.linecard-part"));
-        fs::set_permissions(&part, fs::Permissions::from_mode(mode)).unwrap();
-        assert!(fs::File::options().read(true).write(true).open(&part).is_err());
-        assert!(folder.would_take(&object, chunks(), false).is_ok(), "nothing is changed");
+        set_mode(&part, mode);
         let again = sink(at.path(), &object);
+        assert_eq!(mode_of(&part), 0o600, "only its owner may read it");
         assert!(again.left().is_some() || again.have().count() == 3, "{name}");
         again.finish(&blake3::hash(&bytes)).unwrap();
-        let about = fs::metadata(at.path().join(&name)).unwrap();
-        assert_eq!(about.permissions().mode() & 0o777, mode, "{name}");
+        let told = mode & !0o022;
+        assert!([mode, told].contains(&mode_of(&at.path().join(&name))), "{name}");
     }
+    // Nobody can tell whether another process works on that one.
+    let none = Object { mode: 0, ..object("none", CHUNK) };
+    drop(sink(at.path(), &none));
+    set_mode(&at.path().join(".none.linecard-part"), 0);
+    let denied = Folder::open(at.path()).unwrap().sink(&none, chunks(), false);
+    assert!(matches!(denied, Err(FileError::Denied { .. })), "{denied:?}");
+}
+
+/// A second receiver of a file of mode 0444 took that away: it had 0600 in the end.
+#[test]
+fn the_mode_of_what_others_work_on_or_have_another_name_for_stays() {
+    without_rights();
+    let at = tempfile::tempdir().unwrap();
+    let folder = Folder::open(at.path()).unwrap();
+    let object = Object { mode: 0o444, ..object("a", CHUNK) };
+    let part = at.path().join(".a.linecard-part");
+    let first = sink(at.path(), &object);
+    set_mode(&part, 0o444);
+    let locked = folder.sink(&object, chunks(), false);
+    assert!(matches!(locked, Err(FileError::Locked { .. })), "{locked:?}");
+    assert_eq!(mode_of(&part), 0o444);
+    drop(first);
+    // A copy by hard links: it is left as it is under its other name.
+    fs::hard_link(&part, at.path().join("copy")).unwrap();
+    drop(sink(at.path(), &object));
+    assert_eq!((mode_of(&at.path().join("copy")), mode_of(&part)), (0o444, 0o600));
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn an_end_that_does_not_read_is_found_out_and_nothing_is_lost() {
             is_same: false,
             replaces: false,
             proof_key: None,
+            part: None,
         });
         let mut sent = 0_u64;
         let full = loop {

@@ -83,6 +83,39 @@ fn who_does_not_have_a_file_gets_no_hard_link_of_it() {
     }
 }
 
+/// A sender that knows name and length of a file whose sender was cut off before it had its name gets neither the file
+/// nor a hard link of it.
+#[test]
+fn who_does_not_have_what_is_in_a_part_cannot_complete_it() {
+    let secret = b"only its sender knows that";
+    let size = secret.len() as u64;
+    let known = blake3::hash(secret);
+    for claimed in [None, Some(*known.as_bytes())] {
+        let receiver = Receiver::start(&shared(1), Duration::from_secs(60));
+        fs::write(receiver.folder.join(".theirs.linecard-part"), secret).unwrap();
+        let mut peer = welcome(&receiver);
+        let have = announce(&mut peer, Object { size: Some(size), ..file(0, "theirs") });
+        assert_eq!((have.existing, have.proof_key, have.ranges.len()), (None, None, 0));
+        // What is told does not give the hash away; who has that has it of the data.
+        let told = have.part.unwrap();
+        assert_ne!(told, *known.as_bytes());
+        let root = claimed.unwrap_or(told);
+        say(&mut peer, &Message::End(End { object: 0, size, root, proof: None }));
+        if claimed.is_some() {
+            let stored = answer(&mut peer);
+            assert!(matches!(stored, Message::Stored { object: 0 }), "{stored:?}");
+            assert_eq!(fs::read(receiver.folder.join("theirs")).unwrap(), secret);
+        } else {
+            // The receiver waits for the chunk. It says nothing, and the next answer is that to the link.
+            announce(&mut peer, Object { first_chunk: 1, ..link(1, "mine", 0) });
+            say(&mut peer, &Message::End(empty(1)));
+            drop(peer);
+            assert!(!receiver.folder.join("theirs").exists());
+            assert!(!receiver.folder.join("mine").exists());
+        }
+    }
+}
+
 /// With what is in the file, it is the same file to both.
 #[test]
 fn who_has_a_file_gets_a_hard_link_of_it() {

@@ -48,6 +48,7 @@ impl Hostile {
             is_same: false,
             replaces: false,
             proof_key: None,
+            part: None,
         };
         say(&mut control, &Message::Have(have));
         let lanes = sockets.into_iter().enumerate().map(|(lane, socket)| {

@@ -31,6 +31,7 @@ fn deaf(listener: &TcpListener, access: &Access, stop: &AtomicBool) {
                 is_same: false,
                 replaces: false,
                 proof_key: None,
+                part: None,
             }),
             Ok(_) => {
                 std::thread::sleep(Duration::from_millis(5));

@@ -108,6 +108,10 @@ pub struct Have {
     /// BLAKE3 hash of the receiver's file of the same name and length: if the object has the same
     /// hash, the sender sends none of its chunks.
     pub existing: Option<[u8; 32]>,
+    /// Of a partial file that may be all of an object of one chunk, a value that follows from its BLAKE3 hash, and from
+    /// which that does not: if it follows from the object's hash, the sender does not send the chunk. A sender that does
+    /// not have the data cannot claim them.
+    pub part: Option<[u8; 32]>,
     /// The receiver has a file of the same name, length and time, and takes it for the same: `ranges` are
     /// all, and the sender need not read it.
     pub is_same: bool,
@@ -122,6 +126,7 @@ const EXISTING: Tag = (3, "hash of the existing file");
 const SAME: Tag = (4, "same");
 const REPLACES: Tag = (5, "replaces");
 const PROOF_KEY: Tag = (6, "key of the proof");
+const PART: Tag = (7, "what follows from the hash of a partial file");
 
 impl Have {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -141,6 +146,9 @@ impl Have {
         }
         if let Some(key) = &self.proof_key {
             frame.bytes(PROOF_KEY.0, key);
+        }
+        if let Some(part) = &self.part {
+            frame.bytes(PART.0, part);
         }
     }
 
@@ -166,6 +174,7 @@ impl Have {
             is_same: fields.maybe(SAME)?.is_some(),
             replaces: fields.maybe(REPLACES)?.is_some(),
             proof_key: fields.maybe_array(PROOF_KEY)?,
+            part: fields.maybe_array(PART)?,
         })
     }
 }

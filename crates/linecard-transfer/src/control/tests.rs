@@ -85,9 +85,9 @@ fn random_have(rng: &mut Rng) -> Have {
         ranges.push(ChunkRange { first, count });
         free = first + count;
     }
-    let [existing, proof_key] = [(); 2].map(|()| random_hash(rng));
+    let [existing, part, proof_key] = [(); 3].map(|()| random_hash(rng));
     let (is_same, replaces) = (rng.chance(0.5), rng.chance(0.5));
-    Have { object: rng.next_u64() as u32, ranges, existing, is_same, replaces, proof_key }
+    Have { object: rng.next_u64() as u32, ranges, existing, part, is_same, replaces, proof_key }
 }
 
 fn random_object(rng: &mut Rng) -> Object {
