@@ -16,8 +16,8 @@ pub(super) const HASH_BYTES: usize = blake3::OUT_LEN;
 /// Distinguishes what [`derived`] gives from all other hashes.
 const CONTEXT: &str = "linecard 2026-11-29 hash of a partial file";
 
-/// What a receiver tells of a partial file instead of its hash: an end that has the data can compare it, and one that does
-/// not cannot claim them, as their hash does not follow from it.
+/// Told of a partial file instead of its hash: an end that has the data can compare it, and one that does not cannot claim
+/// them, as their hash does not follow from it.
 pub(crate) fn derived(hash: &[u8; HASH_BYTES]) -> [u8; HASH_BYTES] {
     blake3::derive_key(CONTEXT, hash)
 }

@@ -45,7 +45,7 @@ struct Open {
     had_bytes: u64,
     /// The hash of an existing file of this name and length.
     existing: Option<[u8; 32]>,
-    /// What was told of a partial file that may be all of it.
+    /// The value that was told of a partial file that may be all of it.
     part: Option<[u8; 32]>,
     /// It is in its place: the other thread has nothing to do at its end.
     is_settled: bool,

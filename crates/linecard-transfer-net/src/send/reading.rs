@@ -35,7 +35,7 @@ pub(super) struct Order {
     pub(super) have: Have,
     /// The hash of a file that the receiver has in its place: if it is the same, nothing is sent.
     pub(super) existing: Option<[u8; 32]>,
-    /// What follows from the hash of a partial file that may be all of it.
+    /// A value that follows from the hash of a partial file that may be all of it.
     pub(super) part: Option<[u8; 32]>,
     /// For the proof that this end has all of `existing`.
     pub(super) proof_key: Option<[u8; 32]>,
@@ -45,7 +45,7 @@ pub(super) struct Order {
     pub(super) is_dry: bool,
 }
 
-/// What the receiver has had of an object.
+/// The part of an object that the receiver has had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Had {
     /// At most chunks that it has named.
@@ -420,7 +420,7 @@ impl Order {
         self.existing.is_some() || self.part.is_some()
     }
 
-    /// What the receiver has of what was read.
+    /// The part of what was read that the receiver has had.
     fn compare(&self, hashes: Option<Hashes>) -> Had {
         match hashes {
             Some(Hashes { root, .. }) if self.existing == Some(root) => Had::All,

@@ -38,10 +38,11 @@ const DOWN_ROUNDS: u32 = 3;
 const DOWN_NS: u64 = 120_000_000;
 /// The shortest measurement of the rate, once it is known about, and of losses without a queue, in ns.
 const SPAN_NS: u64 = 40_000_000;
-/// Round-trip times that are longer than the shortest by this share, and by this many seconds, are those of a queue, though
-/// no shorter ones were seen of late: other lanes may keep it.
+/// Round-trip times that are longer than the shortest by this share, and by so many times the allowance for busy hosts,
+/// are those of a queue, though no shorter ones were seen of late: other lanes may keep it. With that allowance, a lane
+/// makes a queue that short itself where a round trip is shorter.
 const LATE_SHARE: f64 = 0.125;
-const LATE_SECONDS: f64 = 0.002;
+const LATE_SLACKS: f64 = 0.75;
 /// Share of the highest volume that is used between probes, so that others find room.
 const HEADROOM: f64 = 0.85;
 /// Rounds after which a queue counts as drained, however much is in flight: acknowledgments may be slow.
@@ -380,7 +381,8 @@ impl Bbr {
 
     /// Draws the conclusions from a round.
     fn end_round(&mut self, seen: &Observed<'_>, now: Instant) {
-        let is_long = seen.rtt.queued_ns() > 0 || self.is_late(seen.rtt.smoothed_ns());
+        let is_queued = seen.rtt.queued_ns() as f64 / 1e9 > self.least_queue();
+        let is_long = is_queued || self.is_late(seen.rtt.smoothed_ns());
         let has_queue = is_long && self.period.is_mostly_late();
         self.period.arrived += self.round.arrived;
         self.period.lost += self.round.lost;
@@ -435,7 +437,12 @@ impl Bbr {
     /// Whether a round-trip time is much longer than the shortest.
     fn is_late(&self, rtt_ns: u64) -> bool {
         let least = self.rtt.unwrap_or(f64::INFINITY);
-        rtt_ns as f64 / 1e9 > least + (least * LATE_SHARE).max(LATE_SECONDS)
+        rtt_ns as f64 / 1e9 > least + (least * LATE_SHARE).max(self.least_queue())
+    }
+
+    /// The shortest queue that is congestion, in seconds.
+    fn least_queue(&self) -> f64 {
+        LATE_SLACKS * self.slack_seconds
     }
 
     fn start_period(&mut self, now: Instant) {

@@ -4,6 +4,7 @@ use super::challenges::Challenges;
 use super::control::Observed;
 use super::{Congestion, Control, Flight, FlightUpdate, Pacer, Piece, Rtt};
 use crate::wire::{Ack, Probe};
+use alloc::collections::VecDeque;
 use linecard::time::Instant;
 
 /// A failed lane is probed at least this often, in ns, so that it is back within a second.
@@ -16,6 +17,8 @@ const EAGER_PROBES: u32 = 5;
 const MAX_BACKOFF: u32 = 6;
 /// Unanswered probes after which a lane without packets in flight counts as failed.
 const MAX_UNANSWERED: u32 = 3;
+/// Challenges that are remembered: at least those of three seconds, as a round trip over satellites may take one.
+const MAX_ASKED: usize = 16;
 
 /// Parameters of a sending lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +112,15 @@ pub struct LaneCounters {
     pub breaks: u64,
 }
 
+/// A challenge that was sent.
+#[derive(Debug, Clone, Copy)]
+struct Challenge {
+    challenge: u64,
+    at: Instant,
+    /// An answer counts: the lane has neither been answered nor failed since.
+    is_open: bool,
+}
+
 /// The sending end of a lane.
 #[derive(Debug)]
 pub struct LaneSender {
@@ -118,9 +130,11 @@ pub struct LaneSender {
     flight: Flight,
     pacer: Pacer,
     control: Control,
-    /// The outstanding challenge, when it was sent, and the number of unanswered probes.
-    asked: Option<(u64, Instant)>,
+    /// When the last probe was sent that is to be answered, zero if one is due, and how many are unanswered.
+    asked: Option<Instant>,
     tries: u32,
+    /// The challenges of the last probes: each has its own, so that an answer shows the round-trip time.
+    challenges: VecDeque<Challenge>,
     /// A challenge of the other end that is to be answered.
     answer: Option<u64>,
     progress: Instant,
@@ -152,6 +166,7 @@ impl LaneSender {
             control,
             asked: None,
             tries: 0,
+            challenges: VecDeque::new(),
             answer: None,
             progress: Instant::ZERO,
             answered: None,
@@ -240,10 +255,12 @@ impl LaneSender {
         }
         let mut probe = Probe { challenge: None, response: self.answer.take() };
         if due {
-            // The same challenge again: an answer to any copy validates the address.
-            let challenge =
-                self.asked.map_or_else(|| challenges.next(), |(challenge, _)| challenge);
-            self.asked = Some((challenge, now));
+            let challenge = challenges.next();
+            if self.challenges.len() == MAX_ASKED {
+                self.challenges.pop_front();
+            }
+            self.challenges.push_back(Challenge { challenge, at: now, is_open: true });
+            self.asked = Some(now);
             self.tries += 1;
             probe.challenge = Some(challenge);
         }
@@ -258,14 +275,20 @@ impl LaneSender {
         match (self.state, self.asked) {
             (LaneState::Closed, _) | (LaneState::Alive, None) => None,
             (_, None) => Some(Instant::ZERO),
-            (_, Some((_, at))) => {
+            (_, Some(at)) => {
                 let backoff = self.tries.saturating_sub(1).min(MAX_BACKOFF);
-                let most = if self.settings.unproven && self.tries > EAGER_PROBES {
-                    UNPROVEN_INTERVAL_NS
-                } else {
-                    PROBE_INTERVAL_NS
+                let most = match self.state {
+                    // Not before it may have been answered.
+                    LaneState::Alive => PROBE_INTERVAL_NS.max(self.timeout_ns()),
+                    _ if self.settings.unproven && self.tries > EAGER_PROBES => {
+                        UNPROVEN_INTERVAL_NS
+                    }
+                    _ => PROBE_INTERVAL_NS,
                 };
-                let wait = (self.timeout_ns() << backoff).min(most);
+                // Packets in flight wait for the answer.
+                let is_idle = self.state != LaneState::Alive || self.flight.packets() == 0;
+                let first = if is_idle { self.timeout_ns() } else { self.answer_ns() };
+                let wait = (first << backoff).min(most);
                 Some(at.plus_ns(wait))
             }
         }
@@ -273,23 +296,21 @@ impl LaneSender {
 
     /// Probes a lane although it seems to work.
     pub fn ask(&mut self, now: Instant, challenges: &mut Challenges) -> Option<(u64, Probe)> {
-        self.validate(challenges);
+        self.validate();
         self.probe(now, challenges)
     }
 
     /// Makes a probe due, also of a lane that seems to work, until one is answered.
-    pub fn validate(&mut self, challenges: &mut Challenges) {
+    pub fn validate(&mut self) {
         if self.asked.is_none() {
-            self.asked = Some((challenges.next(), Instant::ZERO));
-            self.tries = 0;
+            (self.asked, self.tries) = (Some(Instant::ZERO), 0);
         }
     }
 
-    /// Makes the next probe due at once, with a new challenge, unless the lane works.
+    /// Makes the next probe due at once, unless the lane works.
     pub fn probe_now(&mut self) {
         if self.state != LaneState::Alive && !self.settings.unproven {
-            self.asked = None;
-            self.tries = 0;
+            (self.asked, self.tries) = (None, 0);
         }
     }
 
@@ -303,27 +324,30 @@ impl LaneSender {
             self.answer = probe.challenge;
         }
         let Some(response) = probe.response else { return false };
-        match self.asked {
-            Some((challenge, at)) if challenge == response => {
-                if self.tries == 1 && at > Instant::ZERO {
-                    self.rtt.sample(now.ns_since(at), 0);
-                }
-                self.asked = None;
-                self.tries = 0;
-                if self.state == LaneState::Alive {
-                    self.answered = Some(now);
-                    self.idle_answers = self.idle_answers.saturating_add(1);
-                }
-                // The next probe tests whether full-size packets pass.
-                !core::mem::take(&mut self.settings.unproven) && self.revive(now)
-            }
-            Some(_) => {
-                self.counters.forged += 1;
-                false
-            }
-            // Answers to earlier copies of the same challenge.
-            None => false,
+        let Some(asked) = self.challenges.iter().find(|asked| asked.challenge == response) else {
+            self.counters.forged += u64::from(self.asked.is_some());
+            return false;
+        };
+        if !asked.is_open {
+            return false;
         }
+        // The first one of virtual time does not count: tests were made without it.
+        if asked.at > Instant::ZERO {
+            self.rtt.sample(now.ns_since(asked.at), 0);
+        }
+        self.forget_probes();
+        if self.state == LaneState::Alive {
+            self.answered = Some(now);
+            self.idle_answers = self.idle_answers.saturating_add(1);
+        }
+        // The next probe tests whether full-size packets pass.
+        !core::mem::take(&mut self.settings.unproven) && self.revive(now)
+    }
+
+    /// No answer is waited for any more, and none counts.
+    fn forget_probes(&mut self) {
+        (self.asked, self.tries) = (None, 0);
+        self.challenges.iter_mut().for_each(|asked| asked.is_open = false);
     }
 
     fn revive(&mut self, now: Instant) -> bool {
@@ -331,8 +355,6 @@ impl LaneSender {
         if dead {
             self.counters.rejoins += u64::from(self.state == LaneState::Suspect);
             self.state = LaneState::Alive;
-            self.asked = None;
-            self.tries = 0;
             self.progressed(now);
             // The time in which it had failed shows nothing of its rate.
             self.flight.limit();
@@ -373,6 +395,9 @@ impl LaneSender {
             self.loss_timer = self.flight.detect(&self.rtt, now, outcome);
             self.take_update(outcome, now);
         }
+        if self.overdue().is_some_and(|at| at <= now) {
+            self.validate();
+        }
         let silent = self.silence_ends().is_some_and(|at| at <= now)
             || self.state == LaneState::Alive
                 && self.tries >= MAX_UNANSWERED
@@ -393,8 +418,7 @@ impl LaneSender {
         self.counters.lost += (outcome.lost.len() - before) as u64;
         self.counters.deaths += 1;
         self.state = LaneState::Suspect;
-        self.asked = None;
-        self.tries = 0;
+        self.forget_probes();
         self.loss_timer = None;
         self.progressed(now);
     }
@@ -433,16 +457,21 @@ impl LaneSender {
         self.pacer.set_rate(self.rate_bits_per_second());
     }
 
+    /// How long an answer takes.
+    fn answer_ns(&self) -> u64 {
+        self.rtt.probe_timeout_ns(self.settings.ack_delay_ns)
+    }
+
     fn timeout_ns(&self) -> u64 {
-        self.rtt.probe_timeout_ns(self.settings.ack_delay_ns).max(self.settings.least_timeout_ns)
+        self.answer_ns().max(self.settings.least_timeout_ns)
     }
 
     /// When a lane with nothing in flight should be probed. The interval doubles with each probe
     /// since the last progress, answered or not, up to that of a failed lane.
     #[must_use]
     pub fn quiet_until(&self) -> Instant {
-        let asked = self.asked.map(|(_, at)| at);
-        let since = [asked, self.answered].into_iter().flatten().fold(self.progress, Instant::max);
+        let since =
+            [self.asked, self.answered].into_iter().flatten().fold(self.progress, Instant::max);
         let timeout_ns = self.timeout_ns();
         let backoff = self.tries.saturating_add(self.idle_answers).min(MAX_BACKOFF);
         since.plus_ns((timeout_ns << backoff).min(PROBE_INTERVAL_NS.max(timeout_ns)))
@@ -467,12 +496,24 @@ impl LaneSender {
             self.skipped.max(self.flight.number_of(piece).map_or(0, |number| number + 1));
     }
 
+    /// When a lane with packets in flight is probed, as nothing of them has been acknowledged: of a few packets in flight,
+    /// all acknowledgments may be lost.
+    fn overdue(&self) -> Option<Instant> {
+        let is_open = self.state == LaneState::Alive && self.asked.is_none();
+        self.silent_since().filter(|_| is_open).map(|since| since.plus_ns(self.timeout_ns()))
+    }
+
+    /// When such a lane counts as failed: no probe was answered for as long.
     fn silence_ends(&self) -> Option<Instant> {
-        if self.state != LaneState::Alive {
-            return None;
-        }
-        let oldest = self.flight.oldest()?;
-        Some(oldest.max(self.progress).plus_ns(self.timeout_ns()))
+        let is_alive = self.state == LaneState::Alive;
+        self.silent_since().filter(|_| is_alive).map(|since| since.plus_ns(2 * self.timeout_ns()))
+    }
+
+    /// Since when nothing of what is in flight was acknowledged, nor a probe answered. Answers without an acknowledgment do
+    /// not count without limit.
+    fn silent_since(&self) -> Option<Instant> {
+        let answered = self.answered.filter(|_| self.idle_answers <= MAX_UNANSWERED);
+        Some(self.flight.oldest()?.max(self.progress).max(answered.unwrap_or(self.progress)))
     }
 
     /// When the next timer or probe is due, or, with `work` to be sent, when it may be sent.
@@ -488,6 +529,7 @@ impl LaneSender {
             answer,
             self.probe_due(),
             self.loss_timer,
+            self.overdue(),
             self.silence_ends(),
         ];
         times.into_iter().flatten().min()
@@ -530,5 +572,57 @@ mod tests {
         failed.fail(at(3), &mut outcome);
         assert_eq!((failed.state(), outcome.lost.len()), (LaneState::Suspect, 3));
         assert_eq!((failed.counters.deaths, failed.counters.lost), (1, 3));
+    }
+
+    fn answer(lane: &mut LaneSender, probe: Probe, now: Instant) -> bool {
+        lane.probed(Probe { challenge: None, response: probe.challenge }, now)
+    }
+
+    /// Of copies of one challenge it is not known which was answered, and none was the only one.
+    #[test]
+    fn a_round_trip_longer_than_the_time_between_probes_is_known_from_the_first_answer() {
+        const RTT_MS: u64 = 600;
+        let (mut lane, challenges) =
+            (LaneSender::new(LaneSettings::default()), &mut Challenges::from(7));
+        let mut asked = VecDeque::new();
+        let begun = (0..).find(|&ms| {
+            asked.extend(lane.probe(at(ms), challenges).map(|(_, probe)| (ms, probe)));
+            let due = asked.front().filter(|(sent, _)| sent + RTT_MS == ms).copied();
+            due.is_some_and(|(_, probe)| answer(&mut lane, probe, at(ms)))
+        });
+        assert_eq!((begun, lane.rtt().smoothed_ns()), (Some(RTT_MS), RTT_MS * MS));
+        assert!(asked.len() > 2, "others are on their way");
+        let mut outcome = FlightUpdate::default();
+        lane.send(Piece { chunk: 0, slot: 0 }, 1_000, at(RTT_MS));
+        for ms in RTT_MS + 1..2 * RTT_MS {
+            let late = asked.iter().find(|(sent, _)| sent + RTT_MS == ms);
+            assert!(late.is_none_or(|(_, probe)| !answer(&mut lane, *probe, at(ms))));
+            assert!(!lane.tick(at(ms), &mut outcome), "failed at {ms} ms");
+        }
+        assert_eq!((lane.state(), lane.counters.forged), (LaneState::Alive, 0));
+    }
+
+    /// Of a few packets in flight, the acknowledgments are lost together at times.
+    #[test]
+    fn a_lane_without_acknowledgments_fails_only_if_it_does_not_answer_either() {
+        let mut outcome = FlightUpdate::default();
+        for is_answered in [false, true] {
+            let (mut lane, challenges) = (sending(), &mut Challenges::from(8));
+            let mut probes = alloc::vec![];
+            let failed = (2..200).find(|&ms| {
+                let has_failed = lane.tick(at(ms), &mut outcome);
+                if let Some((_, probe)) = lane.probe(at(ms), challenges) {
+                    probes.push(ms);
+                    // All but the first two are lost.
+                    if is_answered && probes.len() < 3 {
+                        assert!(!answer(&mut lane, probe, at(ms + 1)));
+                    }
+                }
+                has_failed
+            });
+            assert_eq!(probes[0], 2 + 15);
+            let last_answer = if is_answered { probes[1] + 1 } else { 2 };
+            assert_eq!(failed, Some(last_answer + 30), "{probes:?}");
+        }
     }
 }

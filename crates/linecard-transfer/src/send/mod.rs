@@ -534,7 +534,7 @@ impl Sender {
     /// have changed.
     pub fn validate_lanes(&mut self) {
         for lane in self.lanes.iter_mut().filter(|lane| lane.state() == LaneState::Alive) {
-            lane.validate(&mut self.challenges);
+            lane.validate();
         }
     }
 
