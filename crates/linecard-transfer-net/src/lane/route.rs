@@ -41,8 +41,19 @@ impl Own {
         ip.is_loopback() || self.0.iter().any(|(_, own)| *own == ip)
     }
 
-    fn interface(&self, ip: IpAddr) -> Option<&str> {
+    /// The interface that has an address.
+    pub(crate) fn interface(&self, ip: IpAddr) -> Option<&str> {
         self.0.iter().find(|(_, own)| *own == ip).map(|(name, _)| name.as_str())
+    }
+
+    /// The address that an interface has in place of one that it had: of the same family, and of one link only if that
+    /// was. None if it has that still, or no such.
+    pub(crate) fn next(&self, before: IpAddr, interface: &str) -> Option<IpAddr> {
+        let is_like = |ip: &IpAddr| {
+            ip.is_ipv4() == before.is_ipv4() && is_link_local(*ip) == is_link_local(before)
+        };
+        let mut own = self.0.iter().filter(|(name, ip)| name == interface && is_like(ip));
+        own.next().map(|(_, ip)| *ip).filter(|_| !self.has(before))
     }
 
     /// One address of each other interface than those of `used`, of the family of the first: those at which this host and
@@ -151,10 +162,6 @@ impl Peer {
         if ip == self.ip {
             return None;
         }
-        let is_link_local = |ip: IpAddr| match ip {
-            IpAddr::V4(v4) => v4.is_link_local(),
-            IpAddr::V6(v6) => v6.is_unicast_link_local(),
-        };
         let near = is_link_local(self.ip) || source.is_some_and(is_link_local);
         if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
             Some("it is not an address of one host")
@@ -167,6 +174,13 @@ impl Peer {
         } else {
             None
         }
+    }
+}
+
+const fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
     }
 }
 
@@ -299,6 +313,21 @@ mod tests {
         assert_eq!(beside(&["10.9.1.1", "10.9.2.1"], "10.9.1.2"), [ip("10.9.3.1")]);
         for (used, peer) in [("127.0.0.1", "127.0.0.2"), ("10.9.1.1", "10.9.2.1")] {
             assert!(beside(&[used], peer).is_empty(), "{used} {peer}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_gone_has_another_of_its_kind_in_its_place() {
+        let mut own = own();
+        let next = |own: &Own, before: &str| own.next(ip(before), "eth1");
+        assert_eq!(next(&own, "10.9.1.1"), None, "it is there");
+        own.0 = vec![("eth0".into(), ip("10.9.9.9"))];
+        assert_eq!(next(&own, "10.9.1.1"), None, "nothing is there");
+        for address in ["fe80::1", "169.254.0.1", "10.9.7.7", "10.9.1.5", "2001:db8::1"] {
+            own.0.push(("eth1".into(), ip(address)));
+        }
+        for (before, after) in [("10.9.1.1", "10.9.7.7"), ("2001:db8::9", "2001:db8::1")] {
+            assert_eq!(next(&own, before), Some(ip(after)));
         }
     }
 

@@ -3,7 +3,7 @@
 //! A TCP lane that breaks is connected again at once, and then every [`RETRY_NS`] until it works. A lane that
 //! is silent without an error gets a new connection after [`SILENT_NS`]: a path that comes back carries a new
 //! SYN at once, while TCP waits for seconds between retransmissions. A socket for datagrams is opened again
-//! only if it could not be opened before.
+//! only if it could not be opened before, or is silent and has lost its address.
 
 use crate::lane::LaneError;
 use linecard::time::Instant;
@@ -93,9 +93,14 @@ impl Connection {
 
     /// The peer does not answer any more. A connection that was made in this turn has just begun.
     pub(super) fn is_silent(&mut self, now: Instant) {
-        if self.is_stream && self.tried != now {
+        if self.tried != now {
             self.replace_at = now.plus_ns(SILENT_NS);
         }
+    }
+
+    /// Whether a socket is opened only if there is none that can work.
+    pub(super) const fn lasts(&self) -> bool {
+        !self.is_stream && !self.is_pending()
     }
 }
 
@@ -131,8 +136,11 @@ mod tests {
         connection.works();
         assert_eq!(connection.next_try(), Instant::NEVER);
         let mut datagrams = Connection::new(false, true);
-        datagrams.is_silent(at(0));
         datagrams.broke(&LaneError::Closed, at(0));
         assert_eq!(datagrams.next_try(), Instant::NEVER);
+        datagrams.is_silent(at(0));
+        assert!(datagrams.is_due(at(1_000)) && datagrams.lasts());
+        datagrams.failed(at(1_000));
+        assert!(datagrams.is_due(at(1_250)) && !datagrams.lasts());
     }
 }

@@ -63,13 +63,23 @@ impl Lanes {
             if !connection.is_due(now) {
                 continue;
             }
+            let path = &mut self.paths[lane];
+            if connection.lasts() && !path.has_lost_address() {
+                connection.is_silent(now);
+                continue;
+            }
             connection.tried(now);
-            match self.paths[lane].connect() {
+            let before = path.spec.local.clone();
+            match path.connect() {
                 Ok(connected) => {
+                    if path.spec.local != before {
+                        let text = format!("{before} is gone: it goes on from {}", path.spec.local);
+                        self.notes.add(lane, path, &text);
+                    }
                     // Data in flight on the previous connection is lost with it.
                     sender.fail(lane, now);
                     sockets[lane].replace(connected);
-                    self.paths[lane].problem = None;
+                    path.problem = None;
                     sender.probe_now(lane);
                 }
                 Err(_) => connection.failed(now),

@@ -22,6 +22,8 @@ pub(super) struct Path {
     pub(super) detour: Option<String>,
     connect: Box<dyn Connect>,
     lane: Box<dyn Lane>,
+    /// The interface that has the address of a lane.
+    interface: Option<String>,
 }
 
 /// Why a lane cannot be used.
@@ -63,8 +65,13 @@ impl Path {
         let connect = Box::new(spec.clone());
         let (problem, detour) = (None, None);
         let is_spare = false;
+        let interface = match spec.local {
+            LocalEnd::Address(ip) => own.interface(ip).map(str::to_owned),
+            LocalEnd::Interface(_) => None,
+        };
+        let lane: Box<dyn Lane> = absent;
         let mut path =
-            Self { spec, peer, is_proven, is_spare, problem, detour, connect, lane: absent };
+            Self { spec, peer, is_proven, is_spare, problem, detour, connect, lane, interface };
         if let Some(reason) = receiver.refuses(peer, source, own) {
             path.problem = Some(LaneProblem::Refused { peer, reason });
             return path;
@@ -95,12 +102,27 @@ impl Path {
     pub(super) fn in_memory(spec: Spec, peer: SocketAddr, connect: Box<dyn Connect>) -> Self {
         let lane = Box::new(Absent::new(String::new(), spec.kind == LaneKind::Tcp));
         let (is_proven, is_spare) = (true, false);
-        Self { spec, peer, is_proven, is_spare, problem: None, detour: None, connect, lane }
+        let (problem, detour, interface) = (None, None, None);
+        Self { spec, peer, is_proven, is_spare, problem, detour, connect, lane, interface }
     }
 
-    /// Opens the lane once more.
-    pub(super) fn connect(&self) -> Result<Box<dyn Lane>, OpenError> {
+    /// Opens the lane once more: at another address of its interface, if its own is gone.
+    pub(super) fn connect(&mut self) -> Result<Box<dyn Lane>, OpenError> {
+        if let (LocalEnd::Address(ip), Some(interface)) = (&self.spec.local, &self.interface)
+            && let Some(next) = Own::now().next(*ip, interface)
+        {
+            self.spec.local = LocalEnd::Address(next);
+            self.connect = Box::new(self.spec.clone());
+        }
         self.connect.connect(self.peer)
+    }
+
+    /// Whether this host does not have the address of the lane any more: it may have got another by DHCP.
+    pub(super) fn has_lost_address(&self) -> bool {
+        match self.spec.local {
+            LocalEnd::Address(ip) => self.interface.is_some() && !Own::now().has(ip),
+            LocalEnd::Interface(_) => false,
+        }
     }
 
     /// Takes a path that was found out of use, unless it leads to the receiver by an interface of its own; in any case if

@@ -348,6 +348,33 @@ fn the_link_of_the_control_connection_fails() {
     }
 }
 
+/// Promise (Transfer): A lane whose address changes during a transfer, by DHCP for example, goes on from the next address
+/// of its interface, also if it is the only one and the control connection had that address.
+#[test]
+fn a_lane_goes_on_from_the_next_address_of_its_interface() {
+    let Some(links) = Links::new("a_lane_goes_on_from_the_next_address_of_its_interface", 2) else {
+        return;
+    };
+    for lanes in [&["10.9.1.1"][..], &TWO, &["tcp:10.9.1.1"]] {
+        let _again = fs::remove_dir_all(links.folder.path().join("to"));
+        let mut ends = links.ends(8 << 20, lanes);
+        (ends.0.patience, ends.1.patience) = (Duration::from_secs(60), Duration::from_secs(60));
+        let mut has_changed = false;
+        let ended = links.run(&ends, |progress| {
+            if !has_changed && progress.there_bytes() > 0 {
+                has_changed = true;
+                links.set(0, "address del 10.9.1.1/24 dev link1");
+                links.set(0, "address add 10.9.1.7/24 dev link1");
+            }
+        });
+        let (sent, _) = links.whole(ended);
+        let is_said = |note: &String| note.contains("10.9.1.1 is gone: it goes on from 10.9.1.7");
+        assert_eq!(sent.notes.iter().filter(|note| is_said(note)).count(), 1, "{:?}", sent.notes);
+        links.set(0, "address del 10.9.1.7/24 dev link1");
+        links.set(0, "address add 10.9.1.1/24 dev link1");
+    }
+}
+
 /// Many messages both ways, most of them when the control connection is gone.
 #[test]
 fn a_folder_goes_on_when_the_link_of_the_control_connection_fails() {
