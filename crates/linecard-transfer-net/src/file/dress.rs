@@ -1,13 +1,15 @@
 //! Gives received files the mode and time of the sent ones.
 
 use super::Stamp;
-use rustix::fs::{Mode, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{Access, AtFlags, Mode, Timespec, Timestamps, UTIME_OMIT};
 use std::fs;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 /// Reading and entering a folder. Without them its owner could neither count, resume nor remove what is in it.
 const OWNER_KEEPS: u32 = 0o500;
+/// Writing into it, too.
+const OWNER_ALL: u32 = 0o700;
 
 /// Mode and time of what was sent.
 pub(super) fn dress(made: impl AsFd, mode: u32, modified: Stamp) -> rustix::io::Result<()> {
@@ -19,6 +21,18 @@ pub(super) fn dress(made: impl AsFd, mode: u32, modified: Stamp) -> rustix::io::
 /// Of a mode, the permissions that the umask of this process leaves.
 pub(super) fn left_of(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o777 & !umask())
+}
+
+/// Lets this process write into a folder of its user that is sent: what is new in it comes, and its mode comes last. An
+/// error shows as that of the first file.
+pub(super) fn open_up(folder: impl AsFd) {
+    let rights = Access::WRITE_OK | Access::EXEC_OK;
+    if rustix::fs::accessat(&folder, ".", rights, AtFlags::empty()).is_err()
+        && let Ok(stat) = rustix::fs::fstat(&folder)
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+    {
+        let _left = rustix::fs::fchmod(folder, Mode::from_raw_mode(stat.st_mode | OWNER_ALL));
+    }
 }
 
 /// The mode that a folder gets for that of the sender's: root may do all with any.

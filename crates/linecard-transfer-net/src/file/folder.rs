@@ -171,6 +171,7 @@ impl Folder {
     pub fn make(&mut self, object: &Object) -> Result<(), FileError> {
         let made = self.enter(&object.name, object.name.parts())?;
         self.check_owner(&made, object)?;
+        dress::open_up(&made);
         let mode = dress::of_folder(object.mode);
         let (name, modified) = (object.name.clone(), object.modified);
         self.made.push(Made { name, mode, modified });
@@ -255,7 +256,7 @@ impl Folder {
         {
             return Ok(Existing::Other);
         }
-        if object.by_time && !part && Stamp::of_stat(&stat) == object.modified {
+        if object.by_time && Stamp::of_stat(&stat) == object.modified {
             return Ok(Existing::Same);
         }
         let read = READ.union(OFlags::NONBLOCK);

@@ -269,7 +269,10 @@ pub(super) fn lock(folder: &OwnedFd, path: &Path, name: &str) -> Result<File, Fi
         let (opened, denied) = match opened {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let part = open(folder, name, OFlags::RDONLY);
-                (part.or_else(|_| open(folder, name, OFlags::WRONLY)), Some(error))
+                match part.or_else(|_| open(folder, name, OFlags::WRONLY)) {
+                    Ok(part) => (Ok(part), Some(error)),
+                    Err(_) => (Err(error), None),
+                }
             }
             opened => (opened, None),
         };

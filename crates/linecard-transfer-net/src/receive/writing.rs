@@ -557,7 +557,7 @@ impl Writing {
                 let ordered = Ordered::new(out, path, self.work.chunk_bytes, self.work.window);
                 (Target::Out(ordered), Findings::default())
             }
-            (Some(folder), _) => match existing(folder, &about, count)? {
+            (Some(folder), _) => match existing(folder, &about, self.work.chunk_bytes)? {
                 Existing::Same => {
                     if self.work.overwrite {
                         folder.dress(&about)?;
@@ -697,8 +697,16 @@ impl Writing {
 }
 
 /// The existing object of this name. Nothing is left beside a whole file.
-fn existing(folder: &Folder, about: &Object, count: u32) -> Result<Existing, FileError> {
+fn existing(
+    folder: &Folder,
+    about: &Object,
+    chunk_bytes: ChunkBytes,
+) -> Result<Existing, FileError> {
+    let count = chunk_bytes.count(about.size.unwrap_or(0))?;
     let existing = folder.existing(about)?;
+    if existing == Existing::Same {
+        folder.remove_part(about, chunk_bytes);
+    }
     if matches!(existing, Existing::Same | Existing::File { part: false, .. }) {
         // Files of one chunk have no journal.
         if count > 1 {
@@ -793,10 +801,19 @@ mod tests {
         assert_eq!(parts(), [".file0.linecard-part"]);
     }
 
-    /// They stayed unless files were replaced: nothing looked at them again.
+    /// They stayed unless files were replaced: nothing looked at them again. A file that counts as the same is not read for
+    /// them: it may be another user's.
     #[test]
     fn parts_beside_an_equal_file_are_removed_unless_they_are_used_or_of_another_version() {
-        let about = Object::file("a", 7);
+        for by_time in [false, true] {
+            parts_beside_an_equal_file(by_time);
+        }
+    }
+
+    fn parts_beside_an_equal_file(by_time: bool) {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(7);
+        let modified = Stamp { secs: 7, ns: 0 };
+        let about = Object { by_time, modified, ..Object::file("a", 7) };
         let newer = Object { modified: Stamp { secs: 9, ns: 0 }, ..Object::file("a", 5_000) };
         for (of, is_locked, is_left) in
             [(&about, false, false), (&about, true, true), (&newer, false, true)]
@@ -805,13 +822,24 @@ mod tests {
             let (work, queue) = work_in(at.path(), 1_024);
             let sink = work.sink(of).unwrap();
             std::fs::write(at.path().join("a"), "content").unwrap();
+            File::options()
+                .write(true)
+                .open(at.path().join("a"))
+                .unwrap()
+                .set_modified(time)
+                .unwrap();
             let _locked = is_locked.then_some(sink);
             let mut writing = Writing::new(work);
             writing.handle(Job::Open { object: 0, about: Box::new(about.clone()) });
             let root = *blake3::hash(b"content").as_bytes();
-            writing.handle(Job::Finish { object: 0, size: 7, root, proof: None });
-            let was_there =
-                |written: &Written| matches!(written, Written::Object { was_there: true, .. });
+            if !by_time {
+                writing.handle(Job::Finish { object: 0, size: 7, root, proof: None });
+            }
+            let was_there = |written: &Written| match written {
+                Written::Object { was_there, .. } => *was_there,
+                Written::Opened { found, .. } => found.is_settled,
+                _ => false,
+            };
             assert_eq!(queue.results.try_iter().filter(was_there).count(), 1);
             let names = std::fs::read_dir(at.path()).unwrap();
             let names = names.map(|name| name.unwrap().file_name().into_string().unwrap());

@@ -151,6 +151,24 @@ fn a_partial_file_that_its_owner_may_only_read_or_write_is_resumed() {
     assert!(matches!(denied, Err(FileError::Denied { .. })), "{denied:?}");
 }
 
+/// A folder of mode 0555 that was received could not get a new file later.
+#[test]
+fn a_folder_that_is_sent_again_gets_new_files_whatever_its_mode() {
+    without_rights();
+    let at = tempfile::tempdir().unwrap();
+    fs::create_dir(at.path().join("d")).unwrap();
+    set_mode(&at.path().join("d"), 0o555);
+    let mut folder = Folder::open(at.path()).unwrap();
+    let denied = folder.sink(&object("d/new", 3), chunks(), false);
+    assert!(matches!(denied, Err(FileError::Denied { .. })), "it was not sent: {denied:?}");
+    folder.make(&Object { kind: Kind::Folder, mode: 0o555, ..object("d", 0) }).unwrap();
+    let sink = folder.sink(&object("d/new", 3), chunks(), false).unwrap();
+    sink.write(0, b"new").unwrap();
+    sink.finish(&blake3::hash(b"new")).unwrap();
+    folder.finish().unwrap();
+    assert_eq!(mode_of(&at.path().join("d")), 0o555);
+}
+
 /// A second receiver of a file of mode 0444 took that away: it had 0600 in the end.
 #[test]
 fn the_mode_of_what_others_work_on_or_have_another_name_for_stays() {
