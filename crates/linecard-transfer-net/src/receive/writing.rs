@@ -1,8 +1,11 @@
 //! Files are opened, checked, hashed and written on a thread of its own: lanes do not wait for disks.
 
+mod findings;
 mod linking;
 mod storing;
 
+pub(super) use self::findings::Findings;
+use self::findings::existing;
 pub(super) use self::linking::LINKED_BYTES;
 use self::linking::Linking;
 use self::storing::Storing;
@@ -93,37 +96,6 @@ pub(super) enum Written {
     Closed,
     /// It cannot continue.
     Failed(FileError),
-}
-
-/// The stored parts of an object.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    /// Chunks that need not come.
-    pub(super) have: Have,
-    /// The hash of an existing file.
-    pub(super) existing: Option<[u8; 32]>,
-    /// The hash of a partial file that may be all of it.
-    pub(super) part: Option<blake3::Hash>,
-    /// It counts as the same.
-    pub(super) is_same: bool,
-    /// There is nothing to do when all of it has been sent.
-    pub(super) is_settled: bool,
-    /// In a dry run: an existing object is replaced if it differs.
-    pub(super) replaces: bool,
-    /// The sender is to prove with this key that it has an existing file.
-    pub(super) proof_key: Option<[u8; 32]>,
-}
-
-impl Findings {
-    /// The object is in its place, with all its `count` chunks.
-    pub(super) fn settled(count: u32) -> Self {
-        Self { have: Have::all(count), is_same: true, is_settled: true, ..Self::default() }
-    }
-
-    /// A file of this hash exists.
-    fn of_file(hash: blake3::Hash, have: Have) -> Self {
-        Self { have, existing: Some(*hash.as_bytes()), ..Self::default() }
-    }
 }
 
 /// Channels to and from the thread that writes.
@@ -694,27 +666,6 @@ impl Writing {
         self.batch.push((object, sink));
         Ok(None)
     }
-}
-
-/// The existing object of this name. Nothing is left beside a whole file.
-fn existing(
-    folder: &Folder,
-    about: &Object,
-    chunk_bytes: ChunkBytes,
-) -> Result<Existing, FileError> {
-    let count = chunk_bytes.count(about.size.unwrap_or(0))?;
-    let existing = folder.existing(about)?;
-    if existing == Existing::Same {
-        folder.remove_part(about, chunk_bytes);
-    }
-    if matches!(existing, Existing::Same | Existing::File { part: false, .. }) {
-        // Files of one chunk have no journal.
-        if count > 1 {
-            folder.remove_journal(about);
-        }
-        folder.remove_old_link(about);
-    }
-    Ok(existing)
 }
 
 /// The first bytes of a buffer, without a copy.
