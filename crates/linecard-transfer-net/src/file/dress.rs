@@ -2,6 +2,7 @@
 
 use super::Stamp;
 use rustix::fs::{Access, AtFlags, Mode, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::Errno;
 use std::fs;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
@@ -27,12 +28,30 @@ pub(super) fn left_of(mode: u32) -> Mode {
 /// error shows as that of the first file.
 pub(super) fn open_up(folder: impl AsFd) {
     let rights = Access::WRITE_OK | Access::EXEC_OK;
-    if rustix::fs::accessat(&folder, ".", rights, AtFlags::empty()).is_err()
-        && let Ok(stat) = rustix::fs::fstat(&folder)
-        && stat.st_uid == rustix::process::geteuid().as_raw()
-    {
-        let _left = rustix::fs::fchmod(folder, Mode::from_raw_mode(stat.st_mode | OWNER_ALL));
+    if rustix::fs::accessat(&folder, ".", rights, AtFlags::empty()).is_err() {
+        let _left = let_owner(folder);
     }
+}
+
+/// Does something in a folder of this user for which its mode was changed before, and is put back.
+pub(super) fn opened_up(
+    folder: impl AsFd,
+    act: impl FnOnce() -> rustix::io::Result<()>,
+) -> rustix::io::Result<()> {
+    let before = let_owner(&folder)?;
+    let done = act();
+    let _left = rustix::fs::fchmod(folder, before);
+    done
+}
+
+/// Gives the owner of a folder all rights, if that is the user of this process; the mode before.
+fn let_owner(folder: impl AsFd) -> rustix::io::Result<Mode> {
+    let stat = rustix::fs::fstat(&folder)?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(Errno::ACCESS);
+    }
+    rustix::fs::fchmod(folder, Mode::from_raw_mode(stat.st_mode | OWNER_ALL))?;
+    Ok(Mode::from_raw_mode(stat.st_mode))
 }
 
 /// The mode that a folder gets for that of the sender's: root may do all with any.

@@ -1,6 +1,6 @@
 //! Files in the receiving folder that were not sent: listed and removed by name, without following links.
 
-use super::{FileError, Folder, MAX_OBJECTS, Name};
+use super::{FileError, Folder, MAX_OBJECTS, Name, dress};
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -64,7 +64,12 @@ impl Folder {
         let (folders, last): (_, &OsStr) = name.split();
         let Some(folder) = self.find_here(name, folders)? else { return Ok(()) };
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        match rustix::fs::unlinkat(&folder, last, flags) {
+        let unlink = || rustix::fs::unlinkat(&folder, last, flags);
+        let removed = match unlink() {
+            Err(Errno::ACCESS) => dress::opened_up(&folder, unlink),
+            removed => removed,
+        };
+        match removed {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(FileError::of(error, "remove", &self.path_of_name(name), 0)),
         }

@@ -167,6 +167,10 @@ fn a_folder_that_is_sent_again_gets_new_files_whatever_its_mode() {
     sink.finish(&blake3::hash(b"new")).unwrap();
     folder.finish().unwrap();
     assert_eq!(mode_of(&at.path().join("d")), 0o555);
+    // Removed by the next run: nothing new comes into it.
+    let name = Name::new(b"d/new").unwrap();
+    Folder::open(at.path()).unwrap().remove(&name, false).unwrap();
+    assert_eq!((mode_of(&at.path().join("d")), at.path().join("d/new").exists()), (0o555, false));
 }
 
 /// A second receiver of a file of mode 0444 took that away: it had 0600 in the end.

@@ -148,15 +148,15 @@ fn a_sender_with_a_key_removes_only_if_its_line_says_so() {
 fn a_folder_that_cannot_be_changed_is_said_in_one_line() {
     let ends = Ends::new();
     let path = |name: &str| ends.folder.path(name);
-    for name in ["tree/locked", "to/tree/locked", "to/tree/more"] {
+    for name in ["tree", "to/tree/locked", "to/tree/more"] {
         fs::create_dir_all(path(name)).unwrap();
     }
+    // One of its own would be removed, whatever its mode.
     ends.folder.write("to/tree/locked/y", b"y");
-    for name in ["tree/locked", "to/tree/locked"] {
-        fs::set_permissions(path(name), fs::Permissions::from_mode(0o555)).unwrap();
-    }
+    fs::set_permissions(path("to/tree/more"), fs::Permissions::from_mode(0o555)).unwrap();
+    ends.folder.write("to/tree/more/z", b"z");
     ends.folder.write("key", &ends.folder.read("psk"));
-    let owned = ["key", "to", "to/tree", "to/tree/locked", "to/tree/locked/y", "to/tree/more"];
+    let owned = ["key", "to", "to/tree", "to/tree/more", "to/tree/more/z"];
     let receiver = ends.listen_as_nobody(&["to", "--psk", "key", "--allow-delete"], &owned);
     let sent = ends.send("tree", &receiver, &["--delete", "--max-delete", "10"]);
     let got = receiver.end();
