@@ -276,7 +276,7 @@ def transfer(
         reorder: share of packets that others overtake, 0 to 1
         seed: seed of everything that is random, 0 to 18446744073709551615
         rate: bits per second of each lane, framing included, 1M to 1T
-        delay: delay of a lane, one way, 0ns to 100ms
+        delay: delay of a lane, one way, 0ns to 1s
         congestion: how a lane comes to its rate: it is known and reserved (known), or found by delivery rate
             and round-trip time (bbr) or by losses (cubic): "known" (it is known and reserved, and the lane says
             when it has room), "bbr" (by delivery rate and round-trip time, as a transfer without `rate=` does),

@@ -57,7 +57,7 @@ pub struct Lanes {
     pub rates: Vec<Rate>,
     /// delay of a lane, one way
     #[default(Duration::from_ns(5_000))]
-    #[garde(range(min = Duration::ZERO, max = Duration::from_ms(100)))]
+    #[garde(range(min = Duration::ZERO, max = Duration::from_ms(1_000)))]
     #[schemars(extend("x-flag" = "delay"))]
     pub delay: Duration,
     /// how a lane comes to its rate: it is known and reserved (known), or found by delivery rate and round-trip time

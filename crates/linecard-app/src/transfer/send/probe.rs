@@ -27,6 +27,8 @@ const CHUNKS_PER_LANE: u64 = 8;
 const CHUNKS_IN_FLIGHT: u64 = 128;
 /// Losses below this are those of a good path.
 const FEW: f64 = 1e-4;
+/// Round trips in which a lane is sure to have found its rate: its data doubles in each.
+const START_ROUND_TRIPS: f64 = 12.0;
 /// Round trips that a transfer takes besides: to connect, to compare, and to confirm.
 const ROUND_TRIPS: f64 = 5.0;
 
@@ -205,7 +207,18 @@ fn advice(
     let mut add = |label: &str, value: String| {
         advice.push(Item { label: label.to_owned(), value });
     };
-    if !specs.is_empty() && specs.iter().all(|(spec, _)| spec.rate_bits_per_second.is_none()) {
+    let is_short = probe.measured_seconds.0 < START_ROUND_TRIPS * rtt_seconds;
+    if is_short {
+        add(
+            "rate",
+            format!(
+                "none is needed: lanes find it. With a round trip of {} that takes longer than this probe, and a transfer \
+                 becomes faster than it says",
+                Value::Ns(rtt_seconds * 1e9)
+            ),
+        );
+    } else if !specs.is_empty() && specs.iter().all(|(spec, _)| spec.rate_bits_per_second.is_none())
+    {
         let with_rate = |(spec, line): &(Spec, f64)| {
             format!("--lane {spec},rate={}K", ((line / 1e3) as u64).max(1))
         };
@@ -221,7 +234,7 @@ fn advice(
     let most_loss = lanes.iter().map(|lane| lane.value.loss.0).fold(0.0, f64::max);
     add("fec", of_repair(asked.fec, most_loss));
     let slowest = specs.iter().map(|(_, line)| *line).filter(|line| *line > 0.0);
-    let slowest = slowest.fold(f64::INFINITY, f64::min);
+    let slowest = slowest.filter(|_| !is_short).fold(f64::INFINITY, f64::min);
     let best = best_chunk(probe, (lanes.len() as u64, slowest), rtt_seconds);
     if probe.bytes.is_some_and(|bytes| bytes.0 == 0) {
         add("data", "all of it is there: nothing would be sent".to_owned());
@@ -362,6 +375,32 @@ mod tests {
         assert_eq!(text(&probe(100 << 30, 0.012), 2, 0.05), "512K");
         assert_eq!(text(&probe(10, 1.0), 2, 0.001), "64K");
         assert_eq!(text(&probe(10, 1.0), 1, 0.001), "2M");
+    }
+
+    /// A satellite's lane of 20 Mbit/s would have been held at the 1.7 that it had after three seconds.
+    #[test]
+    fn no_rate_is_advised_that_a_lane_has_not_found_yet() {
+        let probe = Probe {
+            bytes: Some(ByteCount(60_000_000)),
+            seconds: None,
+            goodput_bits_per_second: BitRate(56e6),
+            measured_seconds: Seconds(3.0),
+            limited_by: None,
+        };
+        let specs = [("10.0.1.1".parse().expect("a lane"), 1.7e6)];
+        let asked = GivenOptions {
+            fec: Repair::Auto,
+            chunk_bytes: ChunkBytes::default().bytes(),
+            has_length: true,
+        };
+        let text = |rtt_seconds| {
+            let items = advice(&probe, asked, (&[], &specs), rtt_seconds);
+            items.into_iter().map(|item| item.value).collect::<Vec<_>>().join("\n")
+        };
+        assert!(text(0.2).contains("rate=1700K") && text(0.2).contains("slowest lane"));
+        let long = text(0.6);
+        assert!(long.contains("a round trip of 600 ms") && !long.contains("rate="), "{long}");
+        assert!(!long.contains("slowest lane"), "{long}");
     }
 
     #[test]
