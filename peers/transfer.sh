@@ -32,11 +32,13 @@ declare -A cases=(
     [4x50-10ms-1%]="file 5 0.01 50 50 50 50" [4x50-50ms-1%]="file 25 0.01 50 50 50 50"
     [4x50-50ms-5%]="file 25 0.05 50 50 50 50" [4x50-10ms-5%]="file 5 0.05 50 50 50 50"
     [4x100-50ms-0.1%]="file 25 0.001 100 100 100 100" [4x50-200ms-1%]="file 100 0.01 50 50 50 50"
+    [4x50-5%]="file 0.1 0.05 50 50 50 50" [2x20-600ms]="file 300 0 20 20"
     [1x100-50ms]="file 25 0 100" [1x100-50ms-1%]="file 25 0.01 100" [tree]="tree 0.1 0 200 200 200 200"
     [tree-again]="again 0.1 0 200 200 200 200" [tree-50ms]="tree 25 0 100 100 100 100"
 )
 order=(1x200 1x100-50ms 1x100-50ms-1% 1xveth 4x200 200-200-200-50 4x200-cut 4x200-changes 4x100-50ms 4x100-50ms-0.1%
-    4x100-50ms-1% 4x50-10ms-1% 4x50-10ms-5% 4x50-50ms-1% 4x50-50ms-5% 4x50-200ms-1% tree tree-again tree-50ms)
+    4x100-50ms-1% 4x50-5% 4x50-10ms-1% 4x50-10ms-5% 4x50-50ms-1% 4x50-50ms-5% 4x50-200ms-1% 2x20-600ms
+    tree tree-again tree-50ms)
 all_peers="linecard linecard-rate linecard-tcp linecard-tar scp rsync rsyncd rclone iperf3-1 iperf3-4 iperf3-bbr quinn"
 read -ra peers <<<"${PEERS:-$all_peers}"
 for peer in "${peers[@]}"; do
