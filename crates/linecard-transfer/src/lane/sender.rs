@@ -17,6 +17,9 @@ const EAGER_PROBES: u32 = 5;
 const MAX_BACKOFF: u32 = 6;
 /// Unanswered probes after which a lane without packets in flight counts as failed.
 const MAX_UNANSWERED: u32 = 3;
+/// How long the answer to a probe is waited for, at most, where packets in flight wait, in ns: where a round trip is
+/// longer, many are in flight, of which not all acknowledgments are lost by chance.
+const MAX_GRACE_NS: u64 = 100_000_000;
 /// Challenges that are remembered: at least those of three seconds, as a round trip over satellites may take one.
 const MAX_ASKED: usize = 16;
 
@@ -279,7 +282,7 @@ impl LaneSender {
                 let backoff = self.tries.saturating_sub(1).min(MAX_BACKOFF);
                 let most = match self.state {
                     // Not before it may have been answered.
-                    LaneState::Alive => PROBE_INTERVAL_NS.max(self.timeout_ns()),
+                    LaneState::Alive => PROBE_INTERVAL_NS.max(self.rtt.smoothed_ns()),
                     _ if self.settings.unproven && self.tries > EAGER_PROBES => {
                         UNPROVEN_INTERVAL_NS
                     }
@@ -503,10 +506,12 @@ impl LaneSender {
         self.silent_since().filter(|_| is_open).map(|since| since.plus_ns(self.timeout_ns()))
     }
 
-    /// When such a lane counts as failed: no probe was answered for as long.
+    /// When such a lane counts as failed: no probe was answered for as long, or for [`MAX_GRACE_NS`].
     fn silence_ends(&self) -> Option<Instant> {
         let is_alive = self.state == LaneState::Alive;
-        self.silent_since().filter(|_| is_alive).map(|since| since.plus_ns(2 * self.timeout_ns()))
+        let timeout_ns = self.timeout_ns();
+        let silence_ns = timeout_ns + timeout_ns.min(MAX_GRACE_NS);
+        self.silent_since().filter(|_| is_alive).map(|since| since.plus_ns(silence_ns))
     }
 
     /// Since when nothing of what is in flight was acknowledged, nor a probe answered. Answers without an acknowledgment do
