@@ -499,26 +499,31 @@ impl LaneSender {
             self.skipped.max(self.flight.number_of(piece).map_or(0, |number| number + 1));
     }
 
-    /// When a lane with packets in flight is probed, as nothing of them has been acknowledged: of a few packets in flight,
-    /// all acknowledgments may be lost.
+    /// When a lane with packets in flight is probed, as nothing of them has been acknowledged: of a few, all acknowledgments
+    /// may be lost. One comes with the answer, too, and if it is lost again, the next probe is soon.
     fn overdue(&self) -> Option<Instant> {
-        let is_open = self.state == LaneState::Alive && self.asked.is_none();
-        self.silent_since().filter(|_| is_open).map(|since| since.plus_ns(self.timeout_ns()))
+        let silent = self.silent_from().filter(|_| self.asked.is_none())?;
+        Some(self.answered.map_or(silent, |at| silent.max(at.plus_ns(self.grace_ns() / 2))))
     }
 
-    /// When such a lane counts as failed: no probe was answered for as long, or for [`MAX_GRACE_NS`].
+    /// When such a lane counts as failed: no probe is answered, or none with an acknowledgment.
     fn silence_ends(&self) -> Option<Instant> {
-        let is_alive = self.state == LaneState::Alive;
-        let timeout_ns = self.timeout_ns();
-        let silence_ns = timeout_ns + timeout_ns.min(MAX_GRACE_NS);
-        self.silent_since().filter(|_| is_alive).map(|since| since.plus_ns(silence_ns))
+        let silent = self.silent_from()?;
+        if self.idle_answers > MAX_UNANSWERED {
+            return Some(silent);
+        }
+        Some(silent.max(self.answered.unwrap_or(silent)).plus_ns(self.grace_ns()))
     }
 
-    /// Since when nothing of what is in flight was acknowledged, nor a probe answered. Answers without an acknowledgment do
-    /// not count without limit.
-    fn silent_since(&self) -> Option<Instant> {
-        let answered = self.answered.filter(|_| self.idle_answers <= MAX_UNANSWERED);
-        Some(self.flight.oldest()?.max(self.progress).max(answered.unwrap_or(self.progress)))
+    /// When an acknowledgment of what is in flight should have come.
+    fn silent_from(&self) -> Option<Instant> {
+        let oldest = self.flight.oldest().filter(|_| self.state == LaneState::Alive)?;
+        Some(oldest.max(self.progress).plus_ns(self.timeout_ns()))
+    }
+
+    /// How long the answer to a probe is waited for then.
+    fn grace_ns(&self) -> u64 {
+        self.timeout_ns().min(MAX_GRACE_NS)
     }
 
     /// When the next timer or probe is due, or, with `work` to be sent, when it may be sent.
@@ -616,18 +621,18 @@ mod tests {
             let mut probes = alloc::vec![];
             let failed = (2..200).find(|&ms| {
                 let has_failed = lane.tick(at(ms), &mut outcome);
-                if let Some((_, probe)) = lane.probe(at(ms), challenges) {
+                if let Some((_, probe)) = lane.probe(at(ms), challenges).filter(|_| !has_failed) {
                     probes.push(ms);
-                    // All but the first two are lost.
-                    if is_answered && probes.len() < 3 {
-                        assert!(!answer(&mut lane, probe, at(ms + 1)));
+                    if is_answered {
+                        // The acknowledgments that come with the answers are lost.
+                        assert!(!answer(&mut lane, probe, at(ms)));
                     }
                 }
                 has_failed
             });
-            assert_eq!(probes[0], 2 + 15);
-            let last_answer = if is_answered { probes[1] + 1 } else { 2 };
-            assert_eq!(failed, Some(last_answer + 30), "{probes:?}");
+            let (most, end) = if is_answered { (4, 42) } else { (3, 32) };
+            assert_eq!((probes[0], probes.len() <= most), (2 + 15, true), "{probes:?}");
+            assert_eq!(failed, Some(end), "{probes:?}");
         }
     }
 }
