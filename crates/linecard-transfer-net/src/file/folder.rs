@@ -196,17 +196,32 @@ impl Folder {
     /// Removes the journal beside an existing file that has no partial file: a process that was killed when the file had
     /// just got its name has left it. An error fails nothing: the file is in its place.
     pub(crate) fn remove_journal(&self, object: &Object) {
-        let _kept = self.beside(object).map(|folder| partial::remove(&folder, &object.name, false));
+        let _kept = self.beside(object).map(|folder| match self.has_part(&folder, object) {
+            Ok(false) => partial::remove(&folder, &object.name, false),
+            _ => Ok(()),
+        });
+    }
+
+    /// Whether there is a partial file of the name of an object.
+    fn has_part(&self, folder: &OwnedFd, object: &Object) -> Result<bool, Errno> {
+        if !self.may_have_leftovers(&object.name) {
+            return Ok(false);
+        }
+        match rustix::fs::statat(folder, object.name.beside(PART), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes a partial file of an object, and its journal, beside a whole file that is what was sent, unless another
     /// process works on them. An error fails nothing: the file is in its place.
     pub(crate) fn remove_part(&self, object: &Object, chunk_bytes: ChunkBytes) {
-        if !self.may_have_leftovers(&object.name) {
-            return;
-        }
-        let _kept = self.beside(object).map(|folder| {
-            partial::remove_unused(&folder, &self.path_of(object), (object, chunk_bytes))
+        let _kept = self.beside(object).and_then(|folder| match self.has_part(&folder, object) {
+            Ok(true) => {
+                partial::remove_unused(&folder, &self.path_of(object), (object, chunk_bytes))
+            }
+            _ => Ok(()),
         });
     }
 
@@ -221,13 +236,7 @@ impl Folder {
         let path = self.path_of(object);
         let (_, last) = object.name.split();
         let failed = |error: Errno| FileError::of(error, "look for", &path, 0);
-        let part = object.name.beside(PART);
-        let part = self.may_have_leftovers(&object.name)
-            && match rustix::fs::statat(&*folder, part, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(_) => true,
-                Err(Errno::NOENT) => false,
-                Err(error) => return Err(failed(error)),
-            };
+        let part = self.has_part(&folder, object).map_err(failed)?;
         let stat = match rustix::fs::statat(&*folder, last, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             // A folder has no partial file: that one is of a file of its name.

@@ -325,8 +325,8 @@ pub(super) fn remove(folder: &OwnedFd, name: &Name, part: bool) -> rustix::io::R
     removed.and(gone(&name.beside(JOURNAL))).and(gone(&name.beside(NEW_JOURNAL)))
 }
 
-/// Removes the partial file of an object and the journal, if there is one, no process works on it, and it is not of another
-/// version of the object.
+/// Removes the partial file of an object, which is there, and the journal, if no process works on it and it is not of
+/// another version of the object.
 pub(super) fn remove_unused(
     folder: &OwnedFd,
     path: &Path,
@@ -334,9 +334,6 @@ pub(super) fn remove_unused(
 ) -> Result<(), FileError> {
     let (name, size) = (&object.name, object.size.unwrap_or(0));
     let [part, journal] = [PART, JOURNAL].map(|kind| name.beside(kind));
-    if rustix::fs::statat(folder, &part, AtFlags::SYMLINK_NOFOLLOW).is_err() {
-        return Ok(());
-    }
     let _locked = lock(folder, path, &part)?;
     let mut bytes = Vec::new();
     if let Ok(journal) = open(folder, &journal, OFlags::RDONLY) {
