@@ -208,7 +208,9 @@ fn advice(
         advice.push(Item { label: label.to_owned(), value });
     };
     let is_short = probe.measured_seconds.0 < START_ROUND_TRIPS * rtt_seconds;
-    if is_short {
+    let is_without = |(spec, _): &(Spec, f64)| spec.rate_bits_per_second.is_none();
+    let are_without = !specs.is_empty() && specs.iter().all(is_without);
+    if are_without && is_short {
         add(
             "rate",
             format!(
@@ -217,8 +219,7 @@ fn advice(
                 Value::Ns(rtt_seconds * 1e9)
             ),
         );
-    } else if !specs.is_empty() && specs.iter().all(|(spec, _)| spec.rate_bits_per_second.is_none())
-    {
+    } else if are_without {
         let with_rate = |(spec, line): &(Spec, f64)| {
             format!("--lane {spec},rate={}K", ((line / 1e3) as u64).max(1))
         };
