@@ -315,8 +315,8 @@ fn files_are_in_their_places_or_both_ends_say_why_not() {
 
 /// Seeds that have found something, beyond those of [`files_are_in_their_places_or_both_ends_say_why_not`]: a sender that
 /// stood still behind its first probe took that for the round trip, and later waited for it twice, or as long again after
-/// each answer, before a lane counted as failed; ends that both had messages for lanes answered each other without end, which also kept the last message of a
-/// transfer from being confirmed.
+/// each answer, before a lane counted as failed; ends that both had messages for lanes answered each other without end,
+/// which also kept the last message of a transfer from being confirmed.
 #[test]
 fn seeds_that_have_failed() {
     for seed in [16_976, 130_410, 513_598, 857_618, 878_206] {

@@ -237,7 +237,7 @@ fn moved_packets(account: &Value) -> u64 {
     left.saturating_sub(transfer["resent"].as_u64().unwrap())
 }
 
-/// Kills an end so many times, lets the rest come, and gives the most packets that were sent again after a kill.
+/// Kills an end so many times, lets the rest come, and prints how many packets were sent again after a kill.
 fn kill_many(scale: &'static Scale, kills: u64) {
     let seed = number("LINECARD_SEED").unwrap_or(1);
     let mut rng = Rng::new(seed);
@@ -291,7 +291,8 @@ fn a_folder_whose_ends_are_killed_at_any_moment() {
     kill_many(&SHORT, kills(10));
 }
 
-/// The same with chunks and a window as they are without options.
+/// The same with chunks and a window as they are without options. The window is longer than the folder: packets that are
+/// sent again are counted, and not bounded.
 #[test]
 fn a_folder_of_usual_chunks_whose_ends_are_killed_at_any_moment() {
     kill_many(&USUAL, kills(2));
