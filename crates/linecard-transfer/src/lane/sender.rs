@@ -334,10 +334,7 @@ impl LaneSender {
         if !asked.is_open {
             return false;
         }
-        // The first one of virtual time does not count: tests were made without it.
-        if asked.at > Instant::ZERO {
-            self.rtt.sample(now.ns_since(asked.at), 0);
-        }
+        self.rtt.sample(now.ns_since(asked.at), 0);
         self.forget_probes();
         if self.state == LaneState::Alive {
             self.answered = Some(now);
