@@ -5,7 +5,8 @@
 //! connects only to addresses that may be the receiver's ([`Peer::refuses`]).
 
 use super::spec::{LocalEnd, Spec};
-use super::{Lane, Udp, sys};
+use super::sys::{self, OwnAddress};
+use super::{Lane, Udp};
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
@@ -28,7 +29,7 @@ const ANY_PORT: u16 = 9;
 
 /// The addresses of this host.
 #[derive(Debug)]
-pub(crate) struct Own(Vec<(String, IpAddr)>);
+pub(crate) struct Own(Vec<OwnAddress>);
 
 impl Own {
     /// As they are now.
@@ -38,12 +39,16 @@ impl Own {
 
     /// Whether an address is one of this host.
     pub(crate) fn has(&self, ip: IpAddr) -> bool {
-        ip.is_loopback() || self.0.iter().any(|(_, own)| *own == ip)
+        ip.is_loopback() || self.0.iter().any(|own| own.ip == ip)
     }
 
     /// The interface that has an address.
     pub(crate) fn interface(&self, ip: IpAddr) -> Option<&str> {
-        self.0.iter().find(|(_, own)| *own == ip).map(|(name, _)| name.as_str())
+        self.find(ip).map(|own| own.interface.as_str())
+    }
+
+    fn find(&self, ip: IpAddr) -> Option<&OwnAddress> {
+        self.0.iter().find(|own| own.ip == ip)
     }
 
     /// The address that an interface has in place of one that it had: of the same family, and of one link only if that
@@ -52,26 +57,36 @@ impl Own {
         let is_like = |ip: &IpAddr| {
             ip.is_ipv4() == before.is_ipv4() && is_link_local(*ip) == is_link_local(before)
         };
-        let mut own = self.0.iter().filter(|(name, ip)| name == interface && is_like(ip));
-        own.next().map(|(_, ip)| *ip).filter(|_| !self.has(before))
+        let mut own = self.0.iter().filter(|own| own.interface == interface && is_like(&own.ip));
+        own.next().map(|own| own.ip).filter(|_| !self.has(before))
     }
 
-    /// One address of each other interface than those of `used`, of the family of the first: those at which this host and
-    /// the peer may reach each other. None if the peer is on this host.
-    pub(crate) fn beside(&self, used: &[IpAddr], peer: IpAddr) -> Vec<IpAddr> {
-        let mut names: Vec<&str> = used.iter().filter_map(|ip| self.interface(*ip)).collect();
-        let mut found = Vec::new();
-        let Some(local) = used.first().filter(|ip| !ip.is_loopback() && !self.has(peer)) else {
-            return found;
+    /// One address of each other interface than those of `used`, pairs of an own address and one of the peer, of the
+    /// family of the first: those at which this host and the peer may reach each other. None if the peer is on this host.
+    pub(crate) fn beside(&self, used: &[(IpAddr, IpAddr)], peer: IpAddr) -> Vec<IpAddr> {
+        let Some((local, _)) = used.first().filter(|(ip, _)| !ip.is_loopback() && !self.has(peer))
+        else {
+            return Vec::new();
         };
-        for (name, ip) in &self.0 {
-            let is_alike = ip.is_ipv4() == local.is_ipv4() && !ip.is_loopback();
-            if is_alike && !names.contains(&name.as_str()) {
-                names.push(name);
+        let used = used.iter().filter_map(|(ip, towards)| self.link(*ip, *towards));
+        let mut names: Vec<String> = used.collect();
+        let mut found = Vec::new();
+        for OwnAddress { interface, ip, has_link } in &self.0 {
+            if *has_link && ip.is_ipv4() == local.is_ipv4() && !names.contains(interface) {
+                names.push(interface.clone());
                 found.push(*ip);
             }
         }
         found
+    }
+
+    /// The interface that has an address, or, if that has no link, by which packets from there to `towards` leave.
+    fn link(&self, ip: IpAddr, towards: IpAddr) -> Option<String> {
+        let own = self.find(ip)?;
+        if own.has_link {
+            return Some(own.interface.clone());
+        }
+        interface_towards(ip, towards).ok()?
     }
 
     /// The address that a lane sends from, if it has one of the peer's family.
@@ -80,7 +95,8 @@ impl Own {
         match &spec.local {
             LocalEnd::Address(ip) => Some(*ip).filter(same),
             LocalEnd::Interface(name) => {
-                self.0.iter().filter(|(own, _)| own == name).map(|(_, ip)| *ip).find(same)
+                let own = self.0.iter().filter(|own| own.interface == *name);
+                own.map(|own| own.ip).find(same)
             }
         }
     }
@@ -251,8 +267,12 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn address(interface: &str, address: &str) -> OwnAddress {
+        OwnAddress { interface: interface.into(), ip: ip(address), has_link: interface != "lo" }
+    }
+
     fn own() -> Own {
-        Own(vec![("lo".into(), ip("127.0.0.1")), ("eth1".into(), ip("10.9.1.1"))])
+        Own(vec![address("lo", "127.0.0.1"), address("eth1", "10.9.1.1")])
     }
 
     #[test]
@@ -297,16 +317,17 @@ mod tests {
     #[test]
     fn other_interfaces_are_offered_once_each() {
         let mut own = own();
-        for (name, address) in [
+        for (name, text) in [
             ("eth1", "10.9.1.9"),
+            ("lo", "10.9.77.1"),
             ("eth2", "10.9.2.1"),
             ("eth2", "2001:db8::1"),
             ("eth3", "10.9.3.1"),
         ] {
-            own.0.push((name.into(), ip(address)));
+            own.0.push(address(name, text));
         }
         let beside = |used: &[&str], peer: &str| {
-            let used: Vec<IpAddr> = used.iter().map(|used| ip(used)).collect();
+            let used: Vec<_> = used.iter().map(|used| (ip(used), ip(peer))).collect();
             own.beside(&used, ip(peer))
         };
         assert_eq!(beside(&["10.9.1.1"], "10.9.1.2"), [ip("10.9.2.1"), ip("10.9.3.1")]);
@@ -321,10 +342,10 @@ mod tests {
         let mut own = own();
         let next = |own: &Own, before: &str| own.next(ip(before), "eth1");
         assert_eq!(next(&own, "10.9.1.1"), None, "it is there");
-        own.0 = vec![("eth0".into(), ip("10.9.9.9"))];
+        own.0 = vec![address("eth0", "10.9.9.9")];
         assert_eq!(next(&own, "10.9.1.1"), None, "nothing is there");
-        for address in ["fe80::1", "169.254.0.1", "10.9.7.7", "10.9.1.5", "2001:db8::1"] {
-            own.0.push(("eth1".into(), ip(address)));
+        for text in ["fe80::1", "169.254.0.1", "10.9.7.7", "10.9.1.5", "2001:db8::1"] {
+            own.0.push(address("eth1", text));
         }
         for (before, after) in [("10.9.1.1", "10.9.7.7"), ("2001:db8::9", "2001:db8::1")] {
             assert_eq!(next(&own, before), Some(ip(after)));

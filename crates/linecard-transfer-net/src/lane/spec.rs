@@ -140,7 +140,11 @@ impl fmt::Display for LocalEnd {
         match self {
             Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
             Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
-            Self::Interface(name) => write!(f, "if:{name}"),
+            // Where it would be read as another.
+            Self::Interface(name) => match local(name) {
+                Ok((read, None)) if read == *self => write!(f, "{name}"),
+                _ => write!(f, "if:{name}"),
+            },
         }
     }
 }
@@ -268,10 +272,11 @@ mod tests {
             ("tcp:[fd00::1]", Tcp, "[fd00::1]", None),
             ("tcp:[fd00::1]:80", Tcp, "[fd00::1]", Some(80)),
             ("::1", Udp, "[::1]", None),
-            ("eth0", Udp, "if:eth0", None),
-            ("eth0.100:7000", Udp, "if:eth0.100", Some(7_000)),
-            ("tcp:if:wlan0", Tcp, "if:wlan0", None),
-            ("if:udp", Udp, "if:udp", None),
+            ("eth0", Udp, "eth0", None),
+            ("eth0.100:7000", Udp, "eth0.100", Some(7_000)),
+            ("tcp:if:wlan0", Tcp, "wlan0", None),
+            ("if:udp", Udp, "udp", None),
+            ("if:10", Udp, "if:10", None),
         ] {
             assert_eq!(end(text), (family, local.into(), port), "{text}");
         }
@@ -288,6 +293,10 @@ mod tests {
         let spec: Spec = "eth1,congestion=cubic".parse().unwrap();
         assert_eq!(spec.congestion, Congestion::Cubic);
         assert_eq!(spec.to_string().parse(), Ok(spec));
+        for name in ["if:udp", "if:tcp:7000", "if:10", "if:.1:80"] {
+            let spec: Spec = name.parse().unwrap();
+            assert_eq!(spec.to_string().parse(), Ok(spec), "{name}");
+        }
     }
 
     #[test]

@@ -28,14 +28,23 @@ pub(super) fn drops(socket: BorrowedFd<'_>) -> Option<u32> {
     (done == 0 && bytes as usize > DROPS * size_of::<u32>()).then(|| numbers[DROPS])
 }
 
+/// An address of this host.
+#[derive(Debug)]
+pub(super) struct OwnAddress {
+    pub(super) interface: String,
+    pub(super) ip: IpAddr,
+    /// Other hosts are reached by the interface: it is no loopback and no dummy.
+    pub(super) has_link: bool,
+}
+
 /// The addresses of an interface, those of one link only left out; none if the interface does not exist.
 pub(super) fn addresses(interface: &str) -> Vec<IpAddr> {
     let all = all_addresses().into_iter();
-    all.filter(|(name, _)| name == interface).map(|(_, ip)| ip).collect()
+    all.filter(|own| own.interface == interface).map(|own| own.ip).collect()
 }
 
 /// The addresses of this host and their interfaces, those of one link only left out.
-pub(super) fn all_addresses() -> Vec<(String, IpAddr)> {
+pub(super) fn all_addresses() -> Vec<OwnAddress> {
     let mut first = std::ptr::null_mut();
     // SAFETY: on success the kernel's list is stored in `first`, to be given back below.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -46,13 +55,23 @@ pub(super) fn all_addresses() -> Vec<(String, IpAddr)> {
     while !next.is_null() {
         // SAFETY: `next` is an entry of that list, which nobody changes, and its name ends with a zero.
         let (entry, name) = unsafe { (&*next, CStr::from_ptr((*next).ifa_name)) };
-        let name = || name.to_string_lossy().into_owned();
-        found.extend(address(entry.ifa_addr).map(|ip| (name(), ip)));
+        let own = |ip| OwnAddress {
+            interface: name.to_string_lossy().into_owned(),
+            ip,
+            has_link: has_link(entry.ifa_flags as i32),
+        };
+        found.extend(address(entry.ifa_addr).map(own));
         next = entry.ifa_next;
     }
     // SAFETY: it came from `getifaddrs`, and no reference into it is left.
     unsafe { libc::freeifaddrs(first) };
     found
+}
+
+/// Whether an interface with these flags reaches other hosts. A dummy has neither neighbours nor one peer, as tunnels do.
+const fn has_link(flags: i32) -> bool {
+    let is_dummy = flags & libc::IFF_NOARP != 0 && flags & libc::IFF_POINTOPOINT == 0;
+    flags & libc::IFF_LOOPBACK == 0 && !is_dummy
 }
 
 fn address(socket: *const libc::sockaddr) -> Option<IpAddr> {
@@ -85,5 +104,13 @@ mod tests {
     fn loopback_has_its_address_and_nobody_has_those_of_nothing() {
         assert!(addresses("lo").contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)));
         assert!(addresses("no-such-thing").is_empty());
+        assert!(!all_addresses().iter().any(|own| own.interface == "lo" && own.has_link));
+    }
+
+    #[test]
+    fn tunnels_have_a_link_and_dummies_have_none() {
+        let (dummy, tunnel) = (libc::IFF_NOARP, libc::IFF_NOARP | libc::IFF_POINTOPOINT);
+        assert!(has_link(0) && has_link(tunnel));
+        assert!(!has_link(dummy) && !has_link(libc::IFF_LOOPBACK));
     }
 }

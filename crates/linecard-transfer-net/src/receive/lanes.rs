@@ -117,20 +117,23 @@ pub(super) fn places(
     control: (IpAddr, IpAddr),
     (is_anywhere, are_named): (bool, bool),
 ) -> Vec<Option<IpAddr>> {
-    let (local, peer) = control;
+    let (_, peer) = control;
     let sources = match hello.sources.split_first() {
         Some((own, sources)) if *own == peer && is_anywhere => sources,
         _ => &[],
     };
     let own = Own::now();
-    let towards = |lane| sources.get(lane).map_or(local, |source| own.towards(*source, control));
+    let towards = |lane| {
+        let source = sources.get(lane);
+        source.map_or(control, |source| (own.towards(*source, control), *source))
+    };
     let usual = hello.lanes.len() - hello.spares;
-    let mut used = vec![local];
+    let mut used = vec![control];
     used.extend((0..usual).map(towards));
     let has_spares = !sources.is_empty() && !are_named;
     let others = if has_spares { own.beside(&used, peer) } else { Vec::new() };
     let spares = others.into_iter().map(Some).chain(std::iter::repeat(None)).take(hello.spares);
-    used.drain(1..).map(Some).chain(spares).collect()
+    used.drain(1..).map(|(own, _)| Some(own)).chain(spares).collect()
 }
 
 impl Incoming {

@@ -166,7 +166,7 @@ fn specs(options: &SendOptions, (local, peer): (IpAddr, IpAddr), own: &Own) -> (
     // Within one host, all interfaces lead to the same place.
     let spares = if is_found && !own.has(peer) { SPARES } else { 0 };
     if specs.is_empty() {
-        let others = if is_found { own.beside(&[local], peer) } else { Vec::new() };
+        let others = if is_found { own.beside(&[(local, peer)], peer) } else { Vec::new() };
         let addresses = std::iter::once(local).chain(others).take(MAX_LANES - spares);
         let addresses = addresses.chain(std::iter::repeat_n(local, spares));
         specs.extend(addresses.map(|ip| Spec::new(LaneKind::Udp, ip)));

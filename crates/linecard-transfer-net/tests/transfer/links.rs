@@ -222,6 +222,31 @@ fn interfaces_of_the_receiver_are_lanes_from_the_only_one_of_the_sender() {
     }
 }
 
+/// Addresses on `lo`, as of services that any link reaches, were one more lane on a link that had one.
+#[test]
+fn addresses_without_a_link_are_no_lanes_of_their_own() {
+    let Some(links) = Links::new("addresses_without_a_link_are_no_lanes_of_their_own", 2) else {
+        return;
+    };
+    for host in [0, 1] {
+        links.set(host, &format!("address add 10.9.77.{}/32 dev lo", host + 1));
+    }
+    links.set(0, "route add 10.9.77.2 via 10.9.2.2");
+    for (there, used) in [([10, 9, 1, 2], "10.9.2.2"), ([10, 9, 77, 2], "10.9.1.2")] {
+        let _again = fs::remove_dir_all(links.folder.path().join("to"));
+        let (mut send, receive, listener) = links.ends(1 << 20, &[]);
+        send.rate_bits_per_second = None;
+        send.peer.set_ip(there.into());
+        let peer = send.peer.ip().to_string();
+        let (_, got) = links.whole(links.run(&(send, receive, listener), |_| {}));
+        let names: Vec<&str> = got.lanes.iter().map(|(name, _)| &**name).collect();
+        assert!(
+            names.len() == 2 && names[0].contains(&peer) && names[1].contains(used),
+            "{names:?}"
+        );
+    }
+}
+
 /// Promise (Transfer): A lane without a route is named with the reason, and the others carry the transfer.
 #[test]
 fn a_lane_without_a_route_is_said_and_the_other_carries_on() {
