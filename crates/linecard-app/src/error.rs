@@ -31,7 +31,10 @@ pub const EXIT_CODES: [(u8, &str); 19] = [
     (11, "jitter: no verdict: what was measured is not good enough for one, and the text says why"),
     (12, "attach, jitter: a setting or an address could not be put back as it was"),
     (13, "plan, model solve: nothing fits; the text says why and what would help"),
-    (14, "send, recv: the other end is not there, does not answer any more, or was cut off"),
+    (
+        14,
+        "send, recv: the other end is not there, does not answer any more, was cut off, or is busy with other transfers",
+    ),
     (15, "send, recv: the other end is not who it should be, or does not accept this one"),
     (16, "send, recv: the other end has refused or ended it, and the text says why"),
     (

@@ -5,6 +5,7 @@ use crate::error::Kind;
 use crate::{Error, Failure};
 use linecard_config::Bytes;
 use linecard_config::UnitError;
+use linecard_transfer::control::RefuseCode;
 use linecard_transfer_net::control::ControlError;
 use linecard_transfer_net::file::FileError;
 use linecard_transfer_net::keys::{Fingerprint, KeyError};
@@ -271,6 +272,9 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
         SendError::Stopped => TransferError::Stopped.into(),
         SendError::Wait(_) => Failure::Attach.with(error),
         SendError::Seal(_) => Failure::Thread.with(error),
+        SendError::Refused(ref refuse) if refuse.code == RefuseCode::Busy => {
+            Failure::Unreachable.with(error)
+        }
         SendError::Refused(_)
         | SendError::Older(_)
         | SendError::Welcome(_)

@@ -279,7 +279,7 @@ impl Shared {
         let guest = Guest { control, from: plain(from), hello, is_anywhere: self.is_anywhere };
         let Some(mut refused) = self.admit(id, guest) else { return Ok(()) };
         let busy = ReceiveError::Busy(refused.with);
-        refuse(&mut refused.guest.control, RefuseCode::Resources, &busy);
+        refuse(&mut refused.guest.control, RefuseCode::Busy, &busy);
         Err(busy)
     }
 

@@ -26,7 +26,7 @@ pub enum ReceiveError {
     },
     /// A sender came while something was received from another.
     #[error(
-        "busy: receiving from {0}; try again later, or start another receiver there with --listen ADDRESS:PORT"
+        "busy: receiving from {0}; start another receiver there with --listen ADDRESS:PORT, or let it have more senders with --keep --at-once N"
     )]
     Busy(SocketAddr),
     /// A peer that was slow made room for others.

@@ -212,7 +212,10 @@ pub fn send(
         return Err(SendError::NoFolder);
     }
     let has_links = all.iter().any(|object| object.has_links);
-    let opened = open::open(options, has_links)?;
+    let mut say = |line: Option<String>| {
+        observer(&SendProgress { notes: line.into_iter().collect(), ..SendProgress::default() });
+    };
+    let opened = open::open(options, has_links, &mut say)?;
     let waker = Waker::new()?;
     let bounds = (opened.version, reading::bound(options.chunk_bytes));
     let (work, queue) = reading::work_and_queue(source, options.chunk_bytes, bounds, waker.clone());

@@ -220,13 +220,23 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
     let (own, _) = first.addresses();
     match receiver.send(&shared(1)) {
         Err(SendError::Refused(refuse)) => {
-            assert_eq!(refuse.code, RefuseCode::Resources);
+            assert_eq!(refuse.code, RefuseCode::Busy);
             let text = refuse.text.to_string();
-            let parts = [&format!("busy: receiving from {own}"), "try again later", "--listen"];
+            let parts = [&format!("busy: receiving from {own}"), "--keep --at-once", "--listen"];
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
         other => panic!("{other:?}"),
     }
+    // One that is stopped does not wait for its turn.
+    let options = receiver.sender(&shared(1));
+    let stop = Arc::clone(&options.stop);
+    let mut lines = Vec::new();
+    let stopped = send(&options, &mut |progress| {
+        lines.extend(progress.notes.clone());
+        stop.stop();
+    });
+    assert!(matches!(stopped, Err(SendError::Stopped)), "{stopped:?}");
+    assert!(lines.len() == 1 && lines[0].contains("is asked again for 8s"), "{lines:?}");
     receiver.has_turned_away("busy");
     // Peers that do not authenticate are not told.
     assert!(Control::connect(receiver.at, "test", &shared(2), soon()).is_err());

@@ -37,6 +37,8 @@ pub enum RefuseCode {
     Fec,
     /// The receiver lacks resources: memory, lanes, connections.
     Resources,
+    /// As many transfers run as may at once. Senders ask again.
+    Busy,
     /// Any other, including those of later versions.
     Other(u16),
 }
@@ -161,6 +163,7 @@ impl RefuseCode {
             Self::Suite => 2,
             Self::Fec => 3,
             Self::Resources => 4,
+            Self::Busy => 5,
             Self::Other(number) => number,
         }
     }
@@ -171,6 +174,7 @@ impl RefuseCode {
             2 => Self::Suite,
             3 => Self::Fec,
             4 => Self::Resources,
+            5 => Self::Busy,
             other => Self::Other(other),
         }
     }

@@ -75,10 +75,15 @@ fn a_sender_while_another_sends() {
     while !fs::metadata(&partial).is_ok_and(|about| about.len() > 0) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let refused = ends.send("from.bin", &receiver, &[]);
-    assert_eq!(refused.code, Some(16), "{refused:?}");
-    let parts = ["the receiver refuses", "busy: receiving from 127.0.0.1:", "--listen"];
-    one_line(&refused.stderr, &parts);
+    let refused = ends.send("from.bin", &receiver, &["--patience", "5"]);
+    assert_eq!(refused.code, Some(14), "{refused:?}");
+    let busy = "busy: receiving from 127.0.0.1:";
+    says(&refused.stderr, &["the receiver refuses", busy, "--listen"]);
+    let first_line = refused.stderr.lines().next().unwrap();
+    assert!(
+        first_line.contains(busy) && first_line.contains("is asked again for 5s"),
+        "{refused:?}"
+    );
     drop(stdin);
     let (sent, got) = (first.wait().unwrap(), receiver.end());
     assert_eq!((sent.code(), got.code), (Some(0), Some(0)), "{got:?}");

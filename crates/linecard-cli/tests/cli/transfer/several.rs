@@ -218,17 +218,22 @@ fn no_more_send_at_once_than_are_allowed() {
     let mut pipe = first.stdin.take().unwrap();
     pipe.write_all(b"first").unwrap();
     wait_for(&ends, "to/.stdin.linecard-part");
-    let refused = ends.send("from.bin", &receiver, &[]);
+    let refused = ends.send("from.bin", &receiver, &["--patience", "5"]);
     says(&refused.stderr, &["busy: receiving from 127.0.0.1:"]);
+    assert_eq!(refused.code, Some(14), "it may be tried again");
+    // With time, it waits for its turn.
+    let log = ends.folder.path("waits.log");
+    let mut waiting = ends.sender("from.bin", &receiver, &["--patience", "600"]);
+    waiting.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+    let mut waiting = waiting.spawn().unwrap();
+    ends.wait_until(|| fs::read_to_string(&log).unwrap().contains("is asked again for 600s"));
     drop(pipe);
-    assert!(first.wait().unwrap().success());
-    let sent = ends.send("from.bin", &receiver, &[]);
-    assert_eq!(sent.code, Some(0), "{sent:?}");
+    assert!(first.wait().unwrap().success() && waiting.wait().unwrap().success());
     stop(receiver);
     ends.folder.refuses(2, &["recv", "to", "--at-once", "2", "--accept-any"], &["--keep"]);
 }
 
-/// Twelve senders of three files each to a receiver of four at once: a refused one tries again, and all files arrive.
+/// Twelve senders of three files each to a receiver of four at once: those that are refused ask again, and all files arrive.
 #[test]
 fn many_senders_take_turns() {
     let ends = Ends::new();
@@ -239,22 +244,13 @@ fn many_senders_take_turns() {
         }
     }
     let receiver = ends.receiver(&["--keep"]);
-    let mut left: Vec<String> = (0..12).map(|sender| format!("s{sender}")).collect();
-    let begun = Instant::now();
-    while !left.is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "left: {left:?}");
-        let running: Vec<_> = left
-            .drain(..)
-            .map(|name| (Sender::start(ends.sender(&name, &receiver, &[])), name))
-            .collect();
-        for (sender, name) in running {
-            let ended = sender.end();
-            match ended.code {
-                Some(0) => {}
-                _ if ended.stderr.contains("busy: ") => left.push(name),
-                _ => panic!("{name}: {ended:?}"),
-            }
-        }
+    let start = |sender| {
+        Sender::start(ends.sender(&format!("s{sender}"), &receiver, &["--patience", "600"]))
+    };
+    let running: Vec<Sender> = (0..12).map(start).collect();
+    for sender in running {
+        let ended = sender.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
     }
     stop(receiver);
     for sender in 0..12 {
@@ -333,6 +329,25 @@ fn a_receiver_goes_on_if_nobody_reads_its_statistics() {
     let got = receiver.end();
     assert_eq!(got.code, Some(0), "{got:?}");
     assert!(got.stderr.contains("are left out: stdout is not read"), "{}", got.stderr);
+}
+
+/// It waited for a program that writes into the pipe, and did not say so.
+#[test]
+fn a_named_pipe_is_said_to_be_waited_for() {
+    let ends = Ends::new();
+    let pipe = ends.folder.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let receiver = ends.receiver(&[]);
+    let log = ends.folder.path("waits.log");
+    let mut sender = ends.sender("pipe", &receiver, &[]);
+    let mut sender =
+        sender.stdout(Stdio::null()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+    let line = "pipe is a pipe: it is read as soon as a program writes into it";
+    ends.wait_until(|| fs::read_to_string(&log).unwrap().contains(line));
+    fs::write(&pipe, b"at last").unwrap();
+    assert!(sender.wait().unwrap().success());
+    assert_eq!(receiver.end().code, Some(0));
+    assert_eq!(ends.folder.read("to/pipe"), b"at last");
 }
 
 fn stop(receiver: Receiver) {
