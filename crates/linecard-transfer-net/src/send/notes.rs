@@ -1,6 +1,6 @@
 //! Remarks about lanes that carry nothing, stopped answering, or share a link.
 
-use super::path::Path;
+use super::path::{LaneProblem, Path};
 use super::silence::Silence;
 use linecard::time::Instant;
 use linecard_transfer::lane::{LaneSender, LaneState};
@@ -12,6 +12,9 @@ const UNANSWERED: u64 = 3;
 /// How long a lane may take to be reached during the transfer, in ns.
 pub(super) const REACH_NS: u64 = 2_000_000_000;
 
+/// How long all lanes may take until the first is answered, in ns.
+const ANSWER_NS: u64 = 3_000_000_000;
+
 /// Lines for the user, each once.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
@@ -22,7 +25,8 @@ pub(super) struct Notes {
     silences: Vec<Silence>,
     /// The line that says that a lane has stopped answering.
     silent: Vec<Option<usize>>,
-    /// It was said that no lane is answered.
+    /// It was said that no lane is answered yet, or any more.
+    none_answered: bool,
     none_answers: bool,
     start: Instant,
 }
@@ -32,8 +36,14 @@ impl Notes {
     pub(super) fn of(paths: &[Path]) -> Self {
         let mut notes = Self { silent: vec![None; paths.len()], ..Self::default() };
         for (lane, path) in paths.iter().enumerate() {
-            if let Some(problem) = path.problem.as_ref().filter(|_| !path.is_elsewhere()) {
-                notes.add(lane, path, &format!("{problem}; nothing goes over it"));
+            match &path.problem {
+                None | Some(LaneProblem::Elsewhere) => {}
+                Some(problem @ LaneProblem::Refused { .. }) => {
+                    notes.add(lane, path, &format!("{problem}; nothing goes over it"));
+                }
+                Some(problem @ LaneProblem::Closed { .. }) => {
+                    notes.add(lane, path, &format!("{problem}; it is tried again"));
+                }
             }
             if let Some(detour) = &path.detour {
                 notes.add(lane, path, detour);
@@ -70,14 +80,7 @@ impl Notes {
     pub(super) fn report_silence(&mut self, paths: &[Path], sender: &Sender, now: Instant) {
         let state = |lane: usize| sender.lane(lane).map(LaneSender::state);
         if !(0..paths.len()).any(|lane| state(lane) == Some(LaneState::Alive)) {
-            let mut running = self.silences.iter().filter(|silence| silence.is_long(now));
-            if !self.none_answers && running.next().is_some() {
-                self.none_answers = true;
-                self.lines.push(
-                    "no lane is answered any more: all are probed, as long as --patience allows"
-                        .into(),
-                );
-            }
+            self.report_all_silent(now);
             return;
         }
         for (lane, path) in paths.iter().enumerate() {
@@ -90,6 +93,22 @@ impl Notes {
                 self.silent[lane] = Some(self.lines.len());
                 self.add(lane, path, &text);
             }
+        }
+    }
+
+    fn report_all_silent(&mut self, now: Instant) {
+        if self.silences.iter().any(|silence| silence.is_long(now)) && !self.none_answers {
+            self.none_answers = true;
+            let text = "no lane is answered any more: all are probed, as long as --patience allows";
+            self.lines.push(text.into());
+        }
+        let is_late = now.ns_since(self.start) >= ANSWER_NS;
+        let has_answered = self.silences.iter().any(Silence::has_ended);
+        if is_late && !has_answered && !self.none_answered {
+            self.none_answered = true;
+            let text = "no lane is answered yet: a firewall may be in the way. All are probed, as long as --patience \
+                        allows";
+            self.lines.push(text.into());
         }
     }
 

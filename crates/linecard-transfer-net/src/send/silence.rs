@@ -44,6 +44,11 @@ impl Silence {
         }
     }
 
+    /// Whether it has answered once.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.since.is_none() || self.first.is_some()
+    }
+
     fn running_ns(&self, now: Instant) -> u64 {
         self.since.map_or(0, |since| now.ns_since(since))
     }

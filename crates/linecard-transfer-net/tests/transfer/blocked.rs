@@ -54,22 +54,25 @@ fn lanes_that_never_answer_are_named_as_tcp() {
     let advice = |lanes: &[&str]| {
         let mut options = ends::options(&from, folder.path()).0;
         options.peer = listener.local_addr().expect("it listens");
-        options.patience = Duration::from_secs(1);
+        options.patience = Duration::from_secs(4);
         options.lanes = lanes.iter().map(|lane| lane.parse().expect("a lane")).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| deaf(&listener, &options.access, &stop));
-            let sent = send(&options, &mut |_| {});
+            let mut notes = Vec::new();
+            let sent = send(&options, &mut |progress| notes.clone_from(&progress.notes));
             stop.store(true, Ordering::Relaxed);
-            sent
+            (sent, notes)
         })
     };
-    let sent = advice(&["127.0.0.1,rate=50M", "127.0.0.1"]);
+    let (sent, notes) = advice(&["127.0.0.1,rate=50M", "127.0.0.1"]);
     stop.store(false, Ordering::Relaxed);
+    // Long before the end, with the usual patience.
+    assert!(notes.len() == 1 && notes[0].contains("a firewall may be in the way"), "{notes:?}");
     let Err(error @ SendError::NeverReached { .. }) = sent else { panic!("{sent:?}") };
     let text = error.to_string();
     assert!(text.contains("--lane tcp:127.0.0.1,rate=50000000 --lane tcp:127.0.0.1"), "{text}");
     // Without any, the lane that was made is named.
-    let sent = advice(&[]);
+    let (sent, _) = advice(&[]);
     let text = sent.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(text.contains("over TCP: --lane tcp:127.0.0.1"), "{text}");
 }

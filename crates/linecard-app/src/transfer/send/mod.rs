@@ -3,6 +3,7 @@
 mod config;
 mod dry;
 mod hosts;
+mod limits;
 mod lines;
 mod outcome;
 mod probe;
@@ -27,6 +28,7 @@ use linecard_transfer_net::keys::{Fingerprint, KnownPeers, Pairing};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -108,7 +110,7 @@ pub fn send(
     observer: &mut dyn Observer,
 ) -> Result<SendOutcome, Failed<SendOutcome>> {
     // Before a name is looked up, which may take long.
-    config.input().map_err(Error::from)?;
+    say_of_pipe(&config.input().map_err(Error::from)?, observer);
     config.patterns()?;
     let (started, addresses) = match &config.peer.0 {
         Peer::Listening { host, port } => {
@@ -425,6 +427,16 @@ impl Config {
 }
 
 /// The data to send. A file's name may be any bytes.
+/// Says that a pipe with a name is opened when another program has it open.
+fn say_of_pipe(input: &Input, observer: &mut dyn Observer) {
+    let Input::Paths(paths) = input else { return };
+    let [path] = &**paths else { return };
+    if std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo()) {
+        let path = path.display();
+        observer.line(&format!("{path} is a pipe: it is read as soon as a program writes into it"));
+    }
+}
+
 fn input(paths: &[PathBuf]) -> Result<Input, ConfigError> {
     let refuse = |error| ConfigError::of_parameter("inputs", error);
     let size = |path: &PathBuf| path.to_str()?.strip_prefix("test:").map(str::to_owned);

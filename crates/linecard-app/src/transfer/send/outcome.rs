@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::dry::{DryRun, Step};
+use super::limits::limited_by;
 use super::probe::{Findings, Probe, ProbedLane};
 use crate::Error;
 use crate::transfer::outcome::{
@@ -112,58 +113,6 @@ pub struct Bound {
 /// A lane: its kind, own end and peer.
 pub type Lane = Item<LaneOutcome>;
 
-/// Shorter transfers are over before a limit shows.
-const LEAST_ELAPSED: Duration = Duration::from_millis(500);
-/// Lanes that are named as the limit, at most.
-const MAX_NAMED: usize = 3;
-/// A thread that takes this share of a core is what limits; and cores of which this share is taken, where data is read
-/// too late.
-const BUSY: f64 = 0.9;
-
-/// The limit under which the lanes were most of the time.
-pub(super) fn limited_by(sent: &Sent) -> Option<String> {
-    if sent.elapsed < LEAST_ELAPSED {
-        return None;
-    }
-    let busy = sent.lane_thread.as_secs_f64() / sent.elapsed.as_secs_f64();
-    if busy >= BUSY {
-        return Some(format!(
-            "the processor here: one thread took {:.0} % of a core",
-            100.0 * busy
-        ));
-    }
-    let times = sent.limits;
-    let down = silent_lanes(&sent.lanes);
-    let reading = reading(sent.cores.busy_share());
-    let limits = [
-        (
-            times.lane_ns,
-            "the lanes: they sent as fast as their paths, and the receiver behind them, took it",
-        ),
-        (times.reading_ns, &*reading),
-        (
-            times.receiver_ns,
-            "the receiver, which had no room or did not answer sooner: its disk, its processor, its --memory or the round trip",
-        ),
-        (times.in_flight_ns, "memory here: as many chunks were in flight as may be"),
-        (times.down_ns, &*down),
-    ];
-    let (ns, limit) = limits.into_iter().max_by_key(|&(ns, _)| ns)?;
-    let share = 100.0 * ns as f64 / times.sum_ns().max(1) as f64;
-    Some(format!("{limit} ({share:.0} % of the time)"))
-}
-
-/// Why no data were there to send, where cores were busy for this share of the time.
-fn reading(busy: f64) -> String {
-    if busy >= BUSY {
-        return format!(
-            "the processor here, whose cores were busy {:.0} % of the time: no data were there to send",
-            100.0 * busy
-        );
-    }
-    "reading here: no data were there to send".to_owned()
-}
-
 /// How losses were made good, and what each way cost: repair traffic, retransmission at least a round trip. None where
 /// there was neither.
 fn losses(counters: SendCounters, lanes: &[LaneView]) -> Option<String> {
@@ -188,17 +137,6 @@ fn losses(counters: SendCounters, lanes: &[LaneView]) -> Option<String> {
     ))
 }
 
-/// The lanes that did not answer for longest, as a limit.
-fn silent_lanes(lanes: &[LaneView]) -> String {
-    let longest = lanes.iter().map(|lane| lane.silent).max().unwrap_or_default();
-    let names = lanes.iter().filter(|lane| lane.silent * 2 > longest);
-    let names: Vec<&str> = names.map(|lane| &*lane.name).take(MAX_NAMED).collect();
-    match &*names {
-        [] => "lanes that did not answer".to_owned(),
-        names => format!("lanes that did not answer: {}", names.join(", ")),
-    }
-}
-
 /// Statistics of a lane.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LaneOutcome {
@@ -208,6 +146,8 @@ pub struct LaneOutcome {
     pub packets: u64,
     /// bytes on the line
     pub line_bytes: ByteCount,
+    /// these in the time of the transfer, on average
+    pub line_bits_per_second: BitRate,
     /// packets lost
     pub lost: u64,
     /// packets taken for lost that came late
@@ -278,7 +218,7 @@ impl SendOutcome {
             }),
             lanes: match sent.plan {
                 Some(_) => Vec::new(),
-                None => sent.lanes.iter().map(lane).collect(),
+                None => sent.lanes.iter().map(|view| lane(view, sent.elapsed)).collect(),
             },
             lane_notes: lane_notes(&sent.notes),
             failures: failures(&sent.failures, &sent.unremoved),
@@ -331,7 +271,7 @@ impl SendOutcome {
             steps: Vec::new(),
             chunk_latency: None,
             bound: None,
-            lanes: progress.lanes.iter().map(lane).collect(),
+            lanes: progress.lanes.iter().map(|view| lane(view, progress.elapsed)).collect(),
             lane_notes: lane_notes(&progress.notes),
             failures: Vec::new(),
             skipped: Vec::new(),
@@ -437,11 +377,12 @@ fn in_packets(socket: &SocketCounters) -> u64 {
     socket.sent_bytes.saturating_sub(socket.sent * OVERHEAD_BYTES as u64)
 }
 
-fn lane(lane: &LaneView) -> Lane {
+fn lane(lane: &LaneView, elapsed: Duration) -> Lane {
     let value = LaneOutcome {
         state: state(lane.state),
         packets: lane.counters.packets,
         line_bytes: ByteCount(lane.counters.line_bytes),
+        line_bits_per_second: BitRate(bits_per_second(lane.counters.line_bytes, elapsed)),
         lost: lane.counters.lost,
         late: lane.counters.late,
         deaths: lane.counters.deaths,
@@ -454,7 +395,8 @@ fn lane(lane: &LaneView) -> Lane {
 impl std::fmt::Display for LaneOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { state, lost, late, .. } = self;
-        write!(f, "{state}, {} packets, {lost} lost", Value::Count(self.packets))?;
+        let rate = Value::BitRate(self.line_bits_per_second.0);
+        write!(f, "{state}, {rate}, {} packets, {lost} lost", Value::Count(self.packets))?;
         if *late > 0 {
             write!(f, " ({late} only late)")?;
         }
@@ -542,31 +484,15 @@ mod tests {
         assert_eq!(losses(resent, &lanes).as_deref(), Some(again));
     }
 
-    /// A million small files were "reading here" with both cores busy.
-    #[test]
-    fn busy_cores_are_named_where_data_is_read_too_late() {
-        assert!(reading(0.5).starts_with("reading here: "));
-        let busy = "the processor here, whose cores were busy 96 % of the time: ";
-        assert!(reading(0.96).starts_with(busy));
-    }
-
-    #[test]
-    fn lanes_that_limit_are_named() {
-        let lanes = [(0, 40), (1, 900), (2, 500)];
-        let lanes = lanes.map(|(deaths, silent_ms)| view(LaneState::Suspect, deaths, silent_ms));
-        assert_eq!(silent_lanes(&lanes), "lanes that did not answer: lane 1, lane 2");
-        assert_eq!(silent_lanes(&[]), "lanes that did not answer");
-    }
-
     /// The first guess of 100 ms was shown for a lane without any answer.
     #[test]
     fn a_round_trip_that_was_not_measured_is_not_shown() {
-        let never = lane(&view(LaneState::Validating, 0, 5_000)).value;
+        let never = lane(&view(LaneState::Validating, 0, 5_000), Duration::from_secs(5)).value;
         let json = serde_json::to_value(&never).unwrap();
         assert_eq!(json["state"], "not reached");
         assert!(json.get("rtt_ns").is_none(), "{json}");
         assert!(!never.to_string().contains("RTT"), "{never}");
-        let alive = lane(&view(LaneState::Alive, 0, 40)).value;
+        let alive = lane(&view(LaneState::Alive, 0, 40), Duration::from_secs(5)).value;
         assert!(alive.to_string().contains("RTT 1.00 ms"), "{alive}");
     }
 

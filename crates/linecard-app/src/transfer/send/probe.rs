@@ -1,7 +1,7 @@
 //! Measured lanes, the time that the data would take over them, and options that fit.
 
 use super::dry::DryRun;
-use super::outcome::limited_by;
+use super::limits::limited_by;
 use linecard_report::{BitRate, ByteCount, Item, Nanoseconds, Seconds, Share, Value};
 use linecard_transfer::control::{LaneKind, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 use linecard_transfer::fec::Repair;
