@@ -38,7 +38,7 @@ impl Bar {
                 bar.set_length(total);
             }
             bar.set_style(style(
-                "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left{wide_msg}",
+                "{bar:30} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left{wide_msg}",
             ));
             // Data that was stored before is not counted as sent.
             bar.set_position(done);
@@ -84,7 +84,7 @@ impl State {
 fn new_bar() -> Option<ProgressBar> {
     std::io::stderr().is_terminal().then(|| {
         let bar = ProgressBar::no_length();
-        bar.set_style(style("{bytes}, {bytes_per_sec}{wide_msg}"));
+        bar.set_style(style("{decimal_bytes}, {decimal_bytes_per_sec}{wide_msg}"));
         bar
     })
 }
