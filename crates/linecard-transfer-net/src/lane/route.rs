@@ -110,14 +110,14 @@ impl Own {
     }
 
     /// Another interface than that of its address by which packets from `source` to `to` leave: then the lane
-    /// shares a link with others. None if it leaves by its own, or this is unknown.
+    /// shares a link with others. None if it leaves by its own or has none, or this is unknown.
     pub(crate) fn detour(&self, source: IpAddr, to: IpAddr) -> Option<Detour> {
         if self.has(to) {
             return None;
         }
-        let own = self.interface(source)?;
+        let OwnAddress { interface: own, .. } = self.find(source).filter(|own| own.has_link)?;
         let leaves = interface_towards(source, to).ok()??;
-        (own != leaves).then(|| Detour { own: own.to_owned(), leaves })
+        (*own != leaves).then(|| Detour { own: own.to_owned(), leaves })
     }
 
     /// The address at which this host is reached from `source`, the address of a lane of the peer whose control

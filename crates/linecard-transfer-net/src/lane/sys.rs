@@ -56,7 +56,7 @@ pub(super) fn all_addresses() -> Vec<OwnAddress> {
         // SAFETY: `next` is an entry of that list, which nobody changes, and its name ends with a zero.
         let (entry, name) = unsafe { (&*next, CStr::from_ptr((*next).ifa_name)) };
         let own = |ip| OwnAddress {
-            interface: name.to_string_lossy().into_owned(),
+            interface: without_label(&name.to_string_lossy()).to_owned(),
             ip,
             has_link: has_link(entry.ifa_flags as i32),
         };
@@ -68,10 +68,18 @@ pub(super) fn all_addresses() -> Vec<OwnAddress> {
     found
 }
 
-/// Whether an interface with these flags reaches other hosts. A dummy has neither neighbours nor one peer, as tunnels do.
+/// The name of an interface in the label of an address, `eth0:1`: no name has a colon.
+fn without_label(label: &str) -> &str {
+    label.split_once(':').map_or(label, |(name, _)| name)
+}
+
+/// Whether an interface with these flags reaches other hosts. A dummy is Ethernet without neighbours and multicast, and a
+/// VRF is a master without neighbours; modems and tunnels have no neighbours, either.
 const fn has_link(flags: i32) -> bool {
-    let is_dummy = flags & libc::IFF_NOARP != 0 && flags & libc::IFF_POINTOPOINT == 0;
-    flags & libc::IFF_LOOPBACK == 0 && !is_dummy
+    let without = libc::IFF_POINTOPOINT | libc::IFF_MULTICAST;
+    let is_bare = flags & (libc::IFF_NOARP | without) == libc::IFF_NOARP;
+    let is_virtual = is_bare && flags & (libc::IFF_BROADCAST | libc::IFF_MASTER) != 0;
+    flags & libc::IFF_LOOPBACK == 0 && !is_virtual
 }
 
 fn address(socket: *const libc::sockaddr) -> Option<IpAddr> {
@@ -108,9 +116,22 @@ mod tests {
     }
 
     #[test]
-    fn tunnels_have_a_link_and_dummies_have_none() {
-        let (dummy, tunnel) = (libc::IFF_NOARP, libc::IFF_NOARP | libc::IFF_POINTOPOINT);
-        assert!(has_link(0) && has_link(tunnel));
-        assert!(!has_link(dummy) && !has_link(libc::IFF_LOOPBACK));
+    fn an_address_with_a_label_is_of_its_interface() {
+        assert_eq!(["eth0:1", "eth0"].map(without_label), ["eth0"; 2]);
+    }
+
+    #[test]
+    fn tunnels_and_modems_have_a_link_and_dummies_have_none() {
+        use libc::{
+            IFF_BROADCAST, IFF_LOOPBACK, IFF_MASTER, IFF_MULTICAST, IFF_NOARP, IFF_POINTOPOINT,
+        };
+        let ethernet = IFF_BROADCAST | IFF_MULTICAST;
+        let modem = ethernet | IFF_NOARP;
+        let (wireguard, ipsec) = (IFF_POINTOPOINT | IFF_NOARP, IFF_NOARP);
+        assert!(
+            [ethernet, ethernet | IFF_MASTER, modem, wireguard, ipsec].map(has_link) == [true; 5]
+        );
+        let (dummy, vrf) = (IFF_BROADCAST | IFF_NOARP, IFF_MASTER | IFF_NOARP);
+        assert!([dummy, vrf, IFF_LOOPBACK].map(has_link) == [false; 3]);
     }
 }

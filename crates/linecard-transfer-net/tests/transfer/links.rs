@@ -231,14 +231,16 @@ fn addresses_without_a_link_are_no_lanes_of_their_own() {
     for host in [0, 1] {
         links.set(host, &format!("address add 10.9.77.{}/32 dev lo", host + 1));
     }
-    links.set(0, "route add 10.9.77.2 via 10.9.2.2");
+    links.set(0, "route add 10.9.77.2 via 10.9.2.2 src 10.9.77.1");
+    links.set(1, "route add 10.9.77.1 via 10.9.2.1");
     for (there, used) in [([10, 9, 1, 2], "10.9.2.2"), ([10, 9, 77, 2], "10.9.1.2")] {
         let _again = fs::remove_dir_all(links.folder.path().join("to"));
         let (mut send, receive, listener) = links.ends(1 << 20, &[]);
         send.rate_bits_per_second = None;
         send.peer.set_ip(there.into());
         let peer = send.peer.ip().to_string();
-        let (_, got) = links.whole(links.run(&(send, receive, listener), |_| {}));
+        let (sent, got) = links.whole(links.run(&(send, receive, listener), |_| {}));
+        assert!(sent.notes.is_empty(), "{:?}", sent.notes);
         let names: Vec<&str> = got.lanes.iter().map(|(name, _)| &**name).collect();
         assert!(
             names.len() == 2 && names[0].contains(&peer) && names[1].contains(used),
@@ -277,7 +279,8 @@ fn a_lane_that_leaves_by_another_link_is_said() {
     links.set(1, "address del 10.9.2.2/24 dev link2");
     let ended = links.run(&links.ends(1 << 20, &TWO), |_| {});
     let (sent, _) = links.whole(ended);
-    let [note] = &sent.notes[..] else { panic!("{:?}", sent.notes) };
+    // A busy host may also have reached it late.
+    let note = sent.notes.first().expect("a line");
     assert!(note.contains("lane 2 (") && note.contains("leave by link1, not by link2"), "{note}");
 }
 
