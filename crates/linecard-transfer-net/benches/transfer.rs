@@ -118,7 +118,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
         allow_delete: false,
         access,
         lanes: Vec::new(),
-        at_once: 1,
+        at_once: None,
         memory_bytes: 128 << 20,
         cores: Cores::default(),
         patience: Duration::from_secs(20),

@@ -385,7 +385,7 @@ fn over_loopback(
         allow_delete: false,
         access,
         lanes: Vec::new(),
-        at_once: 1,
+        at_once: None,
         memory_bytes: MEMORY_BYTES,
         cores: on(transfer.cores - 1),
         patience,

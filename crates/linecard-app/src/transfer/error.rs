@@ -299,7 +299,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         ReceiveError::Seal(_) => Failure::Thread.with(error),
         ReceiveError::OneOnly => Failure::Usage.with(error),
         ReceiveError::Refused(_)
-        | ReceiveError::Busy(_)
+        | ReceiveError::Busy { .. }
         | ReceiveError::Crowded(_)
         | ReceiveError::DryRun
         | ReceiveError::Probed { .. }

@@ -6,12 +6,15 @@ use crate::Error;
 use linecard_transfer_net::control::{ControlError, Protocol};
 use linecard_transfer_net::keys::Fingerprint;
 use linecard_transfer_net::receive::{ReceiveError, TurnedAway};
-use std::net::SocketAddr;
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lines in [`SPAN`], at most: any host that reaches the port can cause one.
 const MAX_LINES: u32 = 20;
+/// Hosts that wait and are remembered.
+const MAX_WAITING: usize = 1_000;
 const SPAN: Duration = Duration::from_secs(10);
 
 /// Why a peer that had connected to send was rejected.
@@ -58,7 +61,7 @@ impl From<ReceiveError> for Reason {
                 Self::NotLinecard
             }
             ReceiveError::Control(error) => Self::Other(of_control(error, "it")),
-            ReceiveError::Busy(with) => Self::Busy { with },
+            ReceiveError::Busy { with, .. } => Self::Busy { with },
             error => Self::Other(of_receive(error)),
         }
     }
@@ -74,6 +77,24 @@ pub(super) struct Rejected {
     /// Of peers that have shown no key: a flood of these hides no other.
     strangers: Mutex<State>,
     others: Mutex<State>,
+    waiting: Mutex<Waiting>,
+}
+
+/// Hosts that were told to ask again, which has a line once for each, while something is received from the same sender.
+#[derive(Debug, Default)]
+struct Waiting {
+    with: Option<SocketAddr>,
+    hosts: HashSet<IpAddr>,
+}
+
+impl Waiting {
+    /// Whether a host is told so for the first time.
+    fn add(&mut self, host: IpAddr, with: SocketAddr) -> bool {
+        if self.with != Some(with) || self.hosts.len() >= MAX_WAITING {
+            *self = Self { with: Some(with), hosts: HashSet::new() };
+        }
+        self.hosts.insert(host)
+    }
 }
 
 #[derive(Debug)]
@@ -102,11 +123,17 @@ impl Rejected {
     /// `authorize` and `list` are the command that allows a key, before and behind it.
     pub(super) fn new((authorize, list): (String, String), log: Log) -> Self {
         let (strangers, others) = (State::new(""), State::new(" with keys"));
-        Self { authorize, list, log, strangers, others }
+        let waiting = Mutex::default();
+        Self { authorize, list, log, strangers, others, waiting }
     }
 
     /// Logs a peer, and how to allow it.
     pub(super) fn add(&self, TurnedAway { from, why }: TurnedAway) {
+        if let ReceiveError::Busy { with, .. } = why
+            && !locked(&self.waiting).add(from.ip(), with)
+        {
+            return;
+        }
         let hint = match &why {
             ReceiveError::Control(ControlError::UnknownPeer { found, .. }) => {
                 format!("; to let it send: {}{found}{}", self.authorize, self.list)
@@ -149,7 +176,7 @@ impl Rejected {
     }
 }
 
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -192,6 +219,23 @@ mod tests {
             counts,
             ["and 80 more were turned away", "and 11 more with keys were turned away"]
         );
+    }
+
+    /// A sender that waits asks every eight seconds.
+    #[test]
+    fn a_host_that_waits_has_one_line_for_each_transfer() {
+        let lines = Arc::new(Mutex::new(0));
+        let log = Arc::clone(&lines);
+        let log: Log = Arc::new(move |_| *log.lock().expect("no panic") += 1);
+        let rejected = Rejected::new((String::new(), String::new()), log);
+        let ask = |host: u8, port: u16, with: u16| {
+            let with = ([10, 0, 0, 9], with).into();
+            let why = ReceiveError::Busy { with, is_kept: true };
+            rejected.add(TurnedAway { from: ([10, 0, 0, host], port).into(), why });
+            *lines.lock().expect("no panic")
+        };
+        assert_eq!([ask(1, 1, 1), ask(1, 2, 1), ask(2, 3, 1), ask(1, 4, 1)], [1, 1, 2, 2]);
+        assert_eq!([ask(1, 5, 2), ask(1, 6, 2)], [3, 3]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(super) struct Shared {
     access: Access,
     is_anywhere: bool,
     patience: Duration,
-    at_once: usize,
+    at_once: Option<usize>,
     notice: Notice,
     state: Mutex<State>,
     /// A guest is ready, a transfer or a thread has ended, or nothing can be accepted any more.
@@ -115,7 +115,7 @@ impl Acceptor {
             access: options.access.clone(),
             is_anywhere: listener.local_addr()?.ip().is_unspecified(),
             patience: options.patience,
-            at_once: options.at_once.max(1),
+            at_once: options.at_once,
             notice,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -278,8 +278,10 @@ impl Shared {
         let hello = hello(&mut control, patience)?;
         let guest = Guest { control, from: plain(from), hello, is_anywhere: self.is_anywhere };
         let Some(mut refused) = self.admit(id, guest) else { return Ok(()) };
-        let busy = ReceiveError::Busy(refused.with);
-        refuse(&mut refused.guest.control, RefuseCode::Busy, &busy);
+        let is_kept = self.at_once.is_some();
+        let busy = ReceiveError::Busy { with: refused.with, is_kept };
+        let code = if is_kept { RefuseCode::Busy } else { RefuseCode::Resources };
+        refuse(&mut refused.guest.control, code, &busy);
         Err(busy)
     }
 
@@ -292,7 +294,7 @@ impl Shared {
                 return None;
             }
             let with = match state.busy.first() {
-                Some(with) if state.busy.len() >= self.at_once => *with,
+                Some(with) if state.busy.len() >= self.at_once.unwrap_or(1).max(1) => *with,
                 _ => break,
             };
             let left = end.saturating_duration_since(Instant::now());

@@ -24,11 +24,14 @@ pub enum ReceiveError {
         /// The error of the operating system.
         cause: io::Error,
     },
-    /// A sender came while something was received from another.
-    #[error(
-        "busy: receiving from {0}; start another receiver there with --listen ADDRESS:PORT, or let it have more senders with --keep --at-once N"
-    )]
-    Busy(SocketAddr),
+    /// A sender came while something was received from as many others as may send at once.
+    #[error("busy: receiving from {with}; {}", busy_advice(*is_kept))]
+    Busy {
+        /// One of the others.
+        with: SocketAddr,
+        /// Another can send afterwards.
+        is_kept: bool,
+    },
     /// A peer that was slow made room for others.
     #[error("{0} wait to authenticate, and this one was closed to make room")]
     Crowded(Crowd),
@@ -134,7 +137,7 @@ impl ReceiveError {
     /// lane that does not open is its, too: those of this end were tried before any sender connected.
     pub(super) const fn is_of_sender(&self) -> bool {
         match self {
-            Self::Busy(_)
+            Self::Busy { .. }
             | Self::Crowded(_)
             | Self::TooManyFolders { .. }
             | Self::NoHello(_)
@@ -161,5 +164,13 @@ impl ReceiveError {
             | Self::Seal(_)
             | Self::Wait(_) => false,
         }
+    }
+}
+
+const fn busy_advice(is_kept: bool) -> &'static str {
+    if is_kept {
+        "try again later, or let it have more senders with --at-once N"
+    } else {
+        "it ends with that transfer: start another receiver there with --listen ADDRESS:PORT, or one for many with --keep"
     }
 }

@@ -50,8 +50,9 @@ pub struct ReceiveOptions {
     /// Lanes, in the sender's order; those that are missing are made at the address that this host uses
     /// towards the sender's end of the lane.
     pub lanes: Vec<Spec>,
-    /// From how many senders at once, each on a thread that calls [`Acceptor::receive`].
-    pub at_once: usize,
+    /// From how many senders at once, each on a thread that calls [`Acceptor::receive`] again and again: others are told to
+    /// ask again. None if it ends with the first transfer: others are refused meanwhile.
+    pub at_once: Option<usize>,
     /// Memory for the chunks of one transfer in flight, in bytes.
     pub memory_bytes: u64,
     /// Where its threads run.

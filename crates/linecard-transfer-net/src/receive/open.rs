@@ -152,7 +152,7 @@ pub(super) fn open(
         store,
         chunk_bytes: hello.chunk_bytes,
         window,
-        max_files: files_of_transfer(acceptor.options.at_once),
+        max_files: files_of_transfer(acceptor.options.at_once.unwrap_or(1)),
         is_dry: hello.dry_run,
         may_delete: hello.delete,
         has_begun: false,

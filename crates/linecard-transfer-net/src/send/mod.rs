@@ -1,5 +1,6 @@
 //! The sending end on a real network.
 
+mod busy;
 mod connection;
 mod delete;
 mod error;
@@ -96,6 +97,8 @@ impl SendOptions {
 /// How far it is.
 #[derive(Debug, Clone, Default)]
 pub struct SendProgress {
+    /// Nothing has begun, as the receiver is busy with others. Beside this, there are only notes.
+    pub waits: bool,
     /// Bytes of all objects, if that is known.
     pub total_bytes: Option<u64>,
     /// Bytes of chunks that are whole at the other end, those that were there before included.
@@ -106,7 +109,8 @@ pub struct SendProgress {
     pub arrived_bytes: u64,
     /// Of each lane.
     pub lanes: Vec<LaneView>,
-    /// Remarks about lanes that carry nothing or too little: at most four lines for each lane.
+    /// Remarks about lanes that carry nothing or too little: at most four lines for each lane, and two about all. Or about
+    /// the receiver, while this waits for it.
     pub notes: Vec<String>,
     /// Since the first message.
     pub elapsed: Duration,
@@ -190,7 +194,8 @@ pub struct Sent {
     pub plan: Option<Vec<Planned>>,
 }
 
-/// Sends; calls `observer` some times a second, and once more at the end, whatever it is.
+/// Sends; calls `observer` some times a second, and once more at the end, whatever it is. While a receiver that is busy is
+/// asked again, it is called when that begins, and when it ends.
 ///
 /// # Errors
 ///
@@ -203,19 +208,26 @@ pub fn send(
     // Resources that are not available are reported before the receiver is contacted.
     options.cores.check()?;
     let source = Arc::new(options.source()?);
-    let (skipped, left_out) = (source.skipped().to_vec(), source.left_out());
-    let unreadable = source.unreadable().clone();
-    let all = source.objects().to_vec();
-    let deletion =
-        options.delete.then(|| delete::Deletion::new(Arc::clone(&source), options.max_delete));
-    if options.delete && !all.iter().any(|object| object.kind == Kind::Folder) {
+    let has_links = |source: &Source| source.objects().iter().any(|object| object.has_links);
+    if options.delete && !source.objects().iter().any(|object| object.kind == Kind::Folder) {
         return Err(SendError::NoFolder);
     }
-    let has_links = all.iter().any(|object| object.has_links);
-    let mut say = |line: Option<String>| {
-        observer(&SendProgress { notes: line.into_iter().collect(), ..SendProgress::default() });
+    let (source, opened) = match open::open(options, has_links(&source)) {
+        Err(SendError::Refused(refuse)) if busy::is_worth_asking(&refuse, options) => {
+            let opened = busy::open(options, has_links(&source), (refuse, observer))?;
+            // Files may have changed in that time.
+            let source = Arc::new(options.source()?);
+            if has_links(&source) && opened.version < reading::HARD_LINKS {
+                return Err(SendError::Older("--hard-links"));
+            }
+            (source, opened)
+        }
+        opened => (source, opened?),
     };
-    let opened = open::open(options, has_links, &mut say)?;
+    let (skipped, left_out) = (source.skipped().to_vec(), source.left_out());
+    let all = (source.objects().to_vec(), source.unreadable().clone());
+    let deletion =
+        options.delete.then(|| delete::Deletion::new(Arc::clone(&source), options.max_delete));
     let waker = Waker::new()?;
     let bounds = (opened.version, reading::bound(options.chunk_bytes));
     let (work, queue) = reading::work_and_queue(source, options.chunk_bytes, bounds, waker.clone());
@@ -226,7 +238,7 @@ pub fn send(
     let crew = Crew::new(&options.cores, opened.lanes.count())?;
     let before = CoreTimes::so_far();
     let pinned = Pinned::to(options.cores.lanes)?;
-    let objects = objects::Objects::new(options, (all, unreadable), (queue, deletion));
+    let objects = objects::Objects::new(options, all, (queue, deletion));
     let driver = Driver { clock: Clock::start(), waker, stop: &options.stop, crew };
     let mut sent = role::run(options, (opened, objects), driver, observer)?;
     (sent.skipped, sent.left_out) = (skipped, left_out);

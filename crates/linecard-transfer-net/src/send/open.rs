@@ -39,11 +39,6 @@ const PAUSES: [Duration; 5] = [
     Duration::from_millis(400),
     Duration::from_millis(800),
 ];
-/// How long to wait before a receiver is asked again that is busy with others, doubled up to a longest time. It takes a
-/// second itself, as it hopes for one of them to end.
-const BUSY_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
-/// How soon a sender that waits sees that it is stopped.
-const STOP_LOOK: Duration = Duration::from_millis(50);
 /// Lost time that a lane of known rate catches up, in ns: the limit of bytes in flight bounds a burst.
 const CATCH_UP_NS: u64 = 20_000_000;
 /// Headers around a datagram on Ethernet: UDP, IPv4 or IPv6, and the frame's own.
@@ -62,52 +57,10 @@ pub(super) struct Opened {
     pub(super) version: u16,
 }
 
-/// Connects to a receiver that knows all that is asked for; `has_links` if there are hard links to send. One that is busy
-/// with others is asked again until the patience is over; `say` gets the line about that, and nothing when it is over.
-pub(super) fn open(
-    options: &SendOptions,
-    has_links: bool,
-    say: &mut dyn FnMut(Option<String>),
-) -> Result<Opened, SendError> {
+/// Connects to a receiver that knows all that is asked for; `has_links` if there are hard links to send.
+pub(super) fn open(options: &SendOptions, has_links: bool) -> Result<Opened, SendError> {
     // Input errors are found before the receiver is contacted.
     options.lanes.iter().try_for_each(Spec::check)?;
-    let end = Instant::now() + options.patience;
-    let [mut pause, longest] = BUSY_PAUSES;
-    let mut has_waited = false;
-    loop {
-        let opened = open_once(options, has_links);
-        let busy = match &opened {
-            Err(SendError::Refused(refuse)) if refuse.code == RefuseCode::Busy => Some(refuse),
-            _ => None,
-        };
-        // A pairing code is used once.
-        let is_over = Instant::now() + pause >= end || options.access.pairing().is_some();
-        let Some(refuse) = busy.filter(|_| !is_over) else {
-            if has_waited {
-                say(None);
-            }
-            return opened;
-        };
-        if !has_waited {
-            let patience = options.patience;
-            say(Some(format!(
-                "the receiver is {refuse}. It is asked again for {patience:?}, as --patience says"
-            )));
-            has_waited = true;
-        }
-        let resume = Instant::now() + pause;
-        while Instant::now() < resume {
-            if options.stop.is_stopped() {
-                return Err(SendError::Stopped);
-            }
-            thread::sleep(STOP_LOOK);
-        }
-        pause = (pause * 2).min(longest);
-    }
-}
-
-/// One that cuts the connection is tried again soon.
-fn open_once(options: &SendOptions, has_links: bool) -> Result<Opened, SendError> {
     let deadline = Instant::now() + options.patience;
     // A guess at a pairing code may count although its answer was lost.
     let pauses: &[Duration] = if options.access.pairing().is_some() { &[] } else { &PAUSES };

@@ -327,7 +327,7 @@ impl Scenario {
             allow_delete: true,
             access: Access::Open,
             lanes: Vec::new(),
-            at_once: 1,
+            at_once: None,
             memory_bytes: 1 << 26,
             cores: Cores::default(),
             patience: self.patience[1],

@@ -49,7 +49,7 @@ impl Receiver {
             allow_delete,
             access: access.clone(),
             lanes: Vec::new(),
-            at_once: 1,
+            at_once: Some(1),
             memory_bytes: 1 << 20,
             cores: Cores::default(),
             patience,
@@ -222,7 +222,7 @@ fn who_comes_second_is_told_that_another_transfer_runs() {
         Err(SendError::Refused(refuse)) => {
             assert_eq!(refuse.code, RefuseCode::Busy);
             let text = refuse.text.to_string();
-            let parts = [&format!("busy: receiving from {own}"), "--keep --at-once", "--listen"];
+            let parts = [&format!("busy: receiving from {own}"), "try again later", "--at-once"];
             assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
         other => panic!("{other:?}"),
@@ -294,7 +294,7 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
         allow_delete: false,
         access: shared(1),
         lanes: vec!["192.0.2.77".parse().unwrap()],
-        at_once: 1,
+        at_once: Some(1),
         memory_bytes: 1 << 20,
         cores: Cores::default(),
         patience: PATIENCE,

@@ -54,7 +54,7 @@ fn lanes_that_never_answer_are_named_as_tcp() {
     let advice = |lanes: &[&str]| {
         let mut options = ends::options(&from, folder.path()).0;
         options.peer = listener.local_addr().expect("it listens");
-        options.patience = Duration::from_secs(4);
+        options.patience = Duration::from_secs(8);
         options.lanes = lanes.iter().map(|lane| lane.parse().expect("a lane")).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| deaf(&listener, &options.access, &stop));

@@ -46,7 +46,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         allow_delete: false,
         access,
         lanes: Vec::new(),
-        at_once: 1,
+        at_once: None,
         memory_bytes: 64 << 20,
         cores: Cores::default(),
         patience: Duration::from_secs(20),

@@ -109,7 +109,7 @@ impl<'a> Receiver<'a> {
         let port = if config.started { 0 } else { DEFAULT_PORT };
         let listener = peer::listen(at, port, config.access.insecure_none)?;
         let at = listener.local_addr()?;
-        let at_once = options.at_once;
+        let at_once = options.at_once.unwrap_or(1);
         let few_descriptors = reserve_descriptors(at_once);
         // A receiver into an object store has to connect to it, and writes no files.
         if reach == Reach::OwnFolders && options.bucket.is_none() {
@@ -202,7 +202,7 @@ impl Config {
             allow_delete: self.allow_delete,
             access,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
-            at_once: self.at_once().into(),
+            at_once: self.at_once.map(usize::from),
             memory_bytes: self.memory.get() / u64::from(self.at_once()),
             cores: cores(self.cores.as_ref()),
             patience: self.patience.into(),

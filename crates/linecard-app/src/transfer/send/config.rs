@@ -148,7 +148,7 @@ pub struct Config {
         "x-default" = "not pinned"
     ))]
     pub cores: Option<Parsed<Cores>>,
-    /// how long to wait for the receiver to answer
+    /// how long to wait for the receiver to answer, and for a turn if it is busy with others
     #[default(Duration::from_secs(30))]
     #[garde(range(min = Duration::from_ms(100), max = Duration::from_secs(86_400)))]
     #[schemars(extend("x-flag" = "patience", "x-bare" = "s"))]

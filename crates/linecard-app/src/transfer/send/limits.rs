@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Shorter transfers are over before a limit shows.
 const LEAST_ELAPSED: Duration = Duration::from_millis(500);
-/// Lanes that are named as the limit, at most.
-const MAX_NAMED: usize = 3;
+/// Lanes that are named, at most.
+const MAX_NAMED: usize = 4;
 /// A thread that takes this share of a core is what limits; and cores of which this share is taken, where data is read
 /// too late.
 const BUSY: f64 = 0.9;
@@ -28,23 +28,25 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     let times = sent.limits;
     let down = silent_lanes(&sent.lanes);
     let reading = reading(sent.cores.busy_share());
+    let rates = rates(&sent.lanes, sent.elapsed);
     let limits = [
         (
             times.lane_ns,
             "the lanes: they sent as fast as their paths, and the receiver behind them, took it",
+            &*rates,
         ),
-        (times.reading_ns, &*reading),
+        (times.reading_ns, &*reading, ""),
         (
             times.receiver_ns,
             "the receiver, which had no room or did not answer sooner: its disk, its processor, its --memory or the round trip",
+            "",
         ),
-        (times.in_flight_ns, "memory here: as many chunks were in flight as may be"),
-        (times.down_ns, &*down),
+        (times.in_flight_ns, "memory here: as many chunks were in flight as may be", ""),
+        (times.down_ns, &*down, ""),
     ];
-    let (ns, limit) = limits.into_iter().max_by_key(|&(ns, _)| ns)?;
+    let (ns, limit, more) = limits.into_iter().max_by_key(|&(ns, ..)| ns)?;
     let share = 100.0 * ns as f64 / times.sum_ns().max(1) as f64;
-    let rates = if ns == times.lane_ns { rates(&sent.lanes, sent.elapsed) } else { String::new() };
-    Some(format!("{limit} ({share:.0} % of the time){rates}"))
+    Some(format!("{limit} ({share:.0} % of the time){more}"))
 }
 
 /// Why no data were there to send, where cores were busy for this share of the time.
@@ -73,24 +75,20 @@ fn silent_lanes(lanes: &[LaneView]) -> String {
 fn rates(lanes: &[LaneView], elapsed: Duration) -> String {
     let mut lanes: Vec<&LaneView> = lanes.iter().collect();
     lanes.sort_by_key(|lane| lane.counters.line_bytes);
+    let own = |lane: &LaneView| format!("{}:{}", lane.spec.kind, lane.spec.local);
+    let owns: Vec<String> = lanes.iter().map(|lane| own(lane)).collect();
     let rate = |lane: &&LaneView| {
-        let rate = bits_per_second(lane.counters.line_bytes, elapsed);
-        format!("{} {}", label(lane), Value::BitRate(rate))
+        let (own, rate) = (own(lane), bits_per_second(lane.counters.line_bytes, elapsed));
+        // Of several from one address, the other end as well.
+        let is_only = owns.iter().filter(|other| **other == own).count() == 1;
+        format!("{} {}", if is_only { &own } else { &lane.name }, Value::BitRate(rate))
     };
     match &*lanes {
         [] | [_] => String::new(),
-        [lowest, .., highest] if lanes.len() > MAX_NAMED + 1 => {
+        [lowest, .., highest] if lanes.len() > MAX_NAMED => {
             format!(": of {} lanes, {} to {}", lanes.len(), rate(lowest), rate(highest))
         }
         lanes => format!(": {}", lanes.iter().map(rate).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// The own end of a lane; of several from there, the other end as well.
-fn label(lane: &LaneView) -> String {
-    match lane.is_spare {
-        true => lane.name.clone(),
-        false => format!("{}:{}", lane.spec.kind, lane.spec.local),
     }
 }
 
@@ -139,10 +137,8 @@ mod tests {
         lanes.push(view("tcp:10.0.1.1", 6_000_000, 0));
         let both = ": tcp:10.0.1.1 48.00 Mbit/s, udp:10.0.0.1 200 Mbit/s";
         assert_eq!(rates(&lanes, second), both);
-        lanes[1].is_spare = true;
-        assert!(rates(&lanes, second).starts_with(": lane tcp:10.0.1.1 48"));
         lanes.extend((2..5).map(|n| view("10.0.9.1", 10_000_000 * n, 0)));
-        let all = ": of 5 lanes, lane tcp:10.0.1.1 48.00 Mbit/s to udp:10.0.9.1 320 Mbit/s";
-        assert_eq!(rates(&lanes, second), all);
+        let all = ": of 5 lanes, tcp:10.0.1.1 48.00 Mbit/s to lane 10.0.9.1 320 Mbit/s";
+        assert_eq!(rates(&lanes, second), all, "of some from one address, the whole name");
     }
 }

@@ -154,6 +154,7 @@ mod tests {
             socket: SocketCounters { sent_bytes: *sent_bytes, ..SocketCounters::default() },
         };
         SendProgress {
+            waits: false,
             total_bytes: Some(5_000_000),
             done_bytes,
             had_bytes: 0,

@@ -110,7 +110,7 @@ pub fn send(
     observer: &mut dyn Observer,
 ) -> Result<SendOutcome, Failed<SendOutcome>> {
     // Before a name is looked up, which may take long.
-    say_of_pipe(&config.input().map_err(Error::from)?, observer);
+    config.check_input(observer)?;
     config.patterns()?;
     let (started, addresses) = match &config.peer.0 {
         Peer::Listening { host, port } => {
@@ -218,6 +218,9 @@ impl<'a> Run<'a> {
             self.observer.line(note);
         }
         self.lines = progress.notes.len();
+        if progress.waits {
+            return;
+        }
         let watch = self.context.progress;
         let total = progress.total_bytes.unwrap_or(0) as usize;
         if watch.counts().1 != total {
@@ -233,6 +236,19 @@ impl<'a> Run<'a> {
 }
 
 impl Config {
+    /// Finds errors in what is to be sent, and says that a pipe with a name may have to be waited for.
+    fn check_input(&self, observer: &mut dyn Observer) -> Result<(), Error> {
+        let Input::Paths(paths) = self.input()? else { return Ok(()) };
+        let [path] = &*paths else { return Ok(()) };
+        let is_pipe = || std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
+        if !self.dry_run && !self.probe && is_pipe() {
+            let path = path.display();
+            observer
+                .line(&format!("{path} is a pipe: it is read as soon as a program writes into it"));
+        }
+        Ok(())
+    }
+
     /// Has a receiver started.
     fn start(
         &self,
@@ -427,16 +443,6 @@ impl Config {
 }
 
 /// The data to send. A file's name may be any bytes.
-/// Says that a pipe with a name is opened when another program has it open.
-fn say_of_pipe(input: &Input, observer: &mut dyn Observer) {
-    let Input::Paths(paths) = input else { return };
-    let [path] = &**paths else { return };
-    if std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo()) {
-        let path = path.display();
-        observer.line(&format!("{path} is a pipe: it is read as soon as a program writes into it"));
-    }
-}
-
 fn input(paths: &[PathBuf]) -> Result<Input, ConfigError> {
     let refuse = |error| ConfigError::of_parameter("inputs", error);
     let size = |path: &PathBuf| path.to_str()?.strip_prefix("test:").map(str::to_owned);

@@ -2,10 +2,11 @@
 
 use crate::folder::{CommandOutput, Folder};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -251,6 +252,12 @@ pub(super) struct Sender(Option<Child>);
 impl Sender {
     pub(super) fn start(mut command: Command) -> Self {
         Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    /// With its lines in a file, which can be read while it runs.
+    pub(super) fn with_log(mut command: Command, log: &Path) -> Self {
+        let lines = File::create(log).unwrap();
+        Self(Some(command.stdout(Stdio::piped()).stderr(lines).spawn().unwrap()))
     }
 
     pub(super) fn id(&self) -> u32 {

@@ -219,16 +219,20 @@ fn no_more_send_at_once_than_are_allowed() {
     pipe.write_all(b"first").unwrap();
     wait_for(&ends, "to/.stdin.linecard-part");
     let refused = ends.send("from.bin", &receiver, &["--patience", "5"]);
-    says(&refused.stderr, &["busy: receiving from 127.0.0.1:"]);
-    assert_eq!(refused.code, Some(14), "it may be tried again");
+    says(&refused.stderr, &["busy: receiving from 127.0.0.1:", "try again later"]);
+    assert_eq!(refused.code, Some(14), "{refused:?}");
     // With time, it waits for its turn.
     let log = ends.folder.path("waits.log");
-    let mut waiting = ends.sender("from.bin", &receiver, &["--patience", "600"]);
-    waiting.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
-    let mut waiting = waiting.spawn().unwrap();
+    let waiting = ends.sender("from.bin", &receiver, &["--patience", "600"]);
+    let waiting = Sender::with_log(waiting, &log);
     ends.wait_until(|| fs::read_to_string(&log).unwrap().contains("is asked again for 600s"));
+    // What has changed meanwhile is sent as it is.
+    ends.folder.write("from.bin", b"changed while it waited");
     drop(pipe);
-    assert!(first.wait().unwrap().success() && waiting.wait().unwrap().success());
+    assert!(first.wait().unwrap().success());
+    let waited = waiting.end();
+    assert_eq!(waited.code, Some(0), "{waited:?}");
+    ends.assert_equal();
     stop(receiver);
     ends.folder.refuses(2, &["recv", "to", "--at-once", "2", "--accept-any"], &["--keep"]);
 }
@@ -339,13 +343,16 @@ fn a_named_pipe_is_said_to_be_waited_for() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let receiver = ends.receiver(&[]);
     let log = ends.folder.path("waits.log");
-    let mut sender = ends.sender("pipe", &receiver, &[]);
-    let mut sender =
-        sender.stdout(Stdio::null()).stderr(File::create(&log).unwrap()).spawn().unwrap();
+    let sender = Sender::with_log(ends.sender("pipe", &receiver, &[]), &log);
     let line = "pipe is a pipe: it is read as soon as a program writes into it";
     ends.wait_until(|| fs::read_to_string(&log).unwrap().contains(line));
-    fs::write(&pipe, b"at last").unwrap();
-    assert!(sender.wait().unwrap().success());
+    // Opened for both, it does not wait for a reader, which may have ended.
+    let mut data = File::options().read(true).write(true).open(&pipe).unwrap();
+    data.write_all(b"at last").unwrap();
+    wait_for(&ends, "to/.pipe.linecard-part");
+    drop(data);
+    let sent = sender.end();
+    assert_eq!(sent.code, Some(0), "{sent:?}");
     assert_eq!(receiver.end().code, Some(0));
     assert_eq!(ends.folder.read("to/pipe"), b"at last");
 }

@@ -165,7 +165,7 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error
         allow_delete: false,
         access,
         lanes: lanes.collect::<Result<_, _>>()?,
-        at_once: 1,
+        at_once: None,
         memory_bytes: MEMORY,
         cores: Cores::default(),
         patience: PATIENCE,
