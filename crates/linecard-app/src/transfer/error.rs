@@ -266,6 +266,8 @@ pub(super) fn of_send(error: SendError, peer: &str) -> Error {
             Failure::Usage.with(error)
         }
         SendError::Silent(_)
+        | SendError::LanesLost(_)
+        | SendError::NoWelcome(_)
         | SendError::NeverReached { .. }
         | SendError::Unusable
         | SendError::Unconfirmed { .. } => Failure::Unreachable.with(error),

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The mode of a file that comes from a pipe: nobody has said who may read it.
+const STREAM_MODE: u32 = 0o600;
 /// Most objects of a source.
 pub const MAX_OBJECTS: usize = 1 << 20;
 
@@ -166,7 +168,7 @@ impl Source {
             has_holes: false,
             has_links: false,
             by_time: false,
-            mode: 0o600,
+            mode: STREAM_MODE,
             modified,
         };
         let root = Root { base: "-".into(), first: 0, is_empty: false };
@@ -256,7 +258,10 @@ impl Source {
         let mut base = full.clone();
         base.pop();
         let name = full.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
-        let object = Object::of(Name::new(name)?, &metadata);
+        let mut object = Object::of(Name::new(name)?, &metadata);
+        if object.kind == Kind::Stream {
+            (object.mode, object.modified) = (STREAM_MODE, Stamp::now());
+        }
         self.bounded(path)?;
         let is_folder = object.kind == Kind::Folder;
         let is_empty =

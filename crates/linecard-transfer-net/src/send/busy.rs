@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// How long to wait before it is asked again, doubled up to a longest time. It takes a second itself, as it hopes for one
 /// of the others to end.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
+const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// How soon a sender that waits sees that it is stopped.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -25,7 +25,8 @@ pub(super) fn open(
     (refuse, observer): (Refuse, &mut dyn FnMut(&SendProgress)),
 ) -> Result<Opened, SendError> {
     let patience = options.patience;
-    let line = format!("the receiver is {refuse}. It is asked again for {patience:?} (--patience)");
+    let line =
+        format!("the receiver is {refuse}. It is asked again for up to {patience:?} (--patience)");
     observer(&SendProgress { waits: true, notes: vec![line], ..SendProgress::default() });
     let opened = ask_again(options, has_links, refuse.into());
     observer(&SendProgress { waits: true, ..SendProgress::default() });

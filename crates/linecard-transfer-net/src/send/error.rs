@@ -51,6 +51,17 @@ pub enum SendError {
     /// The receiver has ended it, and said why.
     #[error("the receiver has ended the transfer: {0}")]
     Ended(String),
+    /// No lane is answered any more, and the receiver has ended it over the control connection.
+    #[error(
+        "no lane is answered any more (links, firewalls), and the receiver has ended the transfer: {0}; send again to resume: \
+         stored data is skipped (a pipe starts over)"
+    )]
+    LanesLost(String),
+    /// The receiver knows this end, and does not say whether it takes anything.
+    #[error(
+        "the receiver has not answered for {0:?}, though it has connected: it may be busy; give a longer --patience"
+    )]
+    NoWelcome(Duration),
     /// No lane carries anything.
     #[error(
         "nothing has arrived for {0:?}: the receiver stands still, or no lane reaches it (addresses, ports, firewalls); \

@@ -240,7 +240,7 @@ fn welcome(
             _ => Err(refuse.into()),
         },
         Some(_) => Err(SendError::Unexpected("another message than welcome")),
-        None => Err(ControlError::TimedOut { name: "the receiver".into() }.into()),
+        None => Err(SendError::NoWelcome(options.patience)),
     }
 }
 

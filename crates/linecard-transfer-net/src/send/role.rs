@@ -99,7 +99,7 @@ impl Role for Sending<'_> {
     }
 
     fn is_known_there(error: &SendError) -> bool {
-        matches!(error, SendError::Control(_) | SendError::Ended(_))
+        matches!(error, SendError::Control(_) | SendError::Ended(_) | SendError::LanesLost(_))
     }
 
     fn message(
@@ -113,7 +113,7 @@ impl Role for Sending<'_> {
             Message::Stored { object } => self.objects.stored(object)?,
             Message::Failed(failed) => match failed.object {
                 Some(object) => self.objects.refused(object, &failed.text.to_string()),
-                None => return Err(SendError::Ended(failed.text.to_string())),
+                None => return Err(self.ended_by(failed.text.to_string())),
             },
             Message::Listed(listed) => self.objects.listed(&listed)?,
             Message::Removed(removed) => self.objects.removed(&removed)?,
@@ -315,6 +315,17 @@ impl<'a> Sending<'a> {
             return Err(SendError::Unconfirmed { patience, stored, objects });
         }
         Ok(())
+    }
+
+    /// The receiver has ended it: if nothing reaches it any more, that is why.
+    fn ended_by(&self, text: String) -> SendError {
+        let lanes = (0..self.lanes.paths.len()).filter_map(|lane| self.sender.lane(lane));
+        let states: Vec<LaneState> = lanes.map(|lane| lane.state()).collect();
+        let is_silent = states.contains(&LaneState::Suspect);
+        match is_silent && !states.contains(&LaneState::Alive) {
+            true => SendError::LanesLost(text),
+            false => SendError::Ended(text),
+        }
     }
 
     fn report(&mut self, endpoint: &Endpoint, now: Instant) {

@@ -426,6 +426,18 @@ fn a_folder_goes_on_when_the_link_of_the_control_connection_fails() {
     }
 }
 
+/// The end whose patience is over first says so over the control connection: the other ended as if it were refused (16).
+#[test]
+fn the_end_of_all_lanes_is_no_refusal() {
+    let Some(links) = Links::new("the_end_of_all_lanes_is_no_refusal", 2) else { return };
+    let mut ends = links.ends(8 << 20, &["10.9.2.1"]);
+    (ends.0.patience, ends.1.patience) = (Duration::from_secs(60), Duration::from_secs(2));
+    let mut cut_at = None;
+    let (sent, got) = links.run(&ends, |progress| cut(&links, &[2], progress, &mut cut_at));
+    assert!(matches!(sent, Err(SendError::LanesLost(_))), "{sent:?}");
+    assert!(matches!(got, Err(ReceiveError::Silent(_))), "{got:?}");
+}
+
 /// Promise (Transfer): Without a lane that is left, both ends stop after `--patience`.
 #[test]
 fn both_ends_keep_to_their_patience_when_all_links_fail() {

@@ -11,13 +11,13 @@ pub enum Limit {
     Lane,
     /// No chunk had been read.
     Reading,
-    /// The receiver had no room for another chunk, or nothing was to be read before it answered.
+    /// The receiver had no room for another chunk, nothing was to be read before it answered, or it stored what had come.
     Receiver,
     /// As many chunks were in flight as may be.
     InFlight,
-    /// It did not answer.
+    /// It did not answer any more, or no lane did yet.
     Down,
-    /// Everything had been sent.
+    /// Everything had been sent, and some of it was on its way; or others were answered, and this one not yet.
     Ended,
 }
 
@@ -86,6 +86,7 @@ impl Sender {
             LaneState::Alive if starved => self.shortage(),
             LaneState::Alive => Limit::Lane,
             LaneState::Closed => Limit::Ended,
+            LaneState::Validating if self.has_alive() => Limit::Ended,
             LaneState::Validating | LaneState::Suspect => Limit::Down,
         };
         let before =
@@ -95,9 +96,14 @@ impl Sender {
         }
     }
 
+    fn has_alive(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.state() == LaneState::Alive)
+    }
+
     /// The reason for which no chunk can be started.
     pub(super) fn shortage(&self) -> Limit {
         match self.offered.front() {
+            None if self.is_done() => Limit::Receiver,
             None if self.finished => Limit::Ended,
             None if self.awaits_receiver => Limit::Receiver,
             None => Limit::Reading,

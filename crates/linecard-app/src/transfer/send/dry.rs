@@ -33,6 +33,9 @@ pub struct DryRun {
     pub unremoved: Option<u64>,
     /// left out by patterns
     pub left_out: Option<u64>,
+    /// Nothing of it is a pipe, whose length nobody knows.
+    #[serde(skip)]
+    pub(super) has_length: bool,
 }
 
 /// The future of a file, a folder or a link.
@@ -57,6 +60,7 @@ impl DryRun {
             failed: sent.failures.count(),
             unremoved: (sent.unremoved.count() > 0).then(|| sent.unremoved.count()),
             left_out: (sent.left_out > 0).then_some(sent.left_out),
+            has_length: plan.iter().all(|planned| planned.kind != Kind::Stream),
             ..Self::default()
         };
         for planned in plan {

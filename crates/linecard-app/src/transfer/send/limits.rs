@@ -2,6 +2,7 @@
 
 use crate::transfer::outcome::bits_per_second;
 use linecard_report::Value;
+use linecard_transfer::lane::LaneState;
 use linecard_transfer_net::send::{LaneView, Sent};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ const MAX_NAMED: usize = 4;
 /// A thread that takes this share of a core is what limits; and cores of which this share is taken, where data is read
 /// too late.
 const BUSY: f64 = 0.9;
+/// A process that takes less of a core waits for something else, however busy others keep the cores.
+const IDLE: f64 = 0.2;
 
 /// The limit under which the lanes were most of the time.
 pub(super) fn limited_by(sent: &Sent) -> Option<String> {
@@ -27,7 +30,8 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     }
     let times = sent.limits;
     let down = silent_lanes(&sent.lanes);
-    let reading = reading(sent.cores.busy_share());
+    let own = sent.processor.as_secs_f64() / sent.elapsed.as_secs_f64();
+    let reading = reading(sent.cores.busy_share(), own);
     let rates = rates(&sent.lanes, sent.elapsed);
     let limits = [
         (
@@ -49,9 +53,9 @@ pub(super) fn limited_by(sent: &Sent) -> Option<String> {
     Some(format!("{limit} ({share:.0} % of the time){more}"))
 }
 
-/// Why no data were there to send, where cores were busy for this share of the time.
-fn reading(busy: f64) -> String {
-    if busy >= BUSY {
+/// Why no data were there to send, where cores were busy for this share of the time, and this process took `own` of one.
+fn reading(busy: f64, own: f64) -> String {
+    if busy >= BUSY && own >= IDLE {
         return format!(
             "the processor here, whose cores were busy {:.0} % of the time: no data were there to send",
             100.0 * busy
@@ -73,7 +77,8 @@ fn silent_lanes(lanes: &[LaneView]) -> String {
 
 /// The rate of each lane on the line, the lowest first; of more than are named, the last is the highest.
 fn rates(lanes: &[LaneView], elapsed: Duration) -> String {
-    let mut lanes: Vec<&LaneView> = lanes.iter().collect();
+    let reached = lanes.iter().filter(|lane| lane.state != LaneState::Validating);
+    let mut lanes: Vec<&LaneView> = reached.collect();
     lanes.sort_by_key(|lane| lane.counters.line_bytes);
     let own = |lane: &LaneView| format!("{}:{}", lane.spec.kind, lane.spec.local);
     let owns: Vec<String> = lanes.iter().map(|lane| own(lane)).collect();
@@ -95,7 +100,7 @@ fn rates(lanes: &[LaneView], elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard_transfer::lane::{LaneCounters, LaneState};
+    use linecard_transfer::lane::LaneCounters;
     use linecard_transfer_net::end::SocketCounters;
 
     fn view(name: &str, line_bytes: u64, silent_ms: u64) -> LaneView {
@@ -115,9 +120,11 @@ mod tests {
     /// A million small files were "reading here" with both cores busy.
     #[test]
     fn busy_cores_are_named_where_data_is_read_too_late() {
-        assert!(reading(0.5).starts_with("reading here: "));
+        assert!(reading(0.5, 0.9).starts_with("reading here: "));
         let busy = "the processor here, whose cores were busy 96 % of the time: ";
-        assert!(reading(0.96).starts_with(busy));
+        assert!(reading(0.96, 0.9).starts_with(busy));
+        // Others kept them busy, and this waited for a pipe.
+        assert!(reading(1.0, 0.01).starts_with("reading here: "));
     }
 
     #[test]

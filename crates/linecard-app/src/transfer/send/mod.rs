@@ -416,7 +416,7 @@ impl Config {
         (run.samples, run.lines) = (Some(Samples::default()), 0);
         let (sent, _) = run.try_all(&options, &[address])?;
         let plan = DryRun::of(planned, planned.plan.as_deref().unwrap_or_default());
-        let has_length = self.inputs.iter().all(|path| path.as_os_str() != "-");
+        let has_length = plan.has_length;
         let asked = GivenOptions { chunk_bytes: self.chunk.get(), fec: self.fec.0, has_length };
         let samples = run.samples.take().unwrap_or_default();
         Ok((Findings::of(&plan, asked, &sent, &samples), sent.notes))

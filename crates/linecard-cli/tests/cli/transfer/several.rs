@@ -225,7 +225,7 @@ fn no_more_send_at_once_than_are_allowed() {
     let log = ends.folder.path("waits.log");
     let waiting = ends.sender("from.bin", &receiver, &["--patience", "600"]);
     let waiting = Sender::with_log(waiting, &log);
-    ends.wait_until(|| fs::read_to_string(&log).unwrap().contains("is asked again for 600s"));
+    ends.wait_until(|| fs::read_to_string(&log).unwrap().contains("is asked again for up to 600s"));
     // What has changed meanwhile is sent as it is.
     ends.folder.write("from.bin", b"changed while it waited");
     drop(pipe);

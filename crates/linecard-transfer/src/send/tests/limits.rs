@@ -48,6 +48,42 @@ fn the_limits_of_lanes_are_told_apart() {
     assert_eq!(sender.limits().lane_ns, 4 * MS);
 }
 
+/// A slow reader behind the receiver was no limit: the time after the last packet did not count.
+#[test]
+fn what_has_arrived_waits_for_the_receiver() {
+    let mut sender = sender(1, SendSettings { mode: Mode::Stable, ..SendSettings::default() });
+    sender.offer(0, 1_000).unwrap();
+    sender.finish();
+    poll(&mut sender, 0, at(10));
+    // On its way.
+    poll(&mut sender, 0, at(20));
+    assert_eq!(sender.limits().receiver_ns, 0);
+    give_ack(&mut sender, 0, vec![Range { first: 0, last: 1 }], 1, at(20));
+    assert!(sender.is_done());
+    poll(&mut sender, 0, at(20));
+    poll(&mut sender, 0, at(90));
+    assert_eq!(sender.limits().receiver_ns, 70 * MS);
+}
+
+/// A lane that never answered, of three, had a rate of 0 among those that limit; of two, it was the limit.
+#[test]
+fn a_lane_that_is_not_reached_while_others_work_is_no_limit() {
+    let lanes = lanes(2);
+    let mut sender = Sender::new(SendSettings::default(), &lanes, 3);
+    for lane in 0..2 {
+        poll(&mut sender, lane, at(0));
+    }
+    for lane in 0..2 {
+        poll(&mut sender, lane, at(5));
+    }
+    assert_eq!(sender.limits().down_ns, 10 * MS, "neither is reached yet");
+    answer(&mut sender, 0, at(300));
+    let before = sender.limits().down_ns;
+    poll(&mut sender, 1, at(310));
+    poll(&mut sender, 1, at(900));
+    assert!(sender.limits().down_ns - before <= 310 * MS, "{:?}", sender.limits());
+}
+
 #[test]
 fn a_lane_without_chunks_is_under_the_limit_that_keeps_it_from_starting_one() {
     let settings = SendSettings { mode: Mode::Stable, under_way: 1, ..SendSettings::default() };
