@@ -8,6 +8,7 @@ use crate::end::SealedSocket;
 use crate::lane::{LaneError, Spec};
 use linecard::time::Instant;
 use linecard_transfer::control::LaneKind;
+use linecard_transfer::lane::LaneState;
 use linecard_transfer::send::Sender;
 use std::io;
 
@@ -148,6 +149,13 @@ impl Lanes {
     /// Notes lanes that have stopped answering.
     pub(super) fn report_silence(&mut self, sender: &Sender, now: Instant) {
         self.notes.report_silence(&self.paths, sender, now);
+    }
+
+    /// Whether none has answered for longer than a burst of losses takes, and one did before.
+    pub(super) fn are_silent(&self, sender: &Sender, now: Instant) -> bool {
+        let states = (0..self.paths.len()).filter_map(|lane| sender.lane(lane));
+        let mut alive = states.filter(|lane| lane.state() == LaneState::Alive);
+        alive.next().is_none() && self.notes.has_long_silence(now)
     }
 
     /// Notes for how long lanes did not answer.

@@ -96,8 +96,13 @@ impl Notes {
         }
     }
 
+    /// Whether a lane has stopped answering for longer than a burst of losses takes.
+    pub(super) fn has_long_silence(&self, now: Instant) -> bool {
+        self.silences.iter().any(|silence| silence.is_long(now))
+    }
+
     fn report_all_silent(&mut self, now: Instant) {
-        if self.silences.iter().any(|silence| silence.is_long(now)) && !self.none_answers {
+        if self.has_long_silence(now) && !self.none_answers {
             self.none_answers = true;
             let text = "no lane is answered any more: all are probed, as long as --patience allows";
             self.lines.push(text.into());

@@ -106,14 +106,14 @@ impl Role for Sending<'_> {
         &mut self,
         endpoint: &mut Endpoint,
         message: Message,
-        _now: Instant,
+        now: Instant,
     ) -> Result<(), SendError> {
         match message {
             Message::Have(have) => self.objects.order(&have, endpoint)?,
             Message::Stored { object } => self.objects.stored(object)?,
             Message::Failed(failed) => match failed.object {
                 Some(object) => self.objects.refused(object, &failed.text.to_string()),
-                None => return Err(self.ended_by(failed.text.to_string())),
+                None => return Err(self.ended_by(failed.text.to_string(), now)),
             },
             Message::Listed(listed) => self.objects.listed(&listed)?,
             Message::Removed(removed) => self.objects.removed(&removed)?,
@@ -318,11 +318,8 @@ impl<'a> Sending<'a> {
     }
 
     /// The receiver has ended it: if nothing reaches it any more, that is why.
-    fn ended_by(&self, text: String) -> SendError {
-        let lanes = (0..self.lanes.paths.len()).filter_map(|lane| self.sender.lane(lane));
-        let states: Vec<LaneState> = lanes.map(|lane| lane.state()).collect();
-        let is_silent = states.contains(&LaneState::Suspect);
-        match is_silent && !states.contains(&LaneState::Alive) {
+    fn ended_by(&self, text: String, now: Instant) -> SendError {
+        match self.lanes.are_silent(&self.sender, now) {
             true => SendError::LanesLost(text),
             false => SendError::Ended(text),
         }

@@ -183,7 +183,7 @@ fn check_outcome(scenario: &Scenario, outcome: &RunResults, (sent, there): (&Fil
         let is_told = match who {
             // All may be in its place before the sender knows.
             0 => matches!(receiver, Some(Ok(()) | Err(ReceiveError::Ended(_)))),
-            _ => matches!(sender, Some(Err(SendError::Ended(_)))),
+            _ => matches!(sender, Some(Err(SendError::Ended(_) | SendError::LanesLost(_)))),
         };
         assert!(is_told, "it does not say why it ends");
     }
@@ -209,6 +209,7 @@ fn ends_for_a_reason(scenario: &Scenario, outcome: &RunResults) -> bool {
             error,
             SendError::Control(_)
                 | SendError::Ended(_)
+                | SendError::LanesLost(_)
                 | SendError::Silent(_)
                 | SendError::NeverReached { .. }
                 | SendError::Unconfirmed { .. }
