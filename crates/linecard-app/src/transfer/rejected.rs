@@ -129,7 +129,7 @@ impl Rejected {
 
     /// Logs a peer, and how to allow it.
     pub(super) fn add(&self, TurnedAway { from, why }: TurnedAway) {
-        if let ReceiveError::Busy { with, .. } = why
+        if let ReceiveError::Busy { with, is_kept: true } = why
             && !locked(&self.waiting).add(from.ip(), with)
         {
             return;
@@ -221,7 +221,7 @@ mod tests {
         );
     }
 
-    /// A sender that waits asks every eight seconds.
+    /// A sender that waits asks every few seconds.
     #[test]
     fn a_host_that_waits_has_one_line_for_each_transfer() {
         let lines = Arc::new(Mutex::new(0));

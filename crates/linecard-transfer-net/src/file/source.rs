@@ -274,6 +274,11 @@ impl Source {
         }
     }
 
+    /// Whether there are hard links to send.
+    pub(crate) fn has_links(&self) -> bool {
+        self.objects.iter().any(|object| object.has_links)
+    }
+
     /// Whether opening an object takes a round trip of a network.
     pub(crate) const fn is_far(&self) -> bool {
         self.bucket.is_some()

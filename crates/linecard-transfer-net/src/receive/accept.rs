@@ -71,6 +71,8 @@ pub(super) struct Guest {
 struct Surplus {
     guest: Guest,
     with: SocketAddr,
+    /// That is a dry run.
+    is_dry: bool,
 }
 
 /// State that the threads share.
@@ -90,8 +92,8 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct State {
     pendings: Pendings,
-    /// Whom something is received from.
-    busy: Vec<SocketAddr>,
+    /// Whom something is received from, and whether it is a dry run, with which no receiver ends.
+    busy: Vec<(SocketAddr, bool)>,
     ready: VecDeque<Guest>,
     failed: Option<io::Error>,
 }
@@ -168,7 +170,7 @@ impl Shared {
     /// The transfer from this sender is over: the next may come.
     pub(super) fn release(&self, from: SocketAddr) {
         let mut state = self.state();
-        if let Some(at) = state.busy.iter().position(|other| *other == from) {
+        if let Some(at) = state.busy.iter().position(|(other, _)| *other == from) {
             state.busy.remove(at);
         }
         drop(state);
@@ -278,7 +280,7 @@ impl Shared {
         let hello = hello(&mut control, patience)?;
         let guest = Guest { control, from: plain(from), hello, is_anywhere: self.is_anywhere };
         let Some(mut refused) = self.admit(id, guest) else { return Ok(()) };
-        let is_kept = self.at_once.is_some();
+        let is_kept = self.at_once.is_some() || refused.is_dry;
         let busy = ReceiveError::Busy { with: refused.with, is_kept };
         let code = if is_kept { RefuseCode::Busy } else { RefuseCode::Resources };
         refuse(&mut refused.guest.control, code, &busy);
@@ -293,19 +295,19 @@ impl Shared {
             if !state.pendings.has(id) {
                 return None;
             }
-            let with = match state.busy.first() {
+            let (with, is_dry) = match state.busy.first() {
                 Some(with) if state.busy.len() >= self.at_once.unwrap_or(1).max(1) => *with,
                 _ => break,
             };
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Some(Surplus { guest, with });
+                return Some(Surplus { guest, with, is_dry });
             }
             let waited = self.changed.wait_timeout(state, left);
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         state.pendings.remove(id);
-        state.busy.push(guest.from);
+        state.busy.push((guest.from, guest.hello.dry_run));
         state.ready.push_back(guest);
         drop(state);
         self.changed.notify_all();

@@ -3,7 +3,9 @@
 use super::open::{self, Opened};
 use super::{SendError, SendOptions, SendProgress};
 use crate::control::ControlError;
+use crate::file::Source;
 use linecard_transfer::control::{Refuse, RefuseCode};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,34 +14,41 @@ use std::time::{Duration, Instant};
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// How soon a sender that waits sees that it is stopped.
 const LOOK: Duration = Duration::from_millis(50);
+/// The least time for an answer.
+const LEAST: Duration = Duration::from_secs(5);
+/// Times between lists of what is sent, in times of making one.
+const LISTS: u32 = 10;
 
 /// Whether to ask again. A pairing code is used once.
 pub(super) fn is_worth_asking(refuse: &Refuse, options: &SendOptions) -> bool {
     refuse.code == RefuseCode::Busy && options.access.pairing().is_none()
 }
 
-/// Asks again after `refuse`, and says so.
+/// Asks again after `refuse`, and says so. What is sent is listed again meanwhile, as it may have changed.
 pub(super) fn open(
     options: &SendOptions,
-    has_links: bool,
-    (refuse, observer): (Refuse, &mut dyn FnMut(&SendProgress)),
-) -> Result<Opened, SendError> {
+    refuse: Refuse,
+    source: Arc<Source>,
+    observer: &mut dyn FnMut(&SendProgress),
+) -> Result<(Arc<Source>, Opened), SendError> {
     let patience = options.patience;
     let line =
         format!("the receiver is {refuse}. It is asked again for up to {patience:?} (--patience)");
     observer(&SendProgress { waits: true, notes: vec![line], ..SendProgress::default() });
-    let opened = ask_again(options, has_links, refuse.into());
+    let opened = ask_again(options, refuse.into(), source);
     observer(&SendProgress { waits: true, ..SendProgress::default() });
     opened
 }
 
 fn ask_again(
     options: &SendOptions,
-    has_links: bool,
     mut answer: SendError,
-) -> Result<Opened, SendError> {
+    mut source: Arc<Source>,
+) -> Result<(Arc<Source>, Opened), SendError> {
     let end = Instant::now() + options.patience;
     let [mut pause, longest] = PAUSES;
+    // Of large folders, less often.
+    let (mut listed_at, mut next_list) = (Instant::now(), Duration::ZERO);
     while may_change(&answer) && Instant::now() < end {
         let resume = (Instant::now() + pause).min(end);
         while Instant::now() < resume {
@@ -49,9 +58,16 @@ fn ask_again(
             thread::sleep(LOOK);
         }
         pause = (pause * 2).min(longest);
-        match open::open(options, has_links) {
+        if listed_at.elapsed() >= next_list {
+            let begun = Instant::now();
+            source = options.checked_source()?;
+            (listed_at, next_list) = (Instant::now(), LISTS * begun.elapsed());
+        }
+        let left = end.saturating_duration_since(Instant::now()).max(LEAST);
+        let once = SendOptions { patience: left.min(options.patience), ..options.clone() };
+        match open::open(&once, source.has_links()) {
+            Ok(opened) => return Ok((source, opened)),
             Err(error) => answer = error,
-            opened => return opened,
         }
     }
     Err(answer)
@@ -61,9 +77,14 @@ fn ask_again(
 const fn may_change(answer: &SendError) -> bool {
     match answer {
         SendError::Refused(refuse) => matches!(refuse.code, RefuseCode::Busy),
-        SendError::Control(error) => {
-            matches!(error, ControlError::Connect { .. } | ControlError::ClosedEarly)
-        }
+        SendError::NoWelcome(_) => true,
+        SendError::Control(error) => matches!(
+            error,
+            ControlError::Connect { .. }
+                | ControlError::ClosedEarly
+                | ControlError::PathLost
+                | ControlError::TimedOut { .. }
+        ),
         _ => false,
     }
 }

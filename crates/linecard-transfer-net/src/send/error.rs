@@ -111,6 +111,14 @@ pub enum SendError {
     Wait(#[from] io::Error),
 }
 
+impl SendError {
+    /// Whether the receiver has ended it, or the connection to it has ended.
+    #[must_use]
+    pub const fn is_of_other_end(&self) -> bool {
+        matches!(self, Self::Control(_) | Self::Ended(_) | Self::LanesLost(_))
+    }
+}
+
 /// The same lanes over TCP, as arguments.
 fn tcp_lanes(lanes: &[Spec]) -> String {
     let over_tcp = |lane: &Spec| format!("--lane {}", Spec { kind: LaneKind::Tcp, ..lane.clone() });

@@ -8,7 +8,7 @@ use crate::end::SealedSocket;
 use crate::lane::{LaneError, Spec};
 use linecard::time::Instant;
 use linecard_transfer::control::LaneKind;
-use linecard_transfer::lane::LaneState;
+use linecard_transfer::lane::{LaneSender, LaneState};
 use linecard_transfer::send::Sender;
 use std::io;
 
@@ -151,11 +151,13 @@ impl Lanes {
         self.notes.report_silence(&self.paths, sender, now);
     }
 
-    /// Whether none has answered for longer than a burst of losses takes, and one did before.
+    /// Whether those that have answered, one at least, do not any more, for longer than a burst of losses takes.
     pub(super) fn are_silent(&self, sender: &Sender, now: Instant) -> bool {
-        let states = (0..self.paths.len()).filter_map(|lane| sender.lane(lane));
-        let mut alive = states.filter(|lane| lane.state() == LaneState::Alive);
-        alive.next().is_none() && self.notes.has_long_silence(now)
+        let state = |lane: &usize| sender.lane(*lane).map(LaneSender::state);
+        let is_used =
+            |lane: &usize| matches!(state(lane), Some(LaneState::Alive | LaneState::Suspect));
+        let mut used = (0..self.paths.len()).filter(is_used).peekable();
+        used.peek().is_some() && used.all(|lane| self.notes.is_long_silent(lane, now))
     }
 
     /// Notes for how long lanes did not answer.

@@ -92,6 +92,15 @@ impl SendOptions {
         }?;
         Ok(if self.by_contents { source.by_contents() } else { source })
     }
+
+    /// The same, with a folder if something is to be removed.
+    fn checked_source(&self) -> Result<Arc<Source>, SendError> {
+        let source = self.source()?;
+        match !self.delete || source.objects().iter().any(|object| object.kind == Kind::Folder) {
+            true => Ok(Arc::new(source)),
+            false => Err(SendError::NoFolder),
+        }
+    }
 }
 
 /// How far it is.
@@ -207,20 +216,10 @@ pub fn send(
     let began = processor_time();
     // Resources that are not available are reported before the receiver is contacted.
     options.cores.check()?;
-    let source = Arc::new(options.source()?);
-    let has_links = |source: &Source| source.objects().iter().any(|object| object.has_links);
-    if options.delete && !source.objects().iter().any(|object| object.kind == Kind::Folder) {
-        return Err(SendError::NoFolder);
-    }
-    let (source, opened) = match open::open(options, has_links(&source)) {
+    let source = options.checked_source()?;
+    let (source, opened) = match open::open(options, source.has_links()) {
         Err(SendError::Refused(refuse)) if busy::is_worth_asking(&refuse, options) => {
-            let opened = busy::open(options, has_links(&source), (refuse, observer))?;
-            // Files may have changed in that time.
-            let source = Arc::new(options.source()?);
-            if has_links(&source) && opened.version < reading::HARD_LINKS {
-                return Err(SendError::Older("--hard-links"));
-            }
-            (source, opened)
+            busy::open(options, refuse, source, observer)?
         }
         opened => (source, opened?),
     };

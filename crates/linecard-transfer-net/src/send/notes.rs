@@ -96,13 +96,14 @@ impl Notes {
         }
     }
 
-    /// Whether a lane has stopped answering for longer than a burst of losses takes.
-    pub(super) fn has_long_silence(&self, now: Instant) -> bool {
-        self.silences.iter().any(|silence| silence.is_long(now))
+    /// Whether `lane` has stopped answering for longer than a burst of losses takes.
+    pub(super) fn is_long_silent(&self, lane: usize, now: Instant) -> bool {
+        self.silences.get(lane).is_some_and(|silence| silence.is_long(now))
     }
 
     fn report_all_silent(&mut self, now: Instant) {
-        if self.has_long_silence(now) && !self.none_answers {
+        let mut lanes = 0..self.silences.len();
+        if lanes.any(|lane| self.is_long_silent(lane, now)) && !self.none_answers {
             self.none_answers = true;
             let text = "no lane is answered any more: all are probed, as long as --patience allows";
             self.lines.push(text.into());

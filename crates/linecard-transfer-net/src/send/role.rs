@@ -99,7 +99,7 @@ impl Role for Sending<'_> {
     }
 
     fn is_known_there(error: &SendError) -> bool {
-        matches!(error, SendError::Control(_) | SendError::Ended(_) | SendError::LanesLost(_))
+        error.is_of_other_end()
     }
 
     fn message(

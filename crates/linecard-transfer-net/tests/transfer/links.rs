@@ -240,7 +240,8 @@ fn addresses_without_a_link_are_no_lanes_of_their_own() {
         send.peer.set_ip(there.into());
         let peer = send.peer.ip().to_string();
         let (sent, got) = links.whole(links.run(&(send, receive, listener), |_| {}));
-        assert!(sent.notes.is_empty(), "{:?}", sent.notes);
+        let is_detour = |note: &String| note.contains("leave by");
+        assert!(!sent.notes.iter().any(is_detour), "{:?}", sent.notes);
         let names: Vec<&str> = got.lanes.iter().map(|(name, _)| &**name).collect();
         assert!(
             names.len() == 2 && names[0].contains(&peer) && names[1].contains(used),
@@ -431,7 +432,7 @@ fn a_folder_goes_on_when_the_link_of_the_control_connection_fails() {
 fn the_end_of_all_lanes_is_no_refusal() {
     let Some(links) = Links::new("the_end_of_all_lanes_is_no_refusal", 2) else { return };
     let mut ends = links.ends(8 << 20, &["10.9.2.1"]);
-    (ends.0.patience, ends.1.patience) = (Duration::from_secs(60), Duration::from_secs(2));
+    (ends.0.patience, ends.1.patience) = (Duration::from_secs(60), Duration::from_secs(5));
     let mut cut_at = None;
     let (sent, got) = links.run(&ends, |progress| cut(&links, &[2], progress, &mut cut_at));
     assert!(matches!(sent, Err(SendError::LanesLost(_))), "{sent:?}");

@@ -43,7 +43,7 @@ pub struct LimitTimes {
 }
 
 impl LimitTimes {
-    /// The time of all lanes until everything had been sent.
+    /// The time of all lanes, less that in which everything had been sent and was on its way.
     #[must_use]
     pub const fn sum_ns(&self) -> u64 {
         self.lane_ns + self.reading_ns + self.receiver_ns + self.in_flight_ns + self.down_ns

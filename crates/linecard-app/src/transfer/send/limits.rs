@@ -2,7 +2,6 @@
 
 use crate::transfer::outcome::bits_per_second;
 use linecard_report::Value;
-use linecard_transfer::lane::LaneState;
 use linecard_transfer_net::send::{LaneView, Sent};
 use std::time::Duration;
 
@@ -77,7 +76,7 @@ fn silent_lanes(lanes: &[LaneView]) -> String {
 
 /// The rate of each lane on the line, the lowest first; of more than are named, the last is the highest.
 fn rates(lanes: &[LaneView], elapsed: Duration) -> String {
-    let reached = lanes.iter().filter(|lane| lane.state != LaneState::Validating);
+    let reached = lanes.iter().filter(|lane| lane.rtt_ns.is_some());
     let mut lanes: Vec<&LaneView> = reached.collect();
     lanes.sort_by_key(|lane| lane.counters.line_bytes);
     let own = |lane: &LaneView| format!("{}:{}", lane.spec.kind, lane.spec.local);
@@ -100,7 +99,7 @@ fn rates(lanes: &[LaneView], elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linecard_transfer::lane::LaneCounters;
+    use linecard_transfer::lane::{LaneCounters, LaneState};
     use linecard_transfer_net::end::SocketCounters;
 
     fn view(name: &str, line_bytes: u64, silent_ms: u64) -> LaneView {
@@ -109,7 +108,7 @@ mod tests {
             spec: name.parse().unwrap(),
             is_spare: false,
             state: LaneState::Alive,
-            rtt_ns: None,
+            rtt_ns: Some(1_000_000),
             least_rtt_ns: None,
             silent: Duration::from_millis(silent_ms),
             counters: LaneCounters { line_bytes, ..LaneCounters::default() },

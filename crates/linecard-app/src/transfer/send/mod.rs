@@ -162,9 +162,9 @@ pub fn send(
         (Some(started), Err(_)) => lost_login = started.lost_login(),
         (None, _) => {}
     }
-    let failed = |error| {
+    let failed = |error: SendError| {
         let error = match (&error, lost_login) {
-            (SendError::Ended(_) | SendError::Control(_), Some(status)) => {
+            (error, Some(status)) if error.is_of_other_end() => {
                 TransferError::LostLogin { peer: config.peer.0.to_string(), status }.into()
             }
             _ => config.explain(context, error),

@@ -349,7 +349,8 @@ fn a_named_pipe_is_said_to_be_waited_for() {
     // Opened for both, it does not wait for a reader, which may have ended.
     let mut data = File::options().read(true).write(true).open(&pipe).unwrap();
     data.write_all(b"at last").unwrap();
-    wait_for(&ends, "to/.pipe.linecard-part");
+    let part = ends.folder.path("to/.pipe.linecard-part");
+    ends.wait_until(|| fs::metadata(&part).is_ok_and(|about| about.len() > 0));
     drop(data);
     let sent = sender.end();
     assert_eq!(sent.code, Some(0), "{sent:?}");
