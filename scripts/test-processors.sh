@@ -28,8 +28,9 @@ all=(
 # of statistics have to be those of this machine. Code for Linux is only compiled: what programs embed with 32-bit
 # addresses, and all of the command for AArch64. (The crates io-uring and vm-memory have no 32-bit ARM.)
 commands() {
-    # Minutes each, of the same arithmetic as the random transfers.
-    local short="-- --skip sim::tests::scenarios"
+    # Minutes each, of the same arithmetic as the random transfers; the others are averages of many runs.
+    local short="-- --skip sim::tests::scenarios --skip sim::tests::repair::repair_is_sent"
+    short+=" --skip sim::tests::rate::a_lane_shares --skip sim::tests::rate::a_short_queue"
     local twins="--test twin --test burst --test prediction --test reassembly_twin --test resequence_twin --test virtio"
     case "$1" in
         s390x*)
