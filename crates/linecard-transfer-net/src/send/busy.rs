@@ -48,7 +48,7 @@ fn ask_again(
     let end = Instant::now() + options.patience;
     let [mut pause, longest] = PAUSES;
     // Of large folders, less often.
-    let (mut listed_at, mut next_list) = (Instant::now(), Duration::ZERO);
+    let mut next_list = Instant::now();
     while may_change(&answer) && Instant::now() < end {
         let resume = (Instant::now() + pause).min(end);
         while Instant::now() < resume {
@@ -58,10 +58,10 @@ fn ask_again(
             thread::sleep(LOOK);
         }
         pause = (pause * 2).min(longest);
-        if listed_at.elapsed() >= next_list {
-            let begun = Instant::now();
+        let begun = Instant::now();
+        if begun >= next_list {
             source = options.checked_source()?;
-            (listed_at, next_list) = (Instant::now(), LISTS * begun.elapsed());
+            next_list = Instant::now() + LISTS * begun.elapsed();
         }
         let left = end.saturating_duration_since(Instant::now()).max(LEAST);
         let once = SendOptions { patience: left.min(options.patience), ..options.clone() };
