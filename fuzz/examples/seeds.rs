@@ -160,6 +160,7 @@ fn start() -> [Message; 3] {
         sources: vec![[10, 9, 1, 1].into(), [10, 9, 1, 1].into(), [10, 9, 2, 1].into()],
         dry_run: true,
         delete: true,
+        links_out: true,
     };
     let address = SocketAddr::from(([192, 0, 2, 1], 4_100));
     let welcome = Welcome {

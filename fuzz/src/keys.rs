@@ -65,6 +65,7 @@ fn authorized(text: &str) {
         assert_eq!(has("folder="), usize::from(entry.folder.is_some()), "{words:?}");
         assert_eq!(has("quota="), usize::from(entry.quota_bytes.is_some()), "{words:?}");
         assert_eq!(has("delete="), usize::from(entry.may_delete), "{words:?}");
+        assert_eq!(has("links-out="), usize::from(entry.may_link_out), "{words:?}");
         if let Some(folder) = &entry.folder {
             assert!(folder.as_bytes().split(|byte| *byte == b'/').all(|part| part != b".."));
         }
@@ -80,6 +81,9 @@ fn line_of(entry: &Entry) -> String {
     }
     if let Some(bytes) = entry.quota_bytes {
         line += &format!(" quota={bytes}");
+    }
+    if entry.may_link_out {
+        line += " links-out=yes";
     }
     line + if entry.may_delete { " delete=yes\n" } else { "\n" }
 }

@@ -12,7 +12,7 @@ use linecard::rng::Rng;
 use linecard_transfer::control::Mode;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::{Cores, processor_time};
-use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
+use linecard_transfer_net::file::{Choice, ChunkBytes, Input};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::receive::{ReceiveOptions, receive};
 use linecard_transfer_net::send::{SendOptions, send};
@@ -91,13 +91,11 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
     let lane = format!("{}:127.0.0.1", case.kind).parse()?;
     let stop = Arc::default();
     let options = SendOptions {
-        by_contents: false,
-        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,
         input,
-        patterns: Patterns::default(),
+        choice: Choice::default(),
         peer: listener.local_addr()?,
         name: "bench".into(),
         access: access.clone(),
@@ -116,6 +114,7 @@ fn transfer(case: &Case, input: Input, to: &Path) -> Result<(f64, f64)> {
         bucket: None,
         overwrite: false,
         allow_delete: false,
+        allow_links_out: false,
         access,
         lanes: Vec::new(),
         at_once: None,

@@ -14,7 +14,7 @@ use linecard_transfer::fec::{Repair, Scheme};
 use linecard_transfer::wire::OVERHEAD_BYTES;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::{CoreTimes, Cores, processor_time};
-use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
+use linecard_transfer_net::file::{Choice, ChunkBytes, Input};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::receive::{ReceiveOptions, ReceiveProgress, receive};
@@ -358,13 +358,11 @@ fn over_loopback(
     let on = |core| Cores { lanes: Some(core), files: Some(core), more: Vec::new() };
     let patience = Duration::from_secs(20);
     let sending = SendOptions {
-        by_contents: false,
-        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,
         input: Input::Paths(vec![from.into()]),
-        patterns: Patterns::default(),
+        choice: Choice::default(),
         peer,
         name: "loopback".into(),
         access: access.clone(),
@@ -383,6 +381,7 @@ fn over_loopback(
         bucket: None,
         overwrite: false,
         allow_delete: false,
+        allow_links_out: false,
         access,
         lanes: Vec::new(),
         at_once: None,

@@ -61,6 +61,8 @@ pub(super) enum TransferError {
     DeleteByObjects,
     #[error("nothing is removed from an object store: leave it out")]
     DeleteFromObjects,
+    #[error("object stores have no links: leave it out")]
+    LinksInObjects,
     #[error("--hosts {}: no such file: name one with a table for each receiver, or leave it out", path.display())]
     NoHosts { path: PathBuf },
     #[error("{key} is not a table: write [{key}] with the parameters of this receiver below it")]
@@ -187,6 +189,7 @@ impl Kind for TransferError {
             | Self::NameInFolder { .. }
             | Self::DeleteByObjects
             | Self::DeleteFromObjects
+            | Self::LinksInObjects
             | Self::NoEntry { .. }
             | Self::NameWithDots
             | Self::NotInEntry { .. }
@@ -306,6 +309,7 @@ pub(super) fn of_receive(error: ReceiveError) -> Error {
         | ReceiveError::DryRun
         | ReceiveError::Probed { .. }
         | ReceiveError::NoDelete
+        | ReceiveError::NoLinksOut
         | ReceiveError::NotInBucket(_)
         | ReceiveError::TooManyFolders { .. }
         | ReceiveError::Unexpected(_)

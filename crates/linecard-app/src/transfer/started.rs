@@ -26,8 +26,8 @@ const LOGIN: Duration = Duration::from_secs(300);
 const MAX_LINE: u64 = 8_192;
 /// Bytes of other lines that a login may print before it.
 const MAX_GREETING: u64 = 1 << 20;
-/// The option of the receiver that lets its sender remove files.
-const ALLOW_DELETE: &str = "--allow-delete";
+/// The options of the receiver that let its sender remove files, and send links that lead out of its folders.
+const RIGHTS: [&str; 2] = ["--allow-delete", "--allow-links-out"];
 /// Stands behind the key where the folder need not be there.
 const DRY_RUN: &str = " dry-run";
 /// How a shell ends that finds no command of a name.
@@ -51,8 +51,8 @@ pub(super) struct Commands<'a> {
 /// The purpose of a receiver.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose {
-    /// This sender may remove files.
-    pub(super) allow_delete: bool,
+    /// Which of [`RIGHTS`] this sender has.
+    pub(super) rights: [bool; RIGHTS.len()],
     /// It only asks: a missing folder is not made.
     pub(super) is_dry: bool,
 }
@@ -77,15 +77,17 @@ impl StartedReceiver {
     pub(super) fn start(
         place: &RemoteFolder,
         commands: Commands<'_>,
-        Purpose { allow_delete, is_dry }: Purpose,
+        Purpose { rights, is_dry }: Purpose,
         stop: &Progress,
     ) -> Result<Self, Error> {
         let Commands { login, receiver } = commands;
         let (key, text) = SharedKey::fresh().map_err(|error| Failure::Thread.with(error))?;
-        let is_given = receiver.split_whitespace().any(|word| word == ALLOW_DELETE);
-        let delete = if allow_delete && !is_given { ALLOW_DELETE } else { "" };
+        let is_given = |right| receiver.split_whitespace().any(|word| word == right);
+        let rights = RIGHTS.into_iter().zip(rights);
+        let rights = rights.filter(|(right, is_wanted)| *is_wanted && !is_given(*right));
+        let rights: Vec<&str> = rights.map(|(right, _)| right).collect();
         // The folder goes the way of the key: shells do not agree on how words are quoted.
-        let remote = format!("{receiver} --started {delete} .");
+        let remote = format!("{receiver} --started {} .", rights.join(" "));
         let dry = if is_dry { DRY_RUN } else { "" };
         let text = format!("{text}{dry}\n{}\n", place.folder);
         let [login, host, receiver] = [login, &place.login, receiver].map(str::to_owned);

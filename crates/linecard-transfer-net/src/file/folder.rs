@@ -41,6 +41,8 @@ pub struct Folder {
     stop: Arc<AtomicBool>,
     /// Nothing is made.
     is_read_only: bool,
+    /// Links are made that lead out of the folder that was sent.
+    links_out: bool,
     /// Folders that are made count against it.
     quota: Option<Arc<Quota>>,
 }
@@ -130,6 +132,7 @@ impl Folder {
             flusher: None,
             stop: Arc::default(),
             is_read_only: false,
+            links_out: false,
             quota: None,
         })
     }
@@ -142,6 +145,12 @@ impl Folder {
     /// The error of the operating system: no thread could be started.
     pub fn with_flusher(self, stop: Arc<AtomicBool>) -> io::Result<Self> {
         Ok(Self { flusher: Some(Flusher::start()?), stop, ..self })
+    }
+
+    /// Links are made, too, that lead out of the folder that was sent. None is ever followed.
+    #[must_use]
+    pub fn with_links_out(self, links_out: bool) -> Self {
+        Self { links_out, ..self }
     }
 
     /// Each folder that is made counts against this quota.
@@ -390,7 +399,8 @@ impl Folder {
         let folder = self.beside(object)?;
         let path = self.path_of(object);
         let (flusher, stop) = (self.flusher.as_ref(), &*self.stop);
-        Sink::open(folder, path, object, Setup { chunk_bytes, overwrite, flusher, stop })
+        let links_out = self.links_out;
+        Sink::open(folder, path, object, Setup { chunk_bytes, overwrite, links_out, flusher, stop })
     }
 
     /// Where an object is put.

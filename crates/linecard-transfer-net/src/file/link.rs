@@ -1,4 +1,5 @@
-//! Symbolic links. Only those are sent and made that cannot lead out of the folder that was sent.
+//! Symbolic links. Unless both ends permit others, only those are sent and made that cannot lead out of the folder that
+//! was sent.
 
 use super::dress::times;
 use super::{FileError, Name, Object};
@@ -23,29 +24,40 @@ pub(super) fn target_at(folder: &OwnedFd, last: &OsStr) -> Option<Vec<u8>> {
     rustix::fs::readlinkat(folder, last, Vec::new()).ok().map(std::ffi::CString::into_bytes)
 }
 
+/// Whether a system takes this as the path of a target.
+pub(super) fn is_path(target: &[u8]) -> bool {
+    (1..=MAX_TARGET_BYTES).contains(&target.len()) && !target.contains(&0)
+}
+
 /// Whether a link of this name may lead out of the outermost folder of the name. Each `..` stands in front
 /// of everything else in a target that may not: behind other parts, which may be links too, it could leave any
 /// folder.
 pub(super) fn leads_out(name: &Name, target: &[u8]) -> bool {
-    let is_path = (1..=MAX_TARGET_BYTES).contains(&target.len()) && !target.contains(&0);
     let (folders, _) = name.split();
     // The outermost folder is not to be left.
     let depth = folders.count().saturating_sub(1);
     let mut parts = target.split(|byte| *byte == b'/').filter(|part| !matches!(part, [] | [b'.']));
     let up = parts.by_ref().take_while(|part| part == b"..").count();
-    !is_path || target.starts_with(b"/") || up > depth || parts.any(|part| part == b"..")
+    !is_path(target) || target.starts_with(b"/") || up > depth || parts.any(|part| part == b"..")
 }
 
-/// Makes the link of an object under the name `new`, where an earlier run may have left one.
+/// Makes the link of an object under the name `new`, where an earlier run may have left one. If it leads out of the
+/// folder, only if `may_lead_out`.
 pub(super) fn make(
     folder: &OwnedFd,
     new: &str,
     (object, path): (&Object, &Path),
-    target: &[u8],
+    (target, may_lead_out): (&[u8], bool),
 ) -> Result<(), FileError> {
-    if leads_out(&object.name, target) {
+    let refused = if !is_path(target) {
+        Some("it is a link whose target is no path")
+    } else if !may_lead_out && leads_out(&object.name, target) {
+        Some("it is a link that leads out of the folder that was sent")
+    } else {
+        None
+    };
+    if let Some(why) = refused {
         let name = object.name.to_string().chars().take(80).collect();
-        let why = "it is a link that leads out of the folder that was sent";
         return Err(FileError::Name { name, why });
     }
     match rustix::fs::unlinkat(folder, new, AtFlags::empty()) {

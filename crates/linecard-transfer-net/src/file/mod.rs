@@ -10,6 +10,7 @@
 //! sink keeps 32 bytes for each chunk, and one record of 76 bytes in its journal.
 
 mod bucket;
+mod choice;
 mod chunk;
 mod digest;
 mod dress;
@@ -38,6 +39,7 @@ mod stamp;
 
 pub use bucket::{Bucket, Stored, Upload};
 pub(crate) use bucket::{existing, failure, key_of, place};
+pub use choice::Choice;
 pub use chunk::{ChunkBytes, MAX_CHUNKS};
 pub(crate) use digest::derived;
 pub use digest::{ChunkHash, Tree};

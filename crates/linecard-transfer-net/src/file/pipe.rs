@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 /// A pipe or a device that is being read.
 ///
 /// ```
-/// use linecard_transfer_net::file::{FileError, Input, Patterns, Source};
-/// let source = Source::of(&Input::Paths(vec!["/dev/null".into()]), Patterns::default())?;
+/// use linecard_transfer_net::file::{Choice, FileError, Input, Source};
+/// let source = Source::of(&Input::Paths(vec!["/dev/null".into()]), Choice::default())?;
 /// assert_eq!(source.pipe(0)?.read(&mut [0; 100], None)?, 0);
 /// # Ok::<(), FileError>(())
 /// ```

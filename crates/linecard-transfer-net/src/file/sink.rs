@@ -36,6 +36,7 @@ pub struct Sink {
     object: Object,
     chunk_bytes: ChunkBytes,
     overwrite: bool,
+    links_out: bool,
     /// Locked as long as it is open.
     file: Arc<File>,
     /// None where no other thread writes data to the disk.
@@ -48,6 +49,8 @@ pub struct Sink {
 pub(super) struct Setup<'a> {
     pub(super) chunk_bytes: ChunkBytes,
     pub(super) overwrite: bool,
+    /// Links are made that lead out of the folder that was sent.
+    pub(super) links_out: bool,
     pub(super) flusher: Option<&'a Flusher>,
     pub(super) stop: &'a AtomicBool,
 }
@@ -69,7 +72,7 @@ impl Sink {
         object: &Object,
         setup: Setup<'_>,
     ) -> Result<Self, FileError> {
-        let Setup { chunk_bytes, overwrite, .. } = setup;
+        let Setup { chunk_bytes, overwrite, links_out, .. } = setup;
         let size = if object.kind == Kind::Stream { None } else { object.size };
         let count = chunk_bytes.count(size.unwrap_or(0))?;
         refuse_existing(&folder, &path, object, overwrite)?;
@@ -77,7 +80,8 @@ impl Sink {
         let (have, tree) = (Have::default(), Tree::new(chunk_bytes));
         let state = Mutex::new(State { size, have, tree, journal: None, left: None });
         let (object, flusher) = (object.clone(), setup.flusher.cloned());
-        let sink = Self { folder, path, object, chunk_bytes, overwrite, file, flusher, state };
+        let sink =
+            Self { folder, path, object, chunk_bytes, overwrite, links_out, file, flusher, state };
         // The new name of a link, of a process that was killed before it gave it this one.
         let _kept =
             rustix::fs::unlinkat(&*sink.folder, sink.object.name.beside(LINK), AtFlags::empty());
@@ -390,7 +394,7 @@ impl Sink {
         let size = file.metadata().map_or(0, |metadata| metadata.len()).min(SMALL_BYTES);
         target.resize(size as usize, 0);
         file.read_exact_at(&mut target, 0).map_err(self.failed("read the partial file of", 0))?;
-        link::make(&self.folder, new, (&self.object, &self.path), &target)
+        link::make(&self.folder, new, (&self.object, &self.path), (&target, self.links_out))
     }
 
     /// Keeps received data that differs from the sent data, where no transfer resumes it.
@@ -543,8 +547,13 @@ mod tests {
         let folder = rustix::fs::openat(rustix::fs::CWD, at.path(), flags, Mode::empty()).unwrap();
         let folder = Arc::new(folder);
         let stop = AtomicBool::new(false);
-        let setup =
-            Setup { chunk_bytes: chunk_bytes(), overwrite: false, flusher: None, stop: &stop };
+        let setup = Setup {
+            chunk_bytes: chunk_bytes(),
+            overwrite: false,
+            links_out: false,
+            flusher: None,
+            stop: &stop,
+        };
         let empty = |name: &str| {
             let path = at.path().join(name);
             Sink::open(Arc::clone(&folder), path, &object(name, 0), setup).unwrap()

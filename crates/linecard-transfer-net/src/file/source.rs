@@ -2,7 +2,7 @@
 
 use super::bucket::{Bucket, Listing, Stored};
 use super::name::{MAX_DEPTH, is_ours};
-use super::{Failures, FileError, Name, Patterns, Pipe, Reader, Stamp, link};
+use super::{Choice, Failures, FileError, Name, Patterns, Pipe, Reader, Stamp, link};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::OsStr;
@@ -114,14 +114,16 @@ pub struct Skipped {
 #[derive(Debug, Default)]
 pub struct Source {
     roots: Vec<Root>,
-    patterns: Patterns,
+    choice: Choice,
     objects: Vec<Object>,
     skipped: Vec<Skipped>,
     left_out: u64,
+    /// There are links that lead out of their folder among the objects.
+    has_links_out: bool,
     unreadable: Failures,
-    /// Files below folders that have other names, by device and inode, and the number of the object of each; none if
+    /// Files below folders that have other names, by device and inode, and the number of the object of each; empty where
     /// hard links are sent as files of their own.
-    linked: Option<BTreeMap<(u64, u64), u32>>,
+    linked: BTreeMap<(u64, u64), u32>,
     /// The object store that all of them are in, and what each is there.
     bucket: Option<(Arc<dyn Bucket>, Vec<Stored>)>,
     /// How long test data of open length comes.
@@ -140,15 +142,16 @@ pub(crate) struct Root {
 }
 
 impl Source {
-    /// Meaning of `input`. What `patterns` leave out of a folder is not listed.
+    /// Meaning of `input`. What the patterns of `choice` leave out of a folder is not listed.
     ///
     /// # Errors
     ///
     /// Those of [`Source::open`].
-    pub fn of(input: &Input, patterns: Patterns) -> Result<Self, FileError> {
+    pub fn of(input: &Input, choice: impl Into<Choice>) -> Result<Self, FileError> {
+        let choice = choice.into();
         match input {
-            Input::Paths(paths) => Self::open(paths, patterns),
-            Input::Bucket(bucket) => Self::stored(bucket, patterns),
+            Input::Paths(paths) => Self::open(paths, choice),
+            Input::Bucket(bucket) => Self::stored(bucket, choice),
             Input::Stdin(name) => Self::alone(name, Kind::Stream, None),
             Input::Test(size) => Self::alone("test", Kind::Test, Some(*size)),
             Input::Probe(time) => {
@@ -176,8 +179,8 @@ impl Source {
     }
 
     /// The objects of an object store.
-    fn stored(bucket: &Arc<dyn Bucket>, patterns: Patterns) -> Result<Self, FileError> {
-        let leave_out = |name: &[u8], is_folder: bool| patterns.leave_out(name, is_folder);
+    fn stored(bucket: &Arc<dyn Bucket>, choice: Choice) -> Result<Self, FileError> {
+        let leave_out = |name: &[u8], is_folder: bool| choice.patterns.leave_out(name, is_folder);
         let listing = Listing::of(&**bucket, MAX_OBJECTS, leave_out)?;
         Ok(Self {
             roots: vec![Root { base: bucket.url().into(), first: 0, is_empty: false }],
@@ -186,39 +189,34 @@ impl Source {
             unreadable: listing.refused,
             left_out: listing.left_out,
             bucket: Some((Arc::clone(bucket), listing.stored)),
-            patterns,
+            choice,
             ..Self::default()
-        })
+        }
+        .compared())
     }
 
     /// Lists what `paths` are: a file or pipe, a folder and all below it, or the standard input for `-` alone.
-    /// A link is followed if the user names it. Below that it is sent as a link, unless it leads out of
-    /// the folder.
+    /// A link is followed if the user names it. Below that it is sent as a link, unless it leads out of the folder and
+    /// [`Choice::links_out`] is not set.
     ///
     /// # Errors
     ///
     /// [`FileError`]: a path that does not exist or cannot be read, more than [`MAX_OBJECTS`], two paths whose last part is the
     /// same, and a pipe among several paths.
-    pub fn open(paths: &[PathBuf], patterns: Patterns) -> Result<Self, FileError> {
+    pub fn open(paths: &[PathBuf], choice: impl Into<Choice>) -> Result<Self, FileError> {
         if let [path] = paths
             && path == Path::new("-")
         {
             return Self::alone("stdin", Kind::Stream, None);
         }
-        Self { patterns, ..Self::default() }.with_roots(paths)
+        Self { choice: choice.into(), ..Self::default() }.with_roots(paths).map(Self::compared)
     }
 
-    /// The same, where files below folders that are hard links of one another are sent once: the first by name is a
-    /// file, the others are [`Kind::HardLink`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Source::open`].
-    pub fn open_with_links(paths: &[PathBuf], patterns: Patterns) -> Result<Self, FileError> {
-        if paths == [Path::new("-")] {
-            return Self::open(paths, patterns);
-        }
-        Self { patterns, linked: Some(BTreeMap::new()), ..Self::default() }.with_roots(paths)
+    /// All of it, each file to be compared with one of the same length and time as chosen.
+    fn compared(mut self) -> Self {
+        let by_contents = self.choice.by_contents;
+        self.objects.iter_mut().for_each(|object| object.by_time &= !by_contents);
+        self
     }
 
     fn with_roots(mut self, paths: &[PathBuf]) -> Result<Self, FileError> {
@@ -279,6 +277,11 @@ impl Source {
         self.objects.iter().any(|object| object.has_links)
     }
 
+    /// Whether there are links to send that lead out of their folder.
+    pub(crate) const fn has_links_out(&self) -> bool {
+        self.has_links_out
+    }
+
     /// Whether opening an object takes a round trip of a network.
     pub(crate) const fn is_far(&self) -> bool {
         self.bucket.is_some()
@@ -292,14 +295,7 @@ impl Source {
 
     /// Patterns of names that are left out of folders.
     pub(crate) const fn patterns(&self) -> &Patterns {
-        &self.patterns
-    }
-
-    /// The same, but files of the same length and time at the receiver are compared by their content.
-    #[must_use]
-    pub fn by_contents(mut self) -> Self {
-        self.objects.iter_mut().for_each(|object| object.by_time = false);
-        self
+        &self.choice.patterns
     }
 
     /// The data to send, folders before their contents.
@@ -412,13 +408,14 @@ impl Source {
             }
         };
         let kind = metadata.file_type();
-        if self.patterns.leave_out(name, kind.is_dir()) {
+        if self.choice.patterns.leave_out(name, kind.is_dir()) {
             self.left_out += 1;
             return Ok(());
         }
         let last = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+        let is_link = kind.is_symlink();
         let why = match Name::new(name) {
-            _ if !kind.is_file() && !kind.is_dir() && !kind.is_symlink() => {
+            _ if !kind.is_file() && !kind.is_dir() && !is_link => {
                 "neither a file, a folder nor a link"
             }
             _ if is_ours(last) => A_PARTIAL_FILE,
@@ -426,24 +423,38 @@ impl Source {
                 self.unreadable.add(error.to_string());
                 return Ok(());
             }
-            Ok(name) if kind.is_symlink() && link::leads_out(&name, &link::target(path)) => {
-                "a link that leads out of the folder that is sent"
-            }
-            Ok(name) => {
-                let object = self.linked(Object::of(name, &metadata), &metadata);
-                return self.take(path, object, depth);
-            }
+            Ok(name) => match is_link.then(|| self.why_left_out(&name, path)).flatten() {
+                Some(why) => why,
+                None => {
+                    let object = self.linked(Object::of(name, &metadata), &metadata);
+                    return self.take(path, object, depth);
+                }
+            },
         };
         self.bounded(path)?;
         self.skipped.push(Skipped { path: path.into(), name: name.to_vec(), why });
         Ok(())
     }
 
+    /// Why a link is not sent, if it is not.
+    fn why_left_out(&mut self, name: &Name, path: &Path) -> Option<&'static str> {
+        let target = link::target(path);
+        if !link::is_path(&target) {
+            return Some("a link whose target cannot be read");
+        }
+        let leads_out = link::leads_out(name, &target);
+        self.has_links_out |= leads_out && self.choice.links_out;
+        (leads_out && !self.choice.links_out)
+            .then_some("a link that leads out of the folder that is sent: --links-out sends it")
+    }
+
     /// The object, or a hard link if its file is sent under another name already.
     fn linked(&mut self, object: Object, metadata: &Metadata) -> Object {
         let is_file = object.kind == Kind::File && metadata.nlink() > 1;
-        let Some(linked) = self.linked.as_mut().filter(|_| is_file) else { return object };
-        match linked.entry((metadata.dev(), metadata.ino())) {
+        if !self.choice.hard_links || !is_file {
+            return object;
+        }
+        match self.linked.entry((metadata.dev(), metadata.ino())) {
             Entry::Vacant(new) => {
                 new.insert(self.objects.len() as u32);
                 object
@@ -465,7 +476,7 @@ impl Source {
             let listed = self.objects.len();
             self.walk(path, &name, depth + 1)?;
             // A folder without any of the files that are wanted.
-            if self.patterns.only_included() && self.objects.len() == listed {
+            if self.choice.patterns.only_included() && self.objects.len() == listed {
                 self.objects.pop();
             }
         }

@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 /// A list of fingerprints, or all senders.
 ///
-/// A file has one fingerprint a line; behind it may stand `folder=NAME`, `quota=SIZE` and `delete=yes` (see [`Entry`]),
-/// and then whatever its owner wants to remember. Empty lines and those that begin with `#` are skipped.
+/// A file has one fingerprint a line; behind it may stand `folder=NAME`, `quota=SIZE`, `delete=yes` and `links-out=yes` (see
+/// [`Entry`]), and then whatever its owner wants to remember. Empty lines and those that begin with `#` are skipped.
 #[derive(Debug, Clone)]
 pub enum Authorized {
     /// Only these.
@@ -32,12 +32,14 @@ pub struct Entry {
     pub quota_bytes: Option<u64>,
     /// It may remove files that it does not have, in the folders that it sends.
     pub may_delete: bool,
+    /// It may send links that lead out of the folders that it sends.
+    pub may_link_out: bool,
 }
 
 impl From<Fingerprint> for Entry {
     /// Into the folder that receives, without a quota.
     fn from(key: Fingerprint) -> Self {
-        Self { key, folder: None, quota_bytes: None, may_delete: false }
+        Self { key, folder: None, quota_bytes: None, may_delete: false, may_link_out: false }
     }
 }
 
@@ -50,48 +52,65 @@ impl FromStr for Entry {
         let mut entry = Self::from(key.ok_or("a line begins with a fingerprint (lc1…)")?);
         let mut is_remark = false;
         for word in words {
-            let option = word.split_once('=').map(|(name, _)| name.to_ascii_lowercase());
-            let is_option =
-                option.is_some_and(|name| matches!(&*name, "folder" | "quota" | "delete"));
-            if is_remark && is_option {
-                return Err(
-                    "folder=, quota= and delete= stand directly behind the fingerprint, before remarks",
-                );
-            }
-            match word.split_once('=').filter(|_| !is_remark) {
-                Some(("folder", name)) if name.contains(['"', '\'']) => {
-                    return Err("folder= is followed by a name without spaces and quotes");
-                }
-                Some(("folder", name)) if entry.folder.is_none() => {
-                    let name = Name::new(name.as_bytes());
-                    entry.folder = Some(name.map_err(|_| {
-                        "folder= is followed by a name below the folder that receives, without `..`"
-                    })?);
-                }
-                Some(("quota", size)) if entry.quota_bytes.is_none() => {
-                    entry.quota_bytes =
-                        Some(bytes(size).ok_or("quota= is followed by bytes, as 500M or 2T")?);
-                }
-                Some(("delete", "yes")) if !entry.may_delete => entry.may_delete = true,
-                Some(("delete", _)) if !entry.may_delete => {
-                    return Err("delete= is followed by yes, or left out");
-                }
-                Some(("folder" | "quota" | "delete", _)) => {
-                    return Err("folder=, quota= and delete= stand once each");
-                }
-                _ if is_option => {
-                    return Err("folder=, quota= and delete= are written in small letters");
-                }
-                // Misspelt, it would permit everything.
-                Some(_) => {
+            match word.split_once('=') {
+                Some((name, _)) if is_remark && is_option(name) => {
                     return Err(
-                        "behind the fingerprint stand folder=, quota= and delete=; remarks begin with a word without `=`",
+                        "folder=, quota=, delete= and links-out= stand directly behind the fingerprint, before remarks",
                     );
                 }
-                None => is_remark = true,
+                Some(option) if !is_remark => entry.set(option)?,
+                _ => is_remark = true,
             }
         }
         Ok(entry)
+    }
+}
+
+/// Whether it is the name of an option, however it is written.
+fn is_option(name: &str) -> bool {
+    matches!(&*name.to_ascii_lowercase(), "folder" | "quota" | "delete" | "links-out")
+}
+
+impl Entry {
+    /// Takes an option of a line, which stands there once.
+    fn set(&mut self, option: (&str, &str)) -> Result<(), &'static str> {
+        match option {
+            ("folder", name) if name.contains(['"', '\'']) => {
+                return Err("folder= is followed by a name without spaces and quotes");
+            }
+            ("folder", name) if self.folder.is_none() => {
+                let name = Name::new(name.as_bytes());
+                self.folder = Some(name.map_err(|_| {
+                    "folder= is followed by a name below the folder that receives, without `..`"
+                })?);
+            }
+            ("quota", size) if self.quota_bytes.is_none() => {
+                self.quota_bytes =
+                    Some(bytes(size).ok_or("quota= is followed by bytes, as 500M or 2T")?);
+            }
+            ("delete", "yes") if !self.may_delete => self.may_delete = true,
+            ("links-out", "yes") if !self.may_link_out => self.may_link_out = true,
+            ("delete", _) if !self.may_delete => {
+                return Err("delete= is followed by yes, or left out");
+            }
+            ("links-out", _) if !self.may_link_out => {
+                return Err("links-out= is followed by yes, or left out");
+            }
+            ("folder" | "quota" | "delete" | "links-out", _) => {
+                return Err("folder=, quota=, delete= and links-out= stand once each");
+            }
+            (name, _) if is_option(name) => {
+                return Err("folder=, quota=, delete= and links-out= are written in small letters");
+            }
+            // Misspelt, it would permit everything.
+            _ => {
+                return Err(
+                    "behind the fingerprint stand folder=, quota=, delete= and links-out=; remarks begin with a word \
+                     without `=`",
+                );
+            }
+        }
+        Ok(())
     }
 }
 
@@ -215,10 +234,17 @@ mod tests {
         let found = of(" quota=2T folder=lab/a remarks").unwrap();
         let folder = Some(Name::new(b"lab/a").unwrap());
         let quota_bytes = Some(2 << 40);
-        assert_eq!(found, Entry { key, folder, quota_bytes, may_delete: false });
-        assert!(of(" delete=yes x").unwrap().may_delete);
-        for wrong in ["delete=no", "delete=yes delete=yes", "x delete=yes", "Delete=yes"] {
-            assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
+        assert_eq!(found, Entry { folder, quota_bytes, ..key.into() });
+        let rights = |rest: &str| of(rest).map(|entry| (entry.may_delete, entry.may_link_out));
+        assert_eq!(rights(" delete=yes x"), Ok((true, false)));
+        assert_eq!(rights(" links-out=yes delete=yes"), Ok((true, true)));
+        for right in ["delete", "links-out"] {
+            let yes = format!("{right}=yes");
+            assert!(of(&format!(" {yes}")).is_ok());
+            let wrong = [format!("{right}=no"), format!("{yes} {yes}"), format!("x {yes}")];
+            for wrong in wrong.into_iter().chain([yes.replacen(['d', 'l'], "L", 1)]) {
+                assert!(of(&format!(" {wrong}")).is_err(), "{wrong}");
+            }
         }
         for wrong in [
             "remarks folder=a",

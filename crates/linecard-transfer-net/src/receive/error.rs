@@ -105,6 +105,12 @@ pub enum ReceiveError {
          in the list of senders"
     )]
     NoDelete,
+    /// It sends links that lead out of their folder, and may not.
+    #[error(
+        "this sender may not send links that lead out of a folder (--links-out): start recv with --allow-links-out, or \
+         write links-out=yes behind its key in the list of senders"
+    )]
+    NoLinksOut,
     /// An option or a right that there is for folders only.
     #[error(
         "{0}: not when objects of an object store are received; leave it out, or receive into a folder"
@@ -145,6 +151,7 @@ impl ReceiveError {
             | Self::DryRun
             | Self::Probed { .. }
             | Self::NoDelete
+            | Self::NoLinksOut
             | Self::NotInBucket(_)
             | Self::Place { .. }
             | Self::Control(_)

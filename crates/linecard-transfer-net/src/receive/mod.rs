@@ -45,6 +45,8 @@ pub struct ReceiveOptions {
     pub overwrite: bool,
     /// All senders may remove files that they do not have, in the folders that they send.
     pub allow_delete: bool,
+    /// All senders may send links that lead out of the folders that they send. This never follows one.
+    pub allow_links_out: bool,
     /// How both ends know each other.
     pub access: Access,
     /// Lanes, in the sender's order; those that are missing are made at the address that this host uses

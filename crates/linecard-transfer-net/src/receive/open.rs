@@ -44,42 +44,48 @@ pub(super) struct Opened {
 }
 
 /// Where a sender's files go.
+#[derive(Default)]
 pub(super) struct Destination {
     /// None for the standard output and for an object store, and in a dry run where there is none.
     pub(super) folder: Option<Folder>,
     pub(super) quota: Option<Arc<Quota>>,
     pub(super) may_delete: bool,
+    /// Links are made that lead out of the folders that are sent.
+    pub(super) may_link_out: bool,
 }
 
 impl Destination {
-    /// With a thread that flushes its files, until `over` is set.
+    /// Ready for files, with a thread that flushes them until `over` is set.
     pub(super) fn with_flusher(self, over: &Arc<AtomicBool>) -> io::Result<Self> {
-        let with_flusher = |folder: Folder| folder.with_flusher(Arc::clone(over));
-        Ok(Self { folder: self.folder.map(with_flusher).transpose()?, ..self })
+        let ready = |folder: Folder| {
+            folder.with_links_out(self.may_link_out).with_flusher(Arc::clone(over))
+        };
+        Ok(Self { folder: self.folder.map(ready).transpose()?, ..self })
     }
 
     /// As the list of senders says.
     fn of(acceptor: &Acceptor, control: &Control, is_dry: bool) -> Result<Self, ReceiveError> {
         let options = &acceptor.options;
         let entry = options.access.entry(control.peer())?;
-        let may_delete =
-            options.allow_delete || entry.as_ref().is_some_and(|entry| entry.may_delete);
+        let has_right = |right: fn(&Entry) -> bool| entry.as_ref().is_some_and(right);
+        let may_delete = options.allow_delete || has_right(|entry| entry.may_delete);
+        let may_link_out = options.allow_links_out || has_right(|entry| entry.may_link_out);
         if options.bucket.is_some() {
             let is_plain = |entry: &Entry| entry.folder.is_none() && entry.quota_bytes.is_none();
             return match entry.as_ref().is_none_or(is_plain) {
-                true => Ok(Self { folder: None, quota: None, may_delete: false }),
+                true => Ok(Self::default()),
                 false => {
                     Err(ReceiveError::NotInBucket("folder= and quota= in the list of senders"))
                 }
             };
         }
         let Some(folder) = &options.folder else {
-            return Ok(Self { folder: None, quota: None, may_delete });
+            return Ok(Self { may_delete, may_link_out, ..Self::default() });
         };
         let Some(Entry { folder: Some(own), quota_bytes, .. }) = &entry else {
             let quota_bytes = entry.and_then(|entry| entry.quota_bytes);
             let (folder, quota) = acceptor.places(folder, None, (quota_bytes, is_dry))?;
-            return Ok(Self { folder, quota, may_delete });
+            return Ok(Self { folder, quota, may_delete, may_link_out });
         };
         let quota_bytes = *quota_bytes;
         let opened = acceptor.places(folder, Some(own), (quota_bytes, is_dry));
@@ -89,7 +95,7 @@ impl Destination {
         });
         let (folder, quota) =
             opened.map_err(|error| ReceiveError::Place { folder: own.to_string(), error })?;
-        Ok(Self { folder, quota, may_delete })
+        Ok(Self { folder, quota, may_delete, may_link_out })
     }
 }
 
@@ -177,6 +183,10 @@ fn negotiate(
     }
     if hello.delete && !destination.may_delete {
         return Err(ReceiveError::NoDelete);
+    }
+    // Object stores refuse every link, the standard output every folder.
+    if hello.links_out && options.folder.is_some() && !destination.may_link_out {
+        return Err(ReceiveError::NoLinksOut);
     }
     let connection = random()? as u32;
     let settings = ReceiveSettings {

@@ -81,7 +81,8 @@ impl<'a> ReceivingEnd<'a> {
             (Some(path), true) => Folder::look(path)?,
             (path, _) => path.map(Folder::open).transpose()?,
         };
-        let destination = Destination { folder, quota: None, may_delete: opened.may_delete };
+        let destination =
+            Destination { folder, may_delete: opened.may_delete, ..Destination::default() };
         let (waker, over) = (Waker::new()?, Arc::new(AtomicBool::new(false)));
         let (work, files) = Work::new(options, opened, destination, (&over, &waker))?;
         let writing = Writing::new(work);

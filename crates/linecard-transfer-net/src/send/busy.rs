@@ -65,7 +65,7 @@ fn ask_again(
         }
         let left = end.saturating_duration_since(Instant::now()).max(LEAST);
         let once = SendOptions { patience: left.min(options.patience), ..options.clone() };
-        match open::open(&once, source.has_links()) {
+        match open::open(&once, &source) {
             Ok(opened) => return Ok((source, opened)),
             Err(error) => answer = error,
         }

@@ -25,7 +25,7 @@ use crate::control::Access;
 use crate::end::{
     Clock, CoreTimes, Cores, Crew, Driver, Pinned, SocketCounters, Waker, processor_time,
 };
-use crate::file::{ChunkBytes, Failures, FileError, Input, Kind, Patterns, Skipped, Source};
+use crate::file::{Choice, ChunkBytes, Failures, FileError, Input, Kind, Skipped, Source};
 use crate::lane::Spec;
 use linecard::progress::Progress;
 use linecard_transfer::control::Mode;
@@ -41,12 +41,8 @@ use std::time::Duration;
 pub struct SendOptions {
     /// What.
     pub input: Input,
-    /// Which files of folders.
-    pub patterns: Patterns,
-    /// Whether files of the same length and time at the receiver are read and compared, too.
-    pub by_contents: bool,
-    /// Whether files below folders that are hard links of one another are sent once, and linked there.
-    pub hard_links: bool,
+    /// The part of folders, and how.
+    pub choice: Choice,
     /// Find out what would be sent, and send nothing.
     pub dry_run: bool,
     /// When everything is stored, remove files from the folders that are sent that the receiver has and this end does
@@ -84,13 +80,7 @@ pub struct SendOptions {
 impl SendOptions {
     /// The source of the objects.
     fn source(&self) -> Result<Source, FileError> {
-        let source = match &self.input {
-            Input::Paths(paths) if self.hard_links => {
-                Source::open_with_links(paths, self.patterns.clone())
-            }
-            input => Source::of(input, self.patterns.clone()),
-        }?;
-        Ok(if self.by_contents { source.by_contents() } else { source })
+        Source::of(&self.input, self.choice.clone())
     }
 
     /// The same, with a folder if something is to be removed.
@@ -217,7 +207,7 @@ pub fn send(
     // Resources that are not available are reported before the receiver is contacted.
     options.cores.check()?;
     let source = options.checked_source()?;
-    let (source, opened) = match open::open(options, source.has_links()) {
+    let (source, opened) = match open::open(options, &source) {
         Err(SendError::Refused(refuse)) if busy::is_worth_asking(&refuse, options) => {
             busy::open(options, refuse, source, observer)?
         }

@@ -7,7 +7,7 @@ use super::{SendError, SendOptions};
 use crate::control::{Access, Control, ControlError};
 use crate::end::agree::{FEC_KINDS, scheme_to_message};
 use crate::end::{Endpoint, SealedSocket, challenges};
-use crate::file::Input;
+use crate::file::{Input, Source as Files};
 use crate::lane::{LocalEnd, MAX_DATAGRAM_BYTES, Own, Peer, Spec};
 use linecard_transfer::control::{
     Hello, LaneKind, LaneOffer, Message, RefuseCode, VERSIONS, Welcome,
@@ -57,15 +57,15 @@ pub(super) struct Opened {
     pub(super) version: u16,
 }
 
-/// Connects to a receiver that knows all that is asked for; `has_links` if there are hard links to send.
-pub(super) fn open(options: &SendOptions, has_links: bool) -> Result<Opened, SendError> {
+/// Connects to a receiver that knows all that sending `files` takes.
+pub(super) fn open(options: &SendOptions, files: &Files) -> Result<Opened, SendError> {
     // Input errors are found before the receiver is contacted.
     options.lanes.iter().try_for_each(Spec::check)?;
     let deadline = Instant::now() + options.patience;
     // A guess at a pairing code may count although its answer was lost.
     let pauses: &[Duration] = if options.access.pairing().is_some() { &[] } else { &PAUSES };
     for pause in pauses {
-        match connect(options, has_links, deadline) {
+        match connect(options, files, deadline) {
             Err(SendError::Control(ControlError::ClosedEarly)) if !options.stop.is_stopped() => {
                 // Those that were cut together do not come back together.
                 thread::sleep(*pause * (8 + process::id() % 8) / 8);
@@ -73,10 +73,10 @@ pub(super) fn open(options: &SendOptions, has_links: bool) -> Result<Opened, Sen
             result => return result,
         }
     }
-    connect(options, has_links, deadline)
+    connect(options, files, deadline)
 }
 
-fn connect(options: &SendOptions, has_links: bool, deadline: Instant) -> Result<Opened, SendError> {
+fn connect(options: &SendOptions, files: &Files, deadline: Instant) -> Result<Opened, SendError> {
     let mut control = Control::connect(options.peer, &options.name, &options.access, deadline)?;
     let (local, peer) = control.addresses();
     let own = Own::now();
@@ -92,7 +92,7 @@ fn connect(options: &SendOptions, has_links: bool, deadline: Instant) -> Result<
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
     let fec = repair(options.fec, &specs);
-    let least = least_version(options, has_links);
+    let least = least_version(options, files.has_links());
     let hello = Hello {
         versions: VERSIONS.into_iter().filter(|version| *version >= least.0).collect(),
         suites: control.suites().to_vec(),
@@ -106,6 +106,7 @@ fn connect(options: &SendOptions, has_links: bool, deadline: Instant) -> Result<
         sources: hello_sources(local.ip(), &sources),
         dry_run: options.dry_run,
         delete: options.delete,
+        links_out: files.has_links_out(),
     };
     control.send(&Message::Hello(hello.clone()))?;
     let welcome = welcome(&mut control, options, least.1)?;

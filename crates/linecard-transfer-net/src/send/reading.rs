@@ -433,7 +433,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Patterns;
+    use crate::file::Choice;
     use std::fs;
 
     /// A folder with a file of two names, and another file: their numbers are 1, 2 and 3.
@@ -443,7 +443,8 @@ mod tests {
         fs::hard_link(at.path().join("a"), at.path().join("b")).unwrap();
         fs::write(at.path().join("c"), "content").unwrap();
         let path = at.path().to_path_buf();
-        let source = Source::open_with_links(&[path], Patterns::default()).unwrap();
+        let choice = Choice { hard_links: true, ..Choice::default() };
+        let source = Source::open(&[path], choice).unwrap();
         (at, Arc::new(source))
     }
 

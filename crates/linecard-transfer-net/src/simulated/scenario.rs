@@ -4,7 +4,7 @@ use super::connection::ConnectionFault;
 use super::lane::PathSettings;
 use crate::control::Access;
 use crate::end::Cores;
-use crate::file::{ChunkBytes, Input, Patterns};
+use crate::file::{Choice, ChunkBytes, Input};
 use crate::lane::Spec;
 use crate::receive::ReceiveOptions;
 use crate::send::SendOptions;
@@ -298,9 +298,7 @@ impl Scenario {
     pub(super) fn send_options(&self, from: &Path) -> SendOptions {
         SendOptions {
             input: Input::Paths(vec![from.into()]),
-            patterns: Patterns::default(),
-            hard_links: self.hard_links,
-            by_contents: false,
+            choice: Choice { hard_links: self.hard_links, ..Choice::default() },
             dry_run: self.is_dry,
             delete: self.delete,
             max_delete: Some(100),
@@ -325,6 +323,7 @@ impl Scenario {
             bucket: None,
             overwrite: false,
             allow_delete: true,
+            allow_links_out: false,
             access: Access::Open,
             lanes: Vec::new(),
             at_once: None,

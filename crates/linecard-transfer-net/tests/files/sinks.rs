@@ -372,6 +372,23 @@ fn a_link_appears_where_it_stays_in_its_folder_and_nowhere_else() {
     }
     let names = |folder: &str| fs::read_dir(at.path().join(folder)).unwrap().count();
     assert_eq!((names("top"), names("top/a")), (1, 1), "nothing else is left");
+    // Where it is permitted; never without a path.
+    let folder = Folder::open(at.path()).unwrap().with_links_out(true);
+    let make = |target: &[u8]| {
+        let link = Object { kind: Kind::Link, ..object("top/a/out", target.len()) };
+        let sink = folder.sink(&link, chunks(), true)?;
+        write(&sink, target, 0..target.len().div_ceil(CHUNK) as u32);
+        sink.finish(&blake3::hash(target))
+    };
+    for target in ["/etc/passwd", "../../x", "b/../../../x"] {
+        make(target.as_bytes()).unwrap();
+        assert_eq!(fs::read_link(at.path().join("top/a/out")).unwrap(), Path::new(target));
+    }
+    for target in [&b""[..], b"a\0b", &[b'a'; 5_000]] {
+        let error = make(target).unwrap_err().to_string();
+        assert!(error.contains("no path"), "{error}");
+    }
+    assert_eq!(names("top/a"), 2, "nothing else is left");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The data to send.
 
 use super::{CHUNK, chunks, random};
-use linecard_transfer_net::file::{ChunkHash, FileError, Kind, Patterns, Source, Tree};
+use linecard_transfer_net::file::{Choice, ChunkHash, FileError, Kind, Patterns, Source, Tree};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -55,6 +55,10 @@ fn a_folder_is_everything_in_it_in_order_of_names() {
     assert_eq!(skipped.len(), 3);
     assert!(skipped[0].contains("partial") && skipped[1].contains("leads out"), "{skipped:?}");
     assert_eq!(content(&source, 7), b"a");
+    let choice = Choice { links_out: true, ..Choice::default() };
+    let all = Source::open(std::slice::from_ref(&top), choice).unwrap();
+    assert_eq!((names(&all).len(), all.skipped().len()), (9, 2));
+    assert_eq!((names(&all)[8].as_str(), content(&all, 8)), ("top/out", b"../top/a".to_vec()));
     let files = source.objects().iter().enumerate();
     for (at_place, object) in files.filter(|(_, object)| object.kind == Kind::File) {
         let path = at.path().join(object.name.as_path());
@@ -275,7 +279,10 @@ fn further_names_of_a_file_are_hard_links_of_the_first() {
     fs::hard_link(at.path().join("outside"), top.join("inside")).unwrap();
     symlink("alone", top.join("link")).unwrap();
     fs::hard_link(top.join("link"), top.join("link2")).unwrap_or(());
-    let open = |patterns| Source::open_with_links(std::slice::from_ref(&top), patterns).unwrap();
+    let open = |patterns: Patterns| {
+        let choice = Choice { hard_links: true, ..patterns.into() };
+        Source::open(std::slice::from_ref(&top), choice).unwrap()
+    };
     let source = open(Patterns::default());
     let of = |name: &str| {
         let all = linked(&source);

@@ -4,7 +4,7 @@ use super::{listener, sending, shared, soon, until};
 use linecard_transfer::control::{Have, Hello, Message, Welcome};
 use linecard_transfer::wire::{HEADER_BYTES, Header, Kind, OVERHEAD_BYTES, Probe};
 use linecard_transfer_net::control::{Control, ControlError};
-use linecard_transfer_net::file::Input;
+use linecard_transfer_net::file::{Choice, Input};
 use linecard_transfer_net::seal::Sealer;
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use rustix::time::{ClockId, clock_gettime};
@@ -99,7 +99,6 @@ fn send_to(
     let (listener, at) = listener();
     let access = shared(1);
     let options = SendOptions {
-        by_contents: false,
         lanes: vec!["127.0.0.1".parse().unwrap(); lanes],
         patience: PATIENCE,
         ..sending(1_000_000, at, &access)
@@ -134,7 +133,8 @@ fn an_older_receiver_is_not_asked_for_what_it_does_not_know() {
         let (listener, at) = listener();
         let access = shared(1);
         let options = sending(1_000, at, &access);
-        let options = SendOptions { dry_run: !hard_links, hard_links, input: input(), ..options };
+        let choice = Choice { hard_links, ..Choice::default() };
+        let options = SendOptions { dry_run: !hard_links, choice, input: input(), ..options };
         let sent = thread::scope(|scope| {
             let sending = scope.spawn(|| send(&options, &mut |_| {}));
             let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());
@@ -160,7 +160,8 @@ fn an_older_receiver_does_where_there_are_no_hard_links() {
     let (listener, at) = listener();
     let access = shared(1);
     let input = Input::Paths(vec![folder.path().into()]);
-    let options = SendOptions { hard_links: true, input, ..sending(1_000, at, &access) };
+    let choice = Choice { hard_links: true, ..Choice::default() };
+    let options = SendOptions { choice, input, ..sending(1_000, at, &access) };
     thread::scope(|scope| {
         scope.spawn(|| send(&options, &mut |_| {}));
         let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());

@@ -17,7 +17,7 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Repair;
 use linecard_transfer_net::control::{Access, Control, ControlError, Policy, Trust};
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
+use linecard_transfer_net::file::{Choice, ChunkBytes, Input};
 use linecard_transfer_net::keys::{Authorized, Identity, KnownPeers, SharedKey};
 use linecard_transfer_net::send::SendOptions;
 use std::net::{SocketAddr, TcpListener};
@@ -78,13 +78,11 @@ fn knowing(identity: &Identity, path: &Path, policy: Policy) -> Access {
 /// A transfer of this many bytes of test data over one lane.
 fn sending(bytes: u64, peer: SocketAddr, access: &Access) -> SendOptions {
     SendOptions {
-        by_contents: false,
-        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,
         input: Input::Test(bytes),
-        patterns: Patterns::default(),
+        choice: Choice::default(),
         peer,
         name: "test".into(),
         access: access.clone(),

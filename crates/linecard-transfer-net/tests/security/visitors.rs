@@ -47,6 +47,7 @@ impl Receiver {
             bucket: None,
             overwrite: false,
             allow_delete,
+            allow_links_out: false,
             access: access.clone(),
             lanes: Vec::new(),
             at_once: Some(1),
@@ -120,6 +121,7 @@ pub(crate) fn hello(control: &Control) -> Hello {
         sources: Vec::new(),
         dry_run: false,
         delete: false,
+        links_out: false,
     }
 }
 
@@ -292,6 +294,7 @@ fn an_own_lane_that_cannot_be_is_found_out_at_once() {
         bucket: None,
         overwrite: false,
         allow_delete: false,
+        allow_links_out: false,
         access: shared(1),
         lanes: vec!["192.0.2.77".parse().unwrap()],
         at_once: Some(1),

@@ -5,7 +5,7 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::fec::Repair;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
+use linecard_transfer_net::file::{Choice, ChunkBytes, Input};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::receive::{ReceiveError, ReceiveOptions, Received, receive};
 use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
@@ -19,13 +19,11 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let access = Access::Shared(SharedKey::new(&[7; 32]));
     let send = SendOptions {
-        by_contents: false,
-        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,
         input: Input::Paths(vec![from.into()]),
-        patterns: Patterns::default(),
+        choice: Choice::default(),
         peer: listener.local_addr().expect("it listens"),
         name: "test".into(),
         access: access.clone(),
@@ -44,6 +42,7 @@ pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, T
         bucket: None,
         overwrite: false,
         allow_delete: false,
+        allow_links_out: false,
         access,
         lanes: Vec::new(),
         at_once: None,

@@ -2,6 +2,7 @@
 
 use crate::ends::{self, noise, run_as_text as run};
 use crate::memory::Memory;
+use linecard_transfer_net::file::Choice;
 use linecard_transfer_net::receive::{ReceiveOptions, Received};
 use linecard_transfer_net::send::{Action, SendOptions, Sent};
 use std::fs;
@@ -32,7 +33,7 @@ impl Ends {
         }
         fs::write(from.join("other"), noise(10)).expect("there is room");
         let (send, receive, _) = ends::options(&from, &to);
-        let send = SendOptions { hard_links: true, ..send };
+        let send = SendOptions { choice: Choice { hard_links: true, ..Choice::default() }, ..send };
         let ends = Self { folder, send, receive };
         ends.replace(&noise(BYTES));
         ends
@@ -100,7 +101,7 @@ fn a_file_with_three_names_is_sent_once() {
     assert!(!ends.to("b/.second.linecard-link").exists());
     // Without it, all are files of their own; those that are there stay as they are.
     let mut ends = ends;
-    ends.send.hard_links = false;
+    ends.send.choice.hard_links = false;
     let (sent, _) = ends.succeed();
     assert_eq!((sent.bytes, sent.unchanged), ((3 * BYTES + 10) as u64, 4));
     fs::remove_dir_all(ends.to("")).expect("it is there");
@@ -114,9 +115,9 @@ fn a_file_with_three_names_is_sent_once() {
 #[test]
 fn what_is_there_is_replaced_by_links() {
     let mut ends = Ends::new();
-    ends.send.hard_links = false;
+    ends.send.choice.hard_links = false;
     ends.run();
-    ends.send.hard_links = true;
+    ends.send.choice.hard_links = true;
     let (sent, got) = ends.run();
     assert_eq!((sent.failures.count(), got.failures.count()), (2, 2));
     let why = got.failures.first().join("\n");
@@ -275,7 +276,7 @@ fn a_temporary_name_that_was_left_is_removed_with_the_next_run() {
         for name in NAMES.iter().filter(|name| !there.contains(name)) {
             fs::remove_file(ends.to(name)).expect("it is there");
         }
-        ends.send.hard_links = hard_links;
+        ends.send.choice.hard_links = hard_links;
         let (sent, _) = ends.run();
         assert_eq!(sent.failures.count(), 0, "{:?}", sent.failures);
         assert!(!left.exists(), "{hard_links} {there:?}");

@@ -3,7 +3,7 @@
 use crate::ends::{self, noise, run_as_text as run};
 use crate::memory::Memory;
 use linecard::progress::Progress;
-use linecard_transfer_net::file::{ChunkBytes, Input, Kind, Patterns, Source, Stamp};
+use linecard_transfer_net::file::{Choice, ChunkBytes, Input, Kind, Patterns, Source, Stamp};
 use linecard_transfer_net::lane::Spec;
 use linecard_transfer_net::receive::{self, ReceiveOptions};
 use linecard_transfer_net::send::{self, SendOptions, Sent};
@@ -57,7 +57,8 @@ fn a_tree_goes_to_a_bucket_and_comes_back() {
     assert_eq!((sent.unchanged, got.unchanged), (files.len() as u64, files.len() as u64));
     assert_eq!((sent.bytes, into.counted().0), (sent.had_bytes, files.len()));
     // By content, too.
-    let (sent, _) = run(&SendOptions { by_contents: true, ..send }, &receive);
+    let choice = Choice { by_contents: true, ..Choice::default() };
+    let (sent, _) = run(&SendOptions { choice, ..send }, &receive);
     assert_eq!(
         (sent.expect("sent").unchanged, into.counted().0),
         (files.len() as u64, files.len())
@@ -195,7 +196,6 @@ fn keys_that_are_no_names_are_missing_and_the_others_are_sent() {
     assert!(missing.first()[0].contains("\"top/../x\" is refused"), "{missing:?}");
     assert_eq!(source.left_out(), 1);
     let nothing = Input::Bucket(Arc::new(Memory::new("s3://b/none")));
-    let error =
-        Source::of(&nothing, Patterns::default()).expect_err("there is nothing").to_string();
+    let error = Source::of(&nothing, Choice::default()).expect_err("there is nothing").to_string();
     assert!(error.contains("s3://b/none\": no object has this key or prefix"), "{error}");
 }

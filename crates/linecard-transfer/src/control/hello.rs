@@ -141,6 +141,9 @@ pub struct Hello {
     /// When everything has arrived, what the sender has not may be removed from the folders that were
     /// sent. Version 2, too.
     pub delete: bool,
+    /// Symbolic links will come that lead out of the folder that is sent. An older receiver skips this, and refuses
+    /// each of them.
+    pub links_out: bool,
 }
 
 const VERSIONS: Tag = (1, "versions");
@@ -155,6 +158,7 @@ const SOURCES: Tag = (9, "addresses of the sender");
 const DRY_RUN: Tag = (10, "dry run");
 const DELETE: Tag = (11, "delete");
 const SPARES: Tag = (12, "spare lanes");
+const LINKS_OUT: Tag = (13, "links that lead out");
 
 impl Hello {
     pub(super) fn write(&self, frame: &mut Frame<'_>) {
@@ -177,6 +181,9 @@ impl Hello {
         }
         if self.delete {
             frame.bytes(DELETE.0, &[]);
+        }
+        if self.links_out {
+            frame.bytes(LINKS_OUT.0, &[]);
         }
         if self.spares > 0 {
             frame.number(SPARES.0, self.spares as u16);
@@ -226,6 +233,7 @@ impl Hello {
             mode,
             dry_run: fields.maybe(DRY_RUN)?.is_some(),
             delete: fields.maybe(DELETE)?.is_some(),
+            links_out: fields.maybe(LINKS_OUT)?.is_some(),
         })
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn hello() -> Hello {
         sources: Vec::new(),
         dry_run: false,
         delete: false,
+        links_out: false,
     }
 }
 
@@ -45,6 +46,7 @@ fn random_hello(rng: &mut Rng) -> Hello {
         mode: [Mode::Stable, Mode::LowLatency, Mode::Auto][rng.below(3) as usize],
         dry_run: rng.chance(0.5),
         delete: rng.chance(0.5),
+        links_out: rng.chance(0.5),
     }
 }
 

@@ -62,6 +62,10 @@ pub struct Config {
     /// delete=yes in the list of senders may
     #[schemars(extend("x-flag" = "allow-delete"))]
     pub allow_delete: bool,
+    /// let every sender send symbolic links that lead out of its folders (`send --links-out`), which are never followed
+    /// here; otherwise those with links-out=yes in the list of senders may
+    #[schemars(extend("x-flag" = "allow-links-out"))]
+    pub allow_links_out: bool,
     /// senders that may send at the same time, with --keep
     #[garde(range(min = 1, max = 64))]
     #[schemars(extend("x-flag" = "at-once", "x-value" = "N", "x-default" = "4; 1 if a port of a lane is given"))]

@@ -194,12 +194,17 @@ impl Config {
             let error = TransferError::DeleteFromObjects;
             return Err(ConfigError::of_parameter("allow_delete", error).into());
         }
+        if is_url && self.allow_links_out {
+            let error = TransferError::LinksInObjects;
+            return Err(ConfigError::of_parameter("allow_links_out", error).into());
+        }
         let is_folder = !self.is_pipe() && !is_url;
         Ok(ReceiveOptions {
             folder: is_folder.then(|| file_of(context, "folder", &self.folder)),
             bucket: is_url.then(|| objects::bucket(&self.folder, "folder")).transpose()?,
             overwrite: self.overwrite,
             allow_delete: self.allow_delete,
+            allow_links_out: self.allow_links_out,
             access,
             lanes: self.lanes.iter().map(|lane| lane.0.clone()).collect(),
             at_once: self.at_once.map(usize::from),

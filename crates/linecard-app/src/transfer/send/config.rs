@@ -98,6 +98,9 @@ pub struct Config {
     /// files of their own
     #[schemars(extend("x-flag" = "hard-links"))]
     pub hard_links: bool,
+    /// send symbolic links that lead out of the folder that is sent, too, as links; the receiver must permit it
+    #[schemars(extend("x-flag" = "links-out"))]
+    pub links_out: bool,
     /// print what would be sent, and change nothing at the receiver; with --json a line of JSON for each file, folder
     /// and link, and one for all
     #[schemars(extend("x-flag" = "dry-run"))]

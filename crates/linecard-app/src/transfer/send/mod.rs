@@ -23,7 +23,7 @@ use super::{CodeSource, DEFAULT_PORT, Failed, Peer, RemoteFolder, cores, objects
 use crate::{Context, Error, Failure, Job};
 use linecard_config::{Bytes, ConfigError, Rate};
 use linecard_transfer_net::control::{Access, ControlError, Policy, Trust};
-use linecard_transfer_net::file::{ChunkBytes, FileError, Input, Name, Patterns, Source};
+use linecard_transfer_net::file::{Choice, ChunkBytes, FileError, Input, Name, Patterns, Source};
 use linecard_transfer_net::keys::{Fingerprint, KnownPeers, Pairing};
 use linecard_transfer_net::send::{SendError, SendOptions, SendProgress, Sent};
 use std::io;
@@ -278,7 +278,8 @@ impl Config {
         }
         let commands = Commands { login: &self.ssh, receiver: &self.receiver };
         observer.login(true);
-        let purpose = Purpose { allow_delete: self.delete, is_dry: self.dry_run || self.probe };
+        let rights = [self.delete, self.links_out];
+        let purpose = Purpose { rights, is_dry: self.dry_run || self.probe };
         let started = StartedReceiver::start(place, commands, purpose, context.progress);
         observer.login(false);
         started
@@ -293,13 +294,11 @@ impl Config {
     ) -> Result<SendOptions, Error> {
         linecard_config::check(self)?;
         Ok(SendOptions {
-            by_contents: self.checksum,
-            hard_links: self.hard_links,
+            choice: self.choice()?,
             dry_run: self.dry_run || self.probe,
             delete: self.delete,
             max_delete: self.max_delete()?,
             input: self.input()?,
-            patterns: self.patterns()?,
             // Replaced by each address of the peer.
             peer: SocketAddr::from(([0; 4], 0)),
             name: self.peer.0.to_string(),
@@ -350,6 +349,15 @@ impl Config {
             return Err(ConfigError::of_parameter("max_delete", TransferError::LimitWithoutDelete));
         }
         Ok(self.max_delete)
+    }
+
+    fn choice(&self) -> Result<Choice, Error> {
+        Ok(Choice {
+            patterns: self.patterns()?,
+            by_contents: self.checksum,
+            hard_links: self.hard_links,
+            links_out: self.links_out,
+        })
     }
 
     fn patterns(&self) -> Result<Patterns, Error> {

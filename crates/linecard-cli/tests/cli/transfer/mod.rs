@@ -9,6 +9,7 @@ mod faults;
 mod hard_links;
 mod hosts;
 mod killed;
+mod links;
 #[cfg(feature = "objects")]
 mod objects;
 mod resume;

@@ -3,7 +3,8 @@
 use super::ends::{Ends, noise, says, signal};
 use crate::folder::CommandOutput;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -56,7 +57,9 @@ fn a_receiver_is_started_by_a_login() {
     ends.folder.write("tree/a", &noise(5_000));
     fs::create_dir_all(ends.folder.path("to/tree")).unwrap();
     ends.folder.write("to/tree/old", b"old");
-    let sent = outcome(ends.send_to("tree", "localhost:to", &["--delete"]));
+    symlink("/", ends.folder.path("tree/out")).unwrap();
+    let sent = outcome(ends.send_to("tree", "localhost:to", &["--delete", "--links-out"]));
+    assert_eq!(fs::read_link(ends.folder.path("to/tree/out")).unwrap(), Path::new("/"));
     assert_eq!(sent.code, Some(0), "{sent:?}");
     assert!(ends.folder.path("to/tree/a").exists() && !ends.folder.path("to/tree/old").exists());
 }

@@ -94,7 +94,10 @@ fn a_folder() {
     sparse.write_all_at(&noise(4_096), 17 << 20).unwrap();
     let (sent, got) = ends.both("tree", &[], &[]);
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
-    says(&sent.stderr, &["not sent: tree/out is a link that leads out of the folder that is sent"]);
+    says(
+        &sent.stderr,
+        &["not sent: tree/out is a link that leads out of the folder that is sent: --links-out"],
+    );
     for name in ["a/one", "nothing", "run", "sparse"] {
         let of = |root: &str| folder.path(&format!("{root}/{name}"));
         assert!(fs::read(of("tree")).unwrap() == fs::read(of("to/tree")).unwrap(), "{name}");

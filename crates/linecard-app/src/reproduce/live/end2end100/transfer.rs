@@ -7,7 +7,7 @@ use linecard_transfer::control::Mode;
 use linecard_transfer::lane::LaneState;
 use linecard_transfer_net::control::Access;
 use linecard_transfer_net::end::Cores;
-use linecard_transfer_net::file::{ChunkBytes, Input, Patterns};
+use linecard_transfer_net::file::{Choice, ChunkBytes, Input};
 use linecard_transfer_net::keys::SharedKey;
 use linecard_transfer_net::receive::{ReceiveOptions, receive};
 use linecard_transfer_net::send::{SendOptions, SendProgress, Sent, send};
@@ -132,13 +132,11 @@ fn send_options(access: Access, order: &Order<'_>) -> Result<SendOptions, Error>
         format!("udp:{address},rate={rate}").parse().map_err(failed)
     });
     Ok(SendOptions {
-        by_contents: false,
-        hard_links: false,
         dry_run: false,
         delete: false,
         max_delete: None,
         input: Input::Test(order.chunks * super::CHUNK),
-        patterns: Patterns::default(),
+        choice: Choice::default(),
         peer: SocketAddr::new(Host::Peer.address().into(), PORT),
         name: "the lab's peer".into(),
         access,
@@ -163,6 +161,7 @@ fn receive_options(access: Access, lanes: usize) -> Result<ReceiveOptions, Error
         bucket: None,
         overwrite: false,
         allow_delete: false,
+        allow_links_out: false,
         access,
         lanes: lanes.collect::<Result<_, _>>()?,
         at_once: None,
