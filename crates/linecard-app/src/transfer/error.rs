@@ -375,7 +375,9 @@ pub(super) fn of_control(error: ControlError, peer: &str) -> Error {
         ControlError::Insecure(_) => Failure::Usage.with(error),
         ControlError::Key(_) | ControlError::NoList(_) => Failure::Storage.with(error),
         ControlError::Suite(_) | ControlError::Lane(_) => Failure::Thread.with(error),
-        ControlError::Full | ControlError::Message(_) => Failure::PeerRefused.with(error),
+        ControlError::Full | ControlError::Message(_) | ControlError::Packed => {
+            Failure::PeerRefused.with(error)
+        }
     }
 }
 

@@ -170,6 +170,9 @@ pub enum ControlError {
     /// A received message, or one to be sent, is invalid.
     #[error("control message: {0}")]
     Message(#[from] MessageError),
+    /// A compressed block that cannot be read.
+    #[error("control connection: a block of messages cannot be uncompressed")]
+    Packed,
     /// A file of keys.
     #[error(transparent)]
     Key(#[from] KeyError),

@@ -121,6 +121,7 @@ impl Handshake<'_> {
             transport,
             reader: Reader::new(),
             waiting: Vec::new(),
+            packing: None,
             peer,
             direction: self.direction,
             given: 0,

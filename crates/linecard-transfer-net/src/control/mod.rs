@@ -10,6 +10,7 @@
 //!         ← with a pairing code, both: "LINECARD" and 33 bytes of SPAKE2 →
 //!         ← both: "LINECARD" and 32 bytes, the proof of a shared key or zeros; of a code, the client's first →
 //!         messages of linecard_transfer::control, both ways
+//!         from version 7 on, in compressed blocks behind Welcome ([`Control::pack`])
 //! ```
 //!
 //! The opening of 40 bytes also tells the client that it is accepted, as in TLS 1.3 a client has
@@ -21,6 +22,7 @@ mod dial;
 mod error;
 mod handshake;
 mod hybrid;
+mod packing;
 mod tls;
 mod transport;
 
@@ -33,6 +35,7 @@ use crate::seal::{Direction, LaneSecret, Opener, Sealer};
 use crate::stream::Stream;
 use linecard_transfer::control::{Message, Reader, Suite};
 use linecard_transfer::wire::MAX_LANES;
+use packing::{MAX_BLOCK_BYTES, Packing};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -42,6 +45,10 @@ use transport::{Received, Transport};
 pub const MAX_WAITING_BYTES: usize = 4 << 20;
 /// Bytes that are read at once: a record of TLS.
 const READ_BYTES: usize = 16 << 10;
+/// The first version with messages in compressed blocks.
+const PACKED: u16 = 7;
+// Reader has room for as many.
+const _: () = assert!(READ_BYTES <= 64 << 10 && MAX_BLOCK_BYTES <= 64 << 10);
 
 /// A control channel whose other end is authenticated. It never blocks once it is open.
 ///
@@ -54,8 +61,10 @@ pub struct Control {
     addresses: (SocketAddr, SocketAddr),
     transport: Transport,
     reader: Reader,
-    /// Written messages that the transport has not taken.
+    /// Written messages that neither the transport nor a block has taken.
     waiting: Vec<u8>,
+    /// None before both ends have agreed on it.
+    packing: Option<Packing>,
     peer: Option<Fingerprint>,
     direction: Direction,
     /// Bit i: the keys of lane i have been given out.
@@ -79,6 +88,7 @@ impl Control {
             transport: Transport::Plain(Vec::new()),
             reader: Reader::new(),
             waiting: Vec::new(),
+            packing: None,
             peer: None,
             direction,
             given: 0,
@@ -124,6 +134,16 @@ impl Control {
         Ok(())
     }
 
+    /// Both ends have agreed on this version: from 7 on, messages that have not been read come in compressed
+    /// blocks, and those that have not been queued are sent so. Both ends call it at the same place, the receiver behind
+    /// its [`Message::Welcome`].
+    pub fn pack(&mut self, version: u16) {
+        if version >= PACKED && self.packing.is_none() {
+            let waiting = std::mem::take(&mut self.waiting);
+            self.packing = Some(Packing::new(waiting, self.reader.take_rest()));
+        }
+    }
+
     /// Sends what the socket takes; whether that is everything.
     ///
     /// # Errors
@@ -131,12 +151,23 @@ impl Control {
     /// The connection is gone.
     pub fn flush(&mut self) -> Result<bool, ControlError> {
         loop {
-            let taken = self.transport.queue(&self.waiting)?;
-            self.waiting.drain(..taken);
+            let queued = match &mut self.packing {
+                Some(packing) => {
+                    if packing.out.is_empty() {
+                        let packed = packing.pack(&self.waiting);
+                        self.waiting.drain(..packed);
+                    }
+                    &mut packing.out
+                }
+                None => &mut self.waiting,
+            };
+            let taken = self.transport.queue(queued)?;
+            queued.drain(..taken);
+            let is_empty = queued.is_empty();
             if !self.transport.flush(&mut *self.stream)? {
                 return Ok(false);
             }
-            if self.waiting.is_empty() {
+            if is_empty && self.waiting.is_empty() {
                 return Ok(true);
             }
         }
@@ -145,7 +176,8 @@ impl Control {
     /// Whether something waits until the socket can be written.
     #[must_use]
     pub fn wants_write(&self) -> bool {
-        !self.waiting.is_empty() || self.transport.wants_write()
+        let has_block = self.packing.as_ref().is_some_and(|packing| !packing.out.is_empty());
+        has_block || !self.waiting.is_empty() || self.transport.wants_write()
     }
 
     /// The next message, or none until more comes.
@@ -161,14 +193,27 @@ impl Control {
             if let Some(message) = self.reader.read()? {
                 return Ok(Some(message));
             }
-            match self.transport.read(&mut *self.stream, &mut bytes)? {
-                Received::Bytes(count) => {
+            if let Some(packing) = &mut self.packing
+                && let Some(block) = packing.unpack()?
+            {
+                let taken = self.reader.push(block);
+                debug_assert_eq!(taken, block.len(), "there is room when there is no message");
+                continue;
+            }
+            match (self.transport.read(&mut *self.stream, &mut bytes)?, &mut self.packing) {
+                (Received::Bytes(count), Some(packing)) => packing.push(&bytes[..count]),
+                (Received::Bytes(count), None) => {
                     let taken = self.reader.push(&bytes[..count]);
                     debug_assert_eq!(taken, count, "there is room when there is no message");
                 }
-                Received::Nothing => return Ok(None),
-                Received::Closed if self.reader.is_amid() => return Err(ControlError::ClosedEarly),
-                Received::Closed => return Err(ControlError::Closed),
+                (Received::Nothing, _) => return Ok(None),
+                (Received::Closed, packing) => {
+                    let is_amid = packing.as_ref().is_some_and(Packing::is_amid);
+                    return Err(match is_amid || self.reader.is_amid() {
+                        true => ControlError::ClosedEarly,
+                        false => ControlError::Closed,
+                    });
+                }
             }
         }
     }

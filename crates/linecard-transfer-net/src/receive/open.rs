@@ -145,8 +145,9 @@ pub(super) fn open(
                 error => refuse(&mut control, RefuseCode::Resources, error),
             },
         )?;
-    let window = max_window(welcome.version);
+    let (version, window) = (welcome.version, max_window(welcome.version));
     control.send(&Message::Welcome(welcome))?;
+    control.pack(version);
     control.flush()?;
     let fec = scheme_of_message(hello.fec)?;
     let store = Store::new(hello.chunk_bytes, hello.payload_bytes, fec);

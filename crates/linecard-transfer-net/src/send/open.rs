@@ -111,6 +111,7 @@ fn connect(options: &SendOptions, files: &Files, deadline: Instant) -> Result<Op
     control.send(&Message::Hello(hello.clone()))?;
     let welcome = welcome(&mut control, options, least.1)?;
     welcome.check(&hello)?;
+    control.pack(welcome.version);
     let receiver = Peer { ip: peer.ip(), is_plain: matches!(options.access, Access::Open) };
     let ends = specs.into_iter().zip(sources).zip(&welcome.lanes);
     let path =

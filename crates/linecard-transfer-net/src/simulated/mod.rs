@@ -24,7 +24,7 @@ use lane::Wire;
 use linecard::progress::Progress;
 use linecard::rng::Rng;
 use linecard::time::Instant;
-use linecard_transfer::control::Suite;
+use linecard_transfer::control::{Suite, VERSION};
 use linecard_transfer::sim::LinkCounters;
 use scenario::{EarlyEnd, Scenario};
 use std::net::SocketAddr;
@@ -177,7 +177,10 @@ impl Network {
         let addresses = self.addresses();
         let direction = if end == 0 { Direction::FromClient } else { Direction::FromServer };
         let stream = Box::new(self.connection.end(end));
-        Control::in_memory(stream, (addresses[end], addresses[1 - end]), direction)
+        let mut control =
+            Control::in_memory(stream, (addresses[end], addresses[1 - end]), direction);
+        control.pack(VERSION);
+        control
     }
 }
 

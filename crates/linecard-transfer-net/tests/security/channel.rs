@@ -37,6 +37,45 @@ fn messages_go_both_ways() {
     }
 }
 
+/// Also where the last message before it comes in one read with blocks behind it.
+#[test]
+fn messages_are_packed_from_one_on() {
+    for (access, version) in [(shared(1), 7), (Access::Open, 7), (shared(1), 6)] {
+        let (mut sender, mut receiver) = met(&access, &access);
+        receiver.send(&Message::Finish).unwrap();
+        receiver.pack(version);
+        let all: Vec<Message> = (0..5_000).map(stored).collect();
+        for message in &all {
+            receiver.send(message).unwrap();
+        }
+        assert!(receiver.flush().unwrap() && !receiver.wants_write());
+        assert_eq!(next(&mut sender).unwrap(), Message::Finish);
+        sender.pack(version);
+        // A second time changes nothing.
+        sender.pack(version);
+        for message in &all {
+            assert_eq!(&next(&mut sender).unwrap(), message);
+        }
+        sender.send(&stored(7)).unwrap();
+        assert!(sender.flush().unwrap());
+        assert_eq!(next(&mut receiver).unwrap(), stored(7));
+        sender.close();
+        drop(sender);
+        assert!(matches!(next(&mut receiver), Err(ControlError::Closed)));
+    }
+}
+
+/// A peer that sends no block where one has to come.
+#[test]
+fn what_is_no_block_is_an_error() {
+    let (mut sender, mut receiver) = met(&shared(1), &shared(1));
+    receiver.pack(7);
+    sender.send(&Message::Finish).unwrap();
+    sender.flush().unwrap();
+    let error = next(&mut receiver).unwrap_err();
+    assert!(matches!(error, ControlError::Packed), "{error}");
+}
+
 #[test]
 fn an_end_that_does_not_read_is_found_out_and_nothing_is_lost() {
     for access in [shared(1), Access::Open] {

@@ -131,7 +131,11 @@ pub(crate) fn say(control: &mut Control, message: &Message) {
 }
 
 pub(crate) fn answer(control: &mut Control) -> Message {
-    until(|| control.receive().unwrap())
+    let answer = until(|| control.receive().unwrap());
+    if let Message::Welcome(welcome) = &answer {
+        control.pack(welcome.version);
+    }
+    answer
 }
 
 type Change = fn(&mut Hello);

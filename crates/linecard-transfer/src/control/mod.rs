@@ -28,10 +28,10 @@ use field::{Fields, Frame};
 
 /// The newest message version of this crate: 2 has dry runs and removal, 3 test data of open length in dry runs, 4
 /// acknowledgments of more than 64 chunks above the oldest, 5 chunks of any length of objects of unknown length, 6 hard
-/// links.
-pub const VERSION: u16 = 6;
+/// links, 7 compressed messages behind the [`Welcome`].
+pub const VERSION: u16 = 7;
 /// All that it speaks.
-pub const VERSIONS: [u16; 6] = [1, 2, 3, 4, 5, VERSION];
+pub const VERSIONS: [u16; 7] = [1, 2, 3, 4, 5, 6, VERSION];
 /// Bytes of type and length before the fields.
 pub const FRAME_BYTES: usize = 6;
 /// The longest message, without type and length: the ranges of a [`Have`] and some more.

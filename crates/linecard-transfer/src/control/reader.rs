@@ -70,6 +70,14 @@ impl Reader {
         self.taken < self.held.len()
     }
 
+    /// The bytes behind the last message, which are no messages; the reader is empty then.
+    #[must_use]
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        let mut rest = core::mem::take(&mut self.held);
+        rest.drain(..core::mem::take(&mut self.taken));
+        rest
+    }
+
     fn read_next(&mut self) -> Result<Option<Message>, MessageError> {
         while let Some((head, rest)) = self.held[self.taken..].split_first_chunk::<FRAME_BYTES>() {
             let kind = u16::from_be_bytes([head[0], head[1]]);
