@@ -131,6 +131,9 @@ impl Control {
             self.waiting.truncate(before);
             return Err(ControlError::Full);
         }
+        if let Some(packing) = &mut self.packing {
+            packing.note(self.waiting.len() - before, message.has_hash());
+        }
         Ok(())
     }
 
@@ -154,8 +157,7 @@ impl Control {
             let queued = match &mut self.packing {
                 Some(packing) => {
                     if packing.out.is_empty() {
-                        let packed = packing.pack(&self.waiting);
-                        self.waiting.drain(..packed);
+                        packing.pack(&mut self.waiting);
                     }
                     &mut packing.out
                 }

@@ -4,8 +4,12 @@
 //! ```text
 //! block  bytes of it uncompressed (u16), bytes that follow (u16), LZ4 block; as it is if both are the same
 //! ```
+//!
+//! Messages with hashes have blocks of their own, as they are: hashes do not become shorter, but one that occurs twice
+//! would. Who adds files to a tree, and sees the lengths of records, could so find out what is in another file.
 
 use super::ControlError;
+use std::collections::VecDeque;
 
 /// Length of the header of a block.
 const HEADER_BYTES: usize = 4;
@@ -14,9 +18,18 @@ pub(super) const MAX_BLOCK_BYTES: usize = u16::MAX as usize;
 /// A shorter block is sent as it is.
 const SHORT_BYTES: usize = 64;
 
+/// Messages that follow each other.
+#[derive(Debug)]
+struct Run {
+    bytes: usize,
+    has_hash: bool,
+}
+
 /// Blocks of both directions.
 #[derive(Debug)]
 pub(super) struct Packing {
+    /// Messages that are in no block yet.
+    runs: VecDeque<Run>,
     /// Written blocks that the transport has not taken.
     pub(super) out: Vec<u8>,
     /// Bytes that have come, at most a block and a read.
@@ -28,24 +41,39 @@ pub(super) struct Packing {
 impl Packing {
     /// `out` is sent before the first block, `held` has come of the first one.
     pub(super) fn new(out: Vec<u8>, held: Vec<u8>) -> Self {
-        Self { out, held, block: Vec::new() }
+        Self { runs: VecDeque::new(), out, held, block: Vec::new() }
     }
 
-    /// Writes one block, of the first of these bytes; how many.
-    pub(super) fn pack(&mut self, bytes: &[u8]) -> usize {
-        let bytes = &bytes[..bytes.len().min(MAX_BLOCK_BYTES)];
-        if bytes.is_empty() {
-            return 0;
+    /// A message of so many bytes waits.
+    pub(super) fn note(&mut self, bytes: usize, has_hash: bool) {
+        match self.runs.back_mut().filter(|run| run.has_hash == has_hash) {
+            Some(run) => run.bytes += bytes,
+            None => self.runs.push_back(Run { bytes, has_hash }),
         }
-        let packed = match bytes.len() {
-            SHORT_BYTES.. => Some(lz4_flex::block::compress(bytes)),
-            _ => None,
-        };
-        let body = packed.as_deref().filter(|packed| packed.len() < bytes.len()).unwrap_or(bytes);
-        self.out.extend((bytes.len() as u16).to_be_bytes());
-        self.out.extend((body.len() as u16).to_be_bytes());
-        self.out.extend(body);
-        bytes.len()
+    }
+
+    /// Writes blocks of the first of the messages that wait, which are those noted.
+    pub(super) fn pack(&mut self, waiting: &mut Vec<u8>) {
+        let mut rest = &waiting[..];
+        while self.out.len() < MAX_BLOCK_BYTES
+            && let Some(run) = self.runs.front_mut()
+        {
+            let (block, behind) = rest.split_at(run.bytes.min(MAX_BLOCK_BYTES));
+            let is_packed = !run.has_hash && block.len() >= SHORT_BYTES;
+            run.bytes -= block.len();
+            if run.bytes == 0 {
+                self.runs.pop_front();
+            }
+            let packed = is_packed.then(|| lz4_flex::block::compress(block));
+            let body = packed.as_deref().filter(|packed| packed.len() < block.len());
+            let body = body.unwrap_or(block);
+            self.out.extend((block.len() as u16).to_be_bytes());
+            self.out.extend((body.len() as u16).to_be_bytes());
+            self.out.extend(body);
+            rest = behind;
+        }
+        let taken = waiting.len() - rest.len();
+        waiting.drain(..taken);
     }
 
     /// Takes bytes that have come.
@@ -117,15 +145,25 @@ mod tests {
             let mut rng = Rng::new(seed);
             let (mut near, mut far) = (empty(), empty());
             let (mut sent, mut came) = (Vec::new(), Vec::new());
+            let (mut waiting, mut out) = (Vec::new(), Vec::new());
             for _ in 0..rng.below(6) {
-                let given = bytes(&mut rng);
-                let mut rest = &given[..];
-                while !rest.is_empty() {
-                    rest = &rest[near.pack(rest)..];
+                for _ in 0..rng.below(4) {
+                    let given = bytes(&mut rng);
+                    if !given.is_empty() {
+                        near.note(given.len(), rng.chance(0.5));
+                        waiting.extend(&given);
+                    }
+                    sent.extend(given);
                 }
-                sent.extend(given);
+                near.pack(&mut waiting);
+                out.append(&mut near.out);
             }
-            let mut rest = &near.out[..];
+            while !waiting.is_empty() {
+                near.pack(&mut waiting);
+                assert!(near.out.len() <= 2 * (HEADER_BYTES + MAX_BLOCK_BYTES));
+                out.append(&mut near.out);
+            }
+            let mut rest = &out[..];
             while !rest.is_empty() {
                 let (piece, behind) = rest.split_at(rest.len().min(1 + rng.below(20_000) as usize));
                 far.push(piece);
@@ -133,8 +171,37 @@ mod tests {
                 rest = behind;
             }
             assert!(came == sent && !far.is_amid(), "seed {seed}");
-            assert_eq!(far.pack(&[]), 0);
+            near.pack(&mut Vec::new());
+            assert!(near.out.is_empty());
         }
+    }
+
+    fn packed(messages: &[(&[u8], bool)]) -> Vec<u8> {
+        let (mut packing, mut waiting) = (empty(), Vec::new());
+        for (message, has_hash) in messages {
+            waiting.extend(*message);
+            packing.note(message.len(), *has_hash);
+        }
+        packing.pack(&mut waiting);
+        assert!(waiting.is_empty());
+        packing.out
+    }
+
+    /// A file that somebody adds, as a guess at what is in another, shows nothing by the length of blocks.
+    #[test]
+    fn equal_hashes_are_as_long_as_different_ones() {
+        let of = |name: &[u8; 100], hash: [u8; 32]| {
+            packed(&[(name, false), (&hash, true), (name, false), (&[7; 32], true)])
+        };
+        let length = 4 * HEADER_BYTES + 2 * 32;
+        let names = packed(&[(&[1; 100], false)]).len() - HEADER_BYTES;
+        assert!(names < 50, "names become shorter");
+        for hash in [[7; 32], [8; 32]] {
+            assert_eq!(of(&[1; 100], hash).len(), length + 2 * names);
+        }
+        // One after the other.
+        let of = |hash: [u8; 32]| packed(&[(&hash, true), (&[7; 32], true)]).len();
+        assert_eq!(of([7; 32]), of([8; 32]));
     }
 
     #[test]
@@ -149,13 +216,12 @@ mod tests {
         assert!(matches!(of(&[0, 2, 0, 2, 7, 8]), Ok(Some(block)) if block == [7, 8]));
         assert!(matches!(of(&[0, 2, 0]), Ok(None)));
         // Damaged ones: the same length, or an error.
-        let mut near = empty();
         let given: Vec<u8> = (0..5_000_u32).map(|at| (at / 7 % 30) as u8).collect();
-        assert_eq!(near.pack(&given), given.len());
-        assert!(near.out.len() < given.len() / 4, "{}", near.out.len());
+        let block = packed(&[(&given, false)]);
+        assert!(block.len() < given.len() / 4, "{}", block.len());
         for seed in 0..5_000 {
             let mut rng = Rng::new(seed);
-            let mut damaged = near.out.clone();
+            let mut damaged = block.clone();
             for _ in 0..=rng.below(4) {
                 let at = rng.below(damaged.len() as u64) as usize;
                 damaged[at] = rng.next_u64() as u8;

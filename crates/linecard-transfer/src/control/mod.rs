@@ -224,6 +224,18 @@ impl Message {
         frame.end(Self::parse)
     }
 
+    /// Whether it has a hash of content, or a key. The length of other data that is compressed with it would tell of it.
+    #[must_use]
+    pub fn has_hash(&self) -> bool {
+        match self {
+            Self::End(end) => end.root != [0; 32] || end.proof.is_some(),
+            Self::Have(have) => {
+                have.existing.is_some() || have.part.is_some() || have.proof_key.is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// The message of type `kind` with these fields; none if it is to be skipped.
     fn parse(kind: u16, body: &[u8]) -> Result<Option<Self>, MessageError> {
         if kind >= SKIPPABLE {
