@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Mode of new folders, before the umask.
 const FOLDER_MODE: u32 = 0o777;
 /// How folders are opened: only folders, without following links.
-const OPEN: OFlags =
+pub(super) const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// How an existing file is opened.
 pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -403,6 +403,15 @@ impl Folder {
         Sink::open(folder, path, object, Setup { chunk_bytes, overwrite, links_out, flusher, stop })
     }
 
+    /// The path that it was opened by.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) const fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
     /// Where an object is put.
     #[must_use]
     pub fn path_of(&self, object: &Object) -> PathBuf {
@@ -460,8 +469,11 @@ impl Folder {
         let mut made = std::mem::take(&mut self.made);
         made.sort_by_key(|made| std::cmp::Reverse(made.name.as_bytes().len()));
         for Made { name, mode, modified } in made {
-            // One that was removed meanwhile stays so.
-            let found = self.find(&name, name.parts());
+            // One that was removed or replaced meanwhile stays so.
+            let found = match self.find(&name, name.parts()) {
+                Err(FileError::Name { .. }) => Ok(None),
+                found => found,
+            };
             let path = self.path_of_name(&name);
             let done = found.and_then(|folder| {
                 folder.map_or(Ok(()), |folder| {

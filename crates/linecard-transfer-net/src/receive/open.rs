@@ -112,8 +112,11 @@ impl Acceptor {
             (Some(folder), Some(own)) => folder.below(own)?,
             (folder, _) => folder,
         };
-        let path = own.map_or(path.to_path_buf(), |own| path.join(own.as_path()));
-        let quota = quota_bytes.map(|limit| self.quotas.of(&path, limit)).transpose()?;
+        let quota = |limit| match &folder {
+            Some(folder) => self.quotas.of(folder, limit),
+            None => Ok(Arc::new(Quota::unused(limit))),
+        };
+        let quota = quota_bytes.map(quota).transpose()?;
         if is_dry {
             // Objects that do not come take no room from others.
             return Ok((folder, quota.map(|quota| Arc::new(quota.copied()))));
@@ -178,7 +181,7 @@ fn negotiate(
     let agreed = hello.agree(&VERSIONS, control.suites(), &FEC_KINDS)?;
     let fec = scheme_of_message(hello.fec)?;
     check_memory(hello, fec, options.memory_bytes)?;
-    let destination = Destination::of(acceptor, control, hello.dry_run)?;
+    let mut destination = Destination::of(acceptor, control, hello.dry_run)?;
     if hello.delete && options.bucket.is_some() {
         return Err(ReceiveError::NotInBucket("--delete"));
     }
@@ -189,6 +192,8 @@ fn negotiate(
     if hello.links_out && options.folder.is_some() && !destination.may_link_out {
         return Err(ReceiveError::NoLinksOut);
     }
+    // It has to say so: a link may have changed since the sender has looked at it.
+    destination.may_link_out &= hello.links_out;
     let connection = random()? as u32;
     let settings = ReceiveSettings {
         connection,

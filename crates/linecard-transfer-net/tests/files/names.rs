@@ -105,8 +105,9 @@ fn what_comes_is_written_to_no_other_name() {
 #[test]
 fn each_folder_that_is_made_counts_against_a_quota() {
     let at = tempfile::tempdir().unwrap();
-    let quota = Quotas::default().of(at.path(), 3 * 4_096).unwrap();
-    let mut folder = Folder::open(at.path()).unwrap().with_quota(Some(quota));
+    let folder = Folder::open(at.path()).unwrap();
+    let quota = Quotas::default().of(&folder, 3 * 4_096).unwrap();
+    let mut folder = folder.with_quota(Some(quota));
     let of = |name| Object { kind: Kind::Folder, ..object(name, 0) };
     folder.make(&of("a/b")).unwrap();
     // One is made on the way to another, for which there is no room.
@@ -118,6 +119,23 @@ fn each_folder_that_is_made_counts_against_a_quota() {
     assert!(folder.sink(&object("x/y", 1), chunks(), false).is_err());
     assert_eq!(listing(at.path()), ["a"]);
     folder.make(&of("a/b/c")).unwrap();
+}
+
+/// The transfer failed when all of it had come.
+#[test]
+fn a_folder_that_was_replaced_has_no_mode_and_time_to_get() {
+    let (at, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut folder = Folder::open(at.path()).unwrap();
+    for name in ["a", "a/b", "c"] {
+        let mode = 0o700;
+        folder.make(&Object { kind: Kind::Folder, mode, ..object(name, 0) }).unwrap();
+    }
+    fs::rename(at.path().join("a"), at.path().join("moved")).unwrap();
+    let before = fs::metadata(outside.path()).unwrap().modified().unwrap();
+    symlink(outside.path(), at.path().join("a")).unwrap();
+    folder.finish().unwrap();
+    assert_eq!(fs::metadata(outside.path()).unwrap().modified().unwrap(), before);
+    assert_eq!(fs::metadata(at.path().join("c")).unwrap().mode() & 0o777, 0o700);
 }
 
 #[test]

@@ -299,7 +299,8 @@ mod tests {
         let first = || Object { has_links: true, ..Object::file("first", 0) };
         let opened = |limit: u64, links: &[&str]| {
             let (mut work, queue) = work_in(at.path(), 1_024);
-            work.quota = Some(Quotas::default().of(at.path(), limit).unwrap());
+            work.quota =
+                Some(Quotas::default().of(&Folder::open(at.path()).unwrap(), limit).unwrap());
             let mut writing = Writing::new(work);
             let root = *blake3::hash(b"").as_bytes();
             let finish = |object| Job::Finish { object, size: 0, root, proof: None };
