@@ -423,13 +423,25 @@ impl Source {
                 self.unreadable.add(error.to_string());
                 return Ok(());
             }
-            Ok(name) => match is_link.then(|| self.why_left_out(&name, path)).flatten() {
-                Some(why) => why,
-                None => {
-                    let object = self.linked(Object::of(name, &metadata), &metadata);
-                    return self.take(path, object, depth);
+            Ok(name) if is_link => {
+                let target = link::target(path);
+                match self.why_left_out(&name, &target) {
+                    Some(why) => why,
+                    None => {
+                        // Some file systems give no length of links.
+                        let size = Some(target.len() as u64);
+                        return self.take(
+                            path,
+                            Object { size, ..Object::of(name, &metadata) },
+                            depth,
+                        );
+                    }
                 }
-            },
+            }
+            Ok(name) => {
+                let object = self.linked(Object::of(name, &metadata), &metadata);
+                return self.take(path, object, depth);
+            }
         };
         self.bounded(path)?;
         self.skipped.push(Skipped { path: path.into(), name: name.to_vec(), why });
@@ -437,12 +449,11 @@ impl Source {
     }
 
     /// Why a link is not sent, if it is not.
-    fn why_left_out(&mut self, name: &Name, path: &Path) -> Option<&'static str> {
-        let target = link::target(path);
-        if !link::is_path(&target) {
+    fn why_left_out(&mut self, name: &Name, target: &[u8]) -> Option<&'static str> {
+        if !link::is_path(target) {
             return Some("a link whose target cannot be read");
         }
-        let leads_out = link::leads_out(name, &target);
+        let leads_out = link::leads_out(name, target);
         self.has_links_out |= leads_out && self.choice.links_out;
         (leads_out && !self.choice.links_out)
             .then_some("a link that leads out of the folder that is sent: --links-out sends it")

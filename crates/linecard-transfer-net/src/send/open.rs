@@ -23,6 +23,8 @@ use std::{process, thread};
 
 /// Memory of this end for chunks in flight, if two for each lane are less: 100 ms of 80 Gbit/s.
 const MEMORY_BYTES: u64 = 1 << 30;
+/// The first version in which links that lead out are announced.
+const LINKS_OUT: u16 = 7;
 /// Interfaces of the receiver that are asked for beside those that lanes lead to anyway.
 const SPARES: usize = 3;
 /// Payloads that are tried, largest first: jumbo frames, pages, and what every path carries.
@@ -92,7 +94,7 @@ fn connect(options: &SendOptions, files: &Files, deadline: Instant) -> Result<Op
     let sources: Vec<Option<IpAddr>> =
         specs.iter().map(|spec| own.source(spec, peer.ip())).collect();
     let fec = repair(options.fec, &specs);
-    let least = least_version(options, files.has_links());
+    let least = least_version(options, files);
     let hello = Hello {
         versions: VERSIONS.into_iter().filter(|version| *version >= least.0).collect(),
         suites: control.suites().to_vec(),
@@ -219,10 +221,11 @@ fn payload(specs: &[Spec], peer: SocketAddr, own: &Own) -> u32 {
 }
 
 /// The oldest version that has all that is asked for, and the option that an older one does not know.
-fn least_version(options: &SendOptions, has_links: bool) -> (u16, Option<&'static str>) {
+fn least_version(options: &SendOptions, files: &Files) -> (u16, Option<&'static str>) {
     match options.input {
         Input::Probe(_) => (3, Some("--probe")),
-        _ if has_links => (HARD_LINKS, Some("--hard-links")),
+        _ if files.has_links_out() => (LINKS_OUT, Some("--links-out")),
+        _ if files.has_links() => (HARD_LINKS, Some("--hard-links")),
         _ if options.dry_run => (2, Some("--dry-run")),
         _ if options.delete => (2, Some("--delete")),
         _ => (1, None),

@@ -119,22 +119,23 @@ fn outlast(mut control: Control) {
     until(|| control.receive().err());
 }
 
-/// A receiver that does not know of dry runs would receive, and one that does not know of hard links would make empty
-/// files.
+/// A receiver that does not know of dry runs would receive, one that does not know of hard links would make empty files,
+/// and one that does not know of links that lead out would refuse them when they have come.
 #[test]
 fn an_older_receiver_is_not_asked_for_what_it_does_not_know() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a"), "").unwrap();
     let input = || Input::Paths(vec![folder.path().into()]);
-    for (newest, hard_links, option) in [(1, false, "--dry-run"), (5, true, "--hard-links")] {
-        if hard_links {
-            std::fs::hard_link(folder.path().join("a"), folder.path().join("b")).unwrap();
-        }
+    std::fs::hard_link(folder.path().join("a"), folder.path().join("b")).unwrap();
+    std::os::unix::fs::symlink("/", folder.path().join("out")).unwrap();
+    for (newest, option) in [(1, "--dry-run"), (5, "--hard-links"), (6, "--links-out")] {
+        let [dry_run, hard_links, links_out] =
+            ["--dry-run", "--hard-links", "--links-out"].map(|other| other == option);
         let (listener, at) = listener();
         let access = shared(1);
         let options = sending(1_000, at, &access);
-        let choice = Choice { hard_links, ..Choice::default() };
-        let options = SendOptions { dry_run: !hard_links, choice, input: input(), ..options };
+        let choice = Choice { hard_links, links_out, ..Choice::default() };
+        let options = SendOptions { dry_run, choice, input: input(), ..options };
         let sent = thread::scope(|scope| {
             let sending = scope.spawn(|| send(&options, &mut |_| {}));
             let accepted = Control::accept(listener.accept().unwrap().0, &access, soon());

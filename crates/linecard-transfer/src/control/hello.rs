@@ -141,8 +141,8 @@ pub struct Hello {
     /// When everything has arrived, what the sender has not may be removed from the folders that were
     /// sent. Version 2, too.
     pub delete: bool,
-    /// Symbolic links will come that lead out of the folder that is sent. An older receiver skips this, and refuses
-    /// each of them.
+    /// Symbolic links will come that lead out of the folder that is sent. Version 7: an older receiver would skip this, and
+    /// refuse each of them when it has come.
     pub links_out: bool,
 }
 

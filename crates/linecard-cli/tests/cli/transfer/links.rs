@@ -16,7 +16,7 @@ fn linked() -> Ends {
     ends
 }
 
-/// Promise (Transfer): links that lead out of the folder that is sent are made where both ends permit it, and never
+/// Promise (Transfer): Links that lead out of the folder that is sent are made where both ends permit it, and never
 /// followed.
 #[test]
 fn links_that_lead_out_are_sent_where_both_ends_permit_it() {
