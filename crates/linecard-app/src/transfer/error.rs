@@ -81,7 +81,7 @@ pub(super) enum TransferError {
     NoteLines,
     #[error("the note `{note}`: {problem}")]
     Note { note: String, problem: &'static str },
-    #[error("{} lists this key with another folder or quota: change its line there", list.display())]
+    #[error("{} lists this key with other options (folder=, quota=, delete=, links-out=): change its line there", list.display())]
     ListedOtherwise { list: PathBuf },
     #[error(
         "--insecure-none --listen {at}: without keys, only this machine may connect: listen at 127.0.0.1, or use keys"

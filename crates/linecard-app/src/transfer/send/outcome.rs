@@ -17,6 +17,7 @@ use linecard_transfer_net::file::Input;
 use linecard_transfer_net::send::{LaneView, SendProgress, Sent};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::path::Path;
 use std::time::Duration;
 
 /// UDP, IPv4 and Ethernet around a datagram, and what IPv6 has more.
@@ -182,10 +183,10 @@ impl SendOutcome {
         // its own.
         let is_estimable = sent.had_bytes == 0 && sent.counters.repair == 0 && !is_test;
         let has_repair = sent.counters.repair > 0;
-        let skipped = sent.skipped.iter().map(|skipped| Item {
-            label: skipped.path.display().to_string(),
-            value: skipped.why.to_owned(),
-        });
+        let skipped = sent
+            .skipped
+            .iter()
+            .map(|skipped| Item { label: shown(&skipped.path), value: skipped.why.to_owned() });
         Self {
             transfer: sent.plan.is_none().then(|| Transfer {
                 transferred: moved
@@ -321,6 +322,16 @@ impl Latency {
     }
 }
 
+/// A path in one line, whatever characters a name has.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Bits of data a second that the lanes carry at most, if all their rates are known.
 fn framing_bound(sent: &Sent, config: &Config, is_ipv6: bool) -> Option<f64> {
     let rate = config.rate.0.map(linecard_config::Rate::bits_per_second);
@@ -439,6 +450,12 @@ mod tests {
             counters: LaneCounters { deaths, ..LaneCounters::default() },
             socket: SocketCounters::default(),
         }
+    }
+
+    /// A name could begin a line of its own, or reach the terminal.
+    #[test]
+    fn a_path_is_one_line_without_control_characters() {
+        assert_eq!(shown(Path::new("it's a\u{1b}[31m\nb\r/ü")), "it's a\\u{1b}[31m\\nb\\r/ü");
     }
 
     /// A lane that was cut off for most of a transfer was called overhead of the management.
