@@ -47,6 +47,11 @@ impl Own {
         self.find(ip).map(|own| own.interface.as_str())
     }
 
+    /// Whether an interface with an address is down or has no carrier.
+    pub(crate) fn is_down(&self, interface: &str) -> bool {
+        self.0.iter().any(|own| own.interface == interface && !own.is_up)
+    }
+
     fn find(&self, ip: IpAddr) -> Option<&OwnAddress> {
         self.0.iter().find(|own| own.ip == ip)
     }
@@ -71,7 +76,7 @@ impl Own {
         let used = used.iter().filter_map(|(ip, towards)| self.link(*ip, *towards));
         let mut names: Vec<String> = used.collect();
         let mut found = Vec::new();
-        for OwnAddress { interface, ip, has_link } in &self.0 {
+        for OwnAddress { interface, ip, has_link, .. } in &self.0 {
             if *has_link && ip.is_ipv4() == local.is_ipv4() && !names.contains(interface) {
                 names.push(interface.clone());
                 found.push(*ip);
@@ -268,7 +273,8 @@ mod tests {
     }
 
     fn address(interface: &str, address: &str) -> OwnAddress {
-        OwnAddress { interface: interface.into(), ip: ip(address), has_link: interface != "lo" }
+        let (interface, has_link) = (interface.to_owned(), interface != "lo");
+        OwnAddress { interface, ip: ip(address), has_link, is_up: true }
     }
 
     fn own() -> Own {

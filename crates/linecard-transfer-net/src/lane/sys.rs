@@ -35,6 +35,8 @@ pub(super) struct OwnAddress {
     pub(super) ip: IpAddr,
     /// Other hosts are reached by the interface: it is no loopback and no dummy.
     pub(super) has_link: bool,
+    /// The interface is up and has a carrier.
+    pub(super) is_up: bool,
 }
 
 /// The addresses of an interface, those of one link only left out; none if the interface does not exist.
@@ -59,6 +61,7 @@ pub(super) fn all_addresses() -> Vec<OwnAddress> {
             interface: without_label(&name.to_string_lossy()).to_owned(),
             ip,
             has_link: has_link(entry.ifa_flags as i32),
+            is_up: entry.ifa_flags as i32 & libc::IFF_RUNNING != 0,
         };
         found.extend(address(entry.ifa_addr).map(own));
         next = entry.ifa_next;
@@ -112,7 +115,8 @@ mod tests {
     fn loopback_has_its_address_and_nobody_has_those_of_nothing() {
         assert!(addresses("lo").contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)));
         assert!(addresses("no-such-thing").is_empty());
-        assert!(!all_addresses().iter().any(|own| own.interface == "lo" && own.has_link));
+        let mut own = all_addresses().into_iter().filter(|own| own.interface == "lo");
+        assert!(own.all(|own| !own.has_link && own.is_up));
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub(super) const REACH_NS: u64 = 2_000_000_000;
 /// How long all lanes may take until the first is answered, in ns.
 const ANSWER_NS: u64 = 3_000_000_000;
 
+/// Behind the name of an interface.
+pub(super) const DOWN: &str = "is down or has no carrier";
+
 /// Lines for the user, each once.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
@@ -45,7 +48,8 @@ impl Notes {
                     notes.add(lane, path, &format!("{problem}; it is tried again"));
                 }
             }
-            if let Some(detour) = &path.detour {
+            // Of an interface that is down, that is said.
+            if let Some(detour) = path.detour.as_ref().filter(|_| path.down().is_none()) {
                 notes.add(lane, path, detour);
             }
         }
@@ -80,7 +84,7 @@ impl Notes {
     pub(super) fn report_silence(&mut self, paths: &[Path], sender: &Sender, now: Instant) {
         let state = |lane: usize| sender.lane(lane).map(LaneSender::state);
         if !(0..paths.len()).any(|lane| state(lane) == Some(LaneState::Alive)) {
-            self.report_all_silent(now);
+            self.report_all_silent(paths, now);
             return;
         }
         for (lane, path) in paths.iter().enumerate() {
@@ -88,7 +92,7 @@ impl Notes {
             let is_silent = state(lane) == Some(LaneState::Suspect);
             let Some(silence) = self.silences.get(lane).filter(|_| is_silent) else { continue };
             if self.silent[lane].is_none()
-                && let Some(text) = silence.running(self.start, now)
+                && let Some(text) = silence.running(self.start, now, || path.down())
             {
                 self.silent[lane] = Some(self.lines.len());
                 self.add(lane, path, &text);
@@ -101,20 +105,26 @@ impl Notes {
         self.silences.get(lane).is_some_and(|silence| silence.is_long(now))
     }
 
-    fn report_all_silent(&mut self, now: Instant) {
+    fn report_all_silent(&mut self, paths: &[Path], now: Instant) {
         let mut lanes = 0..self.silences.len();
         if lanes.any(|lane| self.is_long_silent(lane, now)) && !self.none_answers {
             self.none_answers = true;
-            let text = "no lane is answered any more: all are probed, as long as --patience allows";
-            self.lines.push(text.into());
+            let mut text = "no lane is answered any more".to_owned();
+            if let Some(down) = paths.iter().find_map(Path::down) {
+                text += &format!(", and {down} {DOWN}");
+            }
+            self.lines.push(text + ": all are probed, as long as --patience allows");
         }
         let is_late = now.ns_since(self.start) >= ANSWER_NS;
         let has_answered = self.silences.iter().any(Silence::has_ended);
         if is_late && !has_answered && !self.none_answered {
             self.none_answered = true;
-            let text = "no lane is answered yet: a firewall may be in the way. All are probed, as long as --patience \
-                        allows";
-            self.lines.push(text.into());
+            let down = paths.iter().find_map(Path::down);
+            let why = down.map(|down| format!("{down} {DOWN}"));
+            let why = why.unwrap_or_else(|| "a firewall may be in the way".into());
+            self.lines.push(format!(
+                "no lane is answered yet: {why}. All are probed, as long as --patience allows"
+            ));
         }
     }
 
@@ -157,12 +167,15 @@ impl Notes {
                 spares.push(lane);
             } else if is_unreached && self.unreached >> lane & 1 == 0 {
                 self.unreached |= 1 << lane;
-                let text = format!(
-                    "not reached: nobody answers at {}; nothing goes over it. Likely a firewall, or on \
-                     a host with several interfaces strict reverse-path filtering (rp_filter = 1) or \
-                     arp_ignore",
-                    path.peer
-                );
+                let text = match path.down() {
+                    Some(down) => format!("not reached: {down} {DOWN}; nothing goes over it"),
+                    None => format!(
+                        "not reached: nobody answers at {}; nothing goes over it. Likely a firewall, or on \
+                         a host with several interfaces strict reverse-path filtering (rp_filter = 1) or \
+                         arp_ignore",
+                        path.peer
+                    ),
+                };
                 self.add(lane, path, &text);
             }
         }

@@ -22,7 +22,7 @@ pub(super) struct Path {
     pub(super) detour: Option<String>,
     connect: Box<dyn Connect>,
     lane: Box<dyn Lane>,
-    /// The interface that has the address of a lane.
+    /// The interface that the lane names, or that has its address.
     interface: Option<String>,
 }
 
@@ -65,9 +65,9 @@ impl Path {
         let connect = Box::new(spec.clone());
         let (problem, detour) = (None, None);
         let is_spare = false;
-        let interface = match spec.local {
-            LocalEnd::Address(ip) => own.interface(ip).map(str::to_owned),
-            LocalEnd::Interface(_) => None,
+        let interface = match &spec.local {
+            LocalEnd::Address(ip) => own.interface(*ip).map(str::to_owned),
+            LocalEnd::Interface(name) => Some(name.clone()),
         };
         let lane: Box<dyn Lane> = absent;
         let mut path =
@@ -123,6 +123,11 @@ impl Path {
             LocalEnd::Address(ip) => self.interface.is_some() && !Own::now().has(ip),
             LocalEnd::Interface(_) => false,
         }
+    }
+
+    /// The interface of the lane, if it is down or has no carrier now.
+    pub(super) fn down(&self) -> Option<&str> {
+        self.interface.as_deref().filter(|interface| Own::now().is_down(interface))
     }
 
     /// Takes a path that was found out of use, unless it leads to the receiver by an interface of its own; in any case if

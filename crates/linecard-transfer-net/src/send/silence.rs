@@ -1,5 +1,6 @@
 //! For how long a lane was not alive.
 
+use super::notes::DOWN;
 use linecard::time::Instant;
 use std::time::Duration;
 
@@ -63,11 +64,18 @@ impl Silence {
         self.first.is_some() && self.running_ns(now) >= REPORT_NS
     }
 
-    /// The remark during the transfer, if the lane stopped answering long enough ago.
-    pub(super) fn running(&self, start: Instant, now: Instant) -> Option<String> {
+    /// The remark during the transfer, if the lane stopped answering long enough ago; `down` gives its interface if that
+    /// is down.
+    pub(super) fn running<'a>(
+        &self,
+        start: Instant,
+        now: Instant,
+        down: impl FnOnce() -> Option<&'a str>,
+    ) -> Option<String> {
         let first = self.first.filter(|_| self.is_long(now))?;
+        let down = down().map(|down| format!(", and {down} {DOWN}")).unwrap_or_default();
         Some(format!(
-            "has stopped answering {} after the start: its data goes over other lanes, and it is probed",
+            "has stopped answering {} after the start{down}: its data goes over other lanes, and it is probed",
             seconds(first.ns_since(start))
         ))
     }
@@ -107,9 +115,11 @@ mod tests {
         let mut silence = Silence::from(at(0));
         silence.ended(at(40));
         silence.began(at(3_200));
-        assert_eq!(silence.running(at(0), at(3_900)), None);
-        let running = silence.running(at(0), at(4_200)).expect("a line");
-        assert!(running.starts_with("has stopped answering 3.2 s after the start"), "{running}");
+        assert_eq!(silence.running(at(0), at(3_900), || None), None);
+        let running = silence.running(at(0), at(4_200), || None).expect("a line");
+        assert!(running.starts_with("has stopped answering 3.2 s after the start: "), "{running}");
+        let running = silence.running(at(0), at(4_200), || Some("eth1")).expect("a line");
+        assert!(running.contains("start, and eth1 is down or has no carrier: "), "{running}");
         silence.ended(at(5_200));
         silence.began(at(9_000));
         let summary = silence.summary(at(0), at(10_000)).expect("a line");
