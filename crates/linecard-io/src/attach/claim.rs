@@ -91,7 +91,6 @@ fn counts(name: &SocketAddrUnix) -> bool {
 mod tests {
     use super::*;
     use linecard_testkit::lab::Namespace;
-    use std::time::Duration;
 
     #[test]
     fn one_interface_is_claimed_once() {
@@ -110,7 +109,9 @@ mod tests {
             let other = unix_socket().expect("Unix sockets");
             // A process that another test starts has all sockets until it executes its program.
             let patiently = |is_free: &dyn Fn() -> bool| {
+                let end = Instant::now() + Duration::from_secs(60);
                 while !is_free() {
+                    assert!(Instant::now() < end, "the name is not given back");
                     sleep(Duration::from_millis(1));
                 }
             };

@@ -430,11 +430,8 @@ impl Source {
                     None => {
                         // Some file systems give no length of links.
                         let size = Some(target.len() as u64);
-                        return self.take(
-                            path,
-                            Object { size, ..Object::of(name, &metadata) },
-                            depth,
-                        );
+                        let object = Object { size, ..Object::of(name, &metadata) };
+                        return self.take(path, object, depth);
                     }
                 }
             }

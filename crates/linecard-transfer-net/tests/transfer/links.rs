@@ -65,7 +65,9 @@ impl Links {
                 self.hosts[0].command("ip").args(["link", "show", &format!("link{link}")]).output();
             String::from_utf8(shown.expect("ip is there").stdout).expect("text")
         };
+        let end = Instant::now() + Duration::from_secs(60);
         while !state().contains("DOWN ") {
+            assert!(Instant::now() < end, "{}", state());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
