@@ -92,13 +92,16 @@ fn broken_lane_comes_back(lanes: usize) {
     let (mut times, mut carried, mut since) = (0, 0, Instant::now());
     let sent = broken.run(|progress| {
         let packets = progress.lanes.first().map_or(0, |lane| lane.counters.packets);
+        assert!(since.elapsed() < BACK, "not back after {:?}: {progress:?}", since.elapsed());
         if packets <= carried + 5 {
-            assert!(since.elapsed() < BACK, "not back after {:?}: {progress:?}", since.elapsed());
             return true;
         }
-        (carried, since) = (packets, Instant::now());
-        assert!(kill(broken.ports[0]), "the lane has a connection");
-        times += 1;
+        // Packets that a connection was given after it was broken are counted, too. Between it and the next, which
+        // may take a quarter of a second, there is nothing to break.
+        if kill(broken.ports[0]) {
+            (carried, since) = (packets, Instant::now());
+            times += 1;
+        }
         times < 3
     });
     assert!(times == 3 && sent.lanes[0].counters.deaths >= 2, "{times} {:?}", sent.lanes);
@@ -126,12 +129,14 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
     let (read, mut write) = std::io::pipe().expect("a pipe");
     let pipe = std::os::fd::OwnedFd::from(read);
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+    // There is room for one part. A write that has to wait stops the sender, which calls this.
+    let is_read = || rustix::io::ioctl_fionread(&pipe).expect("it is a pipe") == 0;
     broken.send.input = linecard_transfer_net::file::Input::Paths(vec![path.into()]);
     broken.send.chunk_bytes =
         linecard_transfer_net::file::ChunkBytes::new(64 << 10).expect("a power");
     let part = vec![7; 64 << 10];
     write.write_all(&part).expect("it is read");
-    let mut strangers = Vec::new();
+    let (mut strangers, mut name) = (Vec::new(), String::new());
     let mut left = Some((write, 2));
     let begun = Instant::now();
     let (sent, got) = std::thread::scope(|scope| {
@@ -139,12 +144,15 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
         let sent = send(&broken.send, &mut |progress| {
             assert!(begun.elapsed() < PATIENCE, "it stalls: {progress:?}");
             // A chunk leaves when the next has begun.
-            if let Some((write, left @ 2)) = &mut left {
+            if let Some((write, left @ 2)) = &mut left
+                && is_read()
+            {
                 write.write_all(&part).expect("it is read");
                 *left = 1;
             }
             let is_quiet = progress.done_bytes >= 64 << 10 && begun.elapsed() > QUIET;
             if is_quiet && strangers.is_empty() {
+                name.clone_from(&progress.lanes[0].name);
                 for number in 0..100 {
                     let mut stranger =
                         TcpStream::connect(("127.0.0.1", broken.ports[0])).expect("it listens");
@@ -159,6 +167,7 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
                     strangers.push(stranger);
                 }
             } else if !strangers.is_empty()
+                && is_read()
                 && let Some((mut write, _)) = left.take()
             {
                 write.write_all(&part).expect("it is read");
@@ -168,7 +177,8 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
     });
     let (sent, got) = (sent.expect("sent"), got.expect("received"));
     assert_eq!((sent.bytes, got.bytes), (192 << 10, 192 << 10));
-    assert_eq!(sent.lanes[0].counters.deaths, 0, "{:?}", sent.lanes);
+    // A lane is also lost for a while where this host has no time for it. Another connection has another port.
+    assert_eq!(sent.lanes[0].name, name, "{:?}", sent.lanes);
 }
 
 /// The sender's own connection is accepted though others have come before it and keep coming.
