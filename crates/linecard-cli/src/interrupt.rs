@@ -16,6 +16,9 @@ use std::time::Duration;
 const SIGNALS: [(i32, &str); 3] =
     [(SIGINT, "SIGINT (Ctrl-C)"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
 
+/// In place of an index of [`SIGNALS`]: none has come.
+const NONE: usize = usize::MAX;
+
 /// How long a conversion that was told to stop may take to give its account: it has 32 MB to write at most.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -29,8 +32,12 @@ impl Interrupt {
         if failure.failure() != Some(Failure::Stopped) {
             return failure;
         }
-        let (_, signal) = SIGNALS[self.0.load(Ordering::Relaxed)];
-        Failure::Stopped.with(format!("stopped by {signal} before the end; {failure}"))
+        match SIGNALS.get(self.0.load(Ordering::Relaxed)) {
+            Some((_, signal)) => {
+                Failure::Stopped.with(format!("stopped by {signal} before the end; {failure}"))
+            }
+            None => failure,
+        }
     }
 }
 
@@ -55,20 +62,21 @@ pub(crate) fn remove_incomplete_output() -> Result<(), Error> {
 /// At a signal, does something first. Returns which signal that was.
 fn at_signal(first: impl FnOnce() + Send + 'static) -> Result<Arc<AtomicUsize>, Error> {
     let (mut woken, wake) = UnixStream::pair()?;
-    let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (asked, which) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(NONE)));
     for (index, (signal, _)) in SIGNALS.into_iter().enumerate() {
         if is_ignored(signal) {
             continue;
         }
         let code = Failure::Stopped.code().into();
+        // The first, from which on the signal ends nothing by itself: one that comes before the last is seen below.
+        flag::register_usize(signal, Arc::clone(&which), index)?;
         flag::register_conditional_shutdown(signal, code, Arc::clone(&asked))?;
         flag::register(signal, Arc::clone(&asked))?;
-        flag::register_usize(signal, Arc::clone(&which), index)?;
         pipe::register(signal, wake.try_clone()?)?;
     }
     let told = Arc::clone(&which);
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        if woken.read_exact(&mut [0]).is_ok() {
+        if which.load(Ordering::Relaxed) != NONE || woken.read_exact(&mut [0]).is_ok() {
             first();
             // Nothing takes its final name while this is held.
             let removed = OutputFile::remove_incomplete();
