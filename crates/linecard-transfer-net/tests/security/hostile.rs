@@ -114,9 +114,9 @@ fn send_to(
     })
 }
 
-/// Waits until the sender has closed the connection.
+/// Waits until the sender has said that it ends, or closed the connection.
 fn outlast(mut control: Control) {
-    until(|| control.receive().err());
+    until(|| matches!(control.receive(), Err(_) | Ok(Some(Message::Failed(_)))).then_some(()));
 }
 
 /// A receiver that does not know of dry runs would receive, one that does not know of hard links would make empty files,

@@ -56,7 +56,8 @@ impl Broken {
             let sent = send(&self.send, &mut |progress| {
                 goes_on = goes_on && meanwhile(progress);
             });
-            (sent, receiving.join().expect("the receiver does not panic"))
+            let got = ends::received(receiving, &self.receive, &sent);
+            (sent, got)
         });
         got.expect("received");
         let of = |name: &str| fs::read(self.folder.path().join(name)).expect("it is there");
@@ -153,7 +154,7 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
             let is_quiet = progress.done_bytes >= 64 << 10 && begun.elapsed() > QUIET;
             if is_quiet && strangers.is_empty() {
                 name.clone_from(&progress.lanes[0].name);
-                for number in 0..100 {
+                for number in 0..40 {
                     let mut stranger =
                         TcpStream::connect(("127.0.0.1", broken.ports[0])).expect("it listens");
                     match number % 4 {
@@ -173,12 +174,15 @@ fn connections_of_others_do_not_replace_a_quiet_lane() {
                 write.write_all(&part).expect("it is read");
             }
         });
-        (sent, receiving.join().expect("the receiver does not panic"))
+        let got = ends::received(receiving, &broken.receive, &sent);
+        (sent, got)
     });
     let (sent, got) = (sent.expect("sent"), got.expect("received"));
     assert_eq!((sent.bytes, got.bytes), (192 << 10, 192 << 10));
-    // A lane is also lost for a while where this host has no time for it. Another connection has another port.
-    assert_eq!(sent.lanes[0].name, name, "{:?}", sent.lanes);
+    // Another connection has another port. A lane is also given one where it was not answered for long, as where this
+    // host has no time for it.
+    let has_paused = sent.notes.iter().any(|note| note.contains("did not answer for"));
+    assert!(sent.lanes[0].name == name || has_paused, "not {name}: {:?}", sent.lanes);
 }
 
 /// The sender's own connection is accepted though others have come before it and keep coming.

@@ -12,7 +12,8 @@ use linecard_transfer_net::send::{SendError, SendOptions, Sent, send};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 
 /// Options of both ends, with a key that both have.
 pub(crate) fn options(from: &Path, to: &Path) -> (SendOptions, ReceiveOptions, TcpListener) {
@@ -63,8 +64,26 @@ pub(crate) fn run(
     std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receive(receive_options, listener, &mut |_| {}));
         let sent = send(send_options, &mut |_| {});
-        (sent, receiving.join().expect("the receiver does not panic"))
+        let got = received(receiving, receive_options, &sent);
+        (sent, got)
     })
+}
+
+/// The end of the receiver. One whose sender failed before its transfer began waits for another: it is stopped, at once
+/// where no lane can be used, and otherwise after longer than it may take to end by itself.
+pub(crate) fn received(
+    receiving: ScopedJoinHandle<'_, Result<Received, ReceiveError>>,
+    options: &ReceiveOptions,
+    sent: &Result<Sent, SendError>,
+) -> Result<Received, ReceiveError> {
+    let end = Instant::now() + 2 * options.patience;
+    while sent.is_err() && !receiving.is_finished() {
+        if matches!(sent, Err(SendError::NoLane(_))) || Instant::now() > end {
+            options.stop.stop();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    receiving.join().expect("the receiver does not panic")
 }
 
 /// Both ends at a port of its own, with their errors as text.

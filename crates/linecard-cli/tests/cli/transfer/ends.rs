@@ -354,8 +354,16 @@ pub(super) fn noise(bytes: usize) -> Vec<u8> {
     content
 }
 
-/// The last line, which is the error, has all of `parts`.
+/// `stderr` without lines about a lane that was not answered for a while, as where this host had no time for it.
+pub(super) fn beside_pauses(stderr: &str) -> String {
+    let pauses = ["did not answer for", "has stopped answering", "no lane is answered"];
+    let is_pause = |line: &&str| pauses.iter().any(|pause| line.contains(pause));
+    stderr.split_inclusive('\n').filter(|line| !is_pause(line)).collect()
+}
+
+/// The last line beside those, which is the error, has all of `parts`.
 pub(super) fn says(stderr: &str, parts: &[&str]) {
+    let stderr = beside_pauses(stderr);
     let line = stderr.lines().last().unwrap_or("");
     assert!(line.starts_with("linecard: "), "{stderr}");
     for part in parts {

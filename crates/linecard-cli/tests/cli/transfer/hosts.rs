@@ -1,6 +1,6 @@
 //! Short names of receivers, as users write them.
 
-use super::ends::{Ends, says};
+use super::ends::{Ends, beside_pauses, says};
 use crate::folder::CommandOutput;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -37,7 +37,8 @@ fn a_name_has_an_address_and_options() {
     assert_eq!(sent.code, Some(0), "{sent:?}");
     let said =
         format!("linecard: lab at {} with chunk, access.psk, by its entry in ", receiver.address);
-    assert!(sent.stderr.starts_with(&said) && sent.stderr.ends_with("hosts.toml\n"), "{sent:?}");
+    let lines = beside_pauses(&sent.stderr);
+    assert!(lines.starts_with(&said) && lines.ends_with("hosts.toml\n"), "{sent:?}");
     let json: serde_json::Value = serde_json::from_str(&sent.stdout).unwrap();
     assert_eq!(json["chunk_latency"]["chunks"], 17, "{json}");
     ends.assert_equal();

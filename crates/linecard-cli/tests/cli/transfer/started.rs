@@ -1,6 +1,6 @@
 //! Receivers that the sender starts: a script stands for ssh, and does what sshd does with a command.
 
-use super::ends::{Ends, noise, says, signal};
+use super::ends::{Ends, beside_pauses, noise, says, signal};
 use crate::folder::CommandOutput;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -38,7 +38,7 @@ fn outcome(mut command: Command) -> CommandOutput {
 fn a_receiver_is_started_by_a_login() {
     let ends = Ends::with_login((3 << 20) + 7);
     let sent = outcome(ends.send_to("from.bin", "user@localhost:to", &["--chunk", "256K"]));
-    assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), ""), "{sent:?}");
+    assert_eq!((sent.code, &*beside_pauses(&sent.stderr)), (Some(0), ""), "{sent:?}");
     assert!(sent.stdout.contains("goodput"), "{sent:?}");
     ends.assert_equal();
     assert_eq!(ends.folder.read("logins"), b"user@localhost\n");

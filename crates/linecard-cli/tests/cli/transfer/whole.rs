@@ -1,6 +1,6 @@
 //! Transfers that complete: files, folders, pipes, and their statistics.
 
-use super::ends::{Ends, noise, says, signal};
+use super::ends::{Ends, beside_pauses, noise, says, signal};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ fn a_file_over_four_lanes_in_each_mode() {
         let more = [&["--mode", mode, "--chunk", "256K"], &lanes[..]].concat();
         let (sent, got) = ends.both("from.bin", &more, &[]);
         assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
-        assert_eq!((sent.stderr.as_str(), got.stderr.as_str()), ("", ""));
+        assert_eq!((&*beside_pauses(&sent.stderr), got.stderr.as_str()), ("", ""));
         assert!(sent.stdout.contains("goodput") && got.stdout.contains("goodput"));
         ends.assert_equal();
     }
@@ -75,7 +75,8 @@ fn the_account_as_json() {
     assert!((bound / (400e6 * 1_408.0 / 1_490.0) - 1.0).abs() < 1e-9, "{bound}");
     assert!(sent["bound"]["management_overhead"].as_f64().unwrap() < 1.0);
     let packets = sent["lanes"][0]["value"]["packets"].as_u64().unwrap();
-    assert!(packets > 0 && sent["lanes"][0]["value"]["state"] == "alive");
+    let state = sent["lanes"][0]["value"]["state"].as_str().unwrap();
+    assert!(packets > 0 && ["alive", "suspect"].contains(&state), "{state}");
 }
 
 #[test]
@@ -146,19 +147,23 @@ fn progress_is_a_line_of_json_each_second() {
     let more = ["--progress", "--chunk", "64K", "--lane", "127.0.0.1,rate=12M"];
     let (sent, got) = ends.both("from.bin", &more, &[]);
     assert_eq!((sent.code, got.code), (Some(0), Some(0)), "{sent:?} {got:?}");
-    let lines = sent.stderr.lines().map(|line| serde_json::from_str(line).unwrap());
-    let lines: Vec<Value> = lines.collect();
+    let lines = beside_pauses(&sent.stderr);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.len() >= 2, "{}", sent.stderr);
     let done: Vec<u64> = lines.iter().map(|line| line["done_bytes"].as_u64().unwrap()).collect();
-    assert!(done.is_sorted() && done[0] > 0 && done[done.len() - 1] == 4 << 20, "{done:?}");
+    assert!(done.is_sorted() && done[done.len() - 1] == 4 << 20, "{done:?}");
+    assert!(done.iter().any(|done| (1..4 << 20).contains(done)), "{done:?}");
     for line in &lines {
         assert_eq!(line["total_bytes"], 4 << 20);
-        assert_eq!(
-            (&line["lanes"][0]["state"], line["lanes"].as_array().unwrap().len()),
-            (&"alive".into(), 1)
-        );
+        assert_eq!(line["lanes"].as_array().unwrap().len(), 1);
     }
-    assert_eq!((&lines[0]["lanes_in_use"], lines[0]["left_ns"].is_u64()), (&1.into(), true));
+    // A lane is doubted where the other end has stood still.
+    let is_carried = |line: &Value| {
+        line["lanes"][0]["state"] == "alive"
+            && line["lanes_in_use"] == 1
+            && line["left_ns"].is_u64()
+    };
+    assert!(lines.iter().any(is_carried), "{}", sent.stderr);
 }
 
 /// Promise (Transfer): What comes of a pipe goes on, however little it is: it does not wait until a chunk is full.
@@ -213,20 +218,21 @@ fn a_pipe_that_pauses_is_the_same_file() {
 fn slow_pipes() {
     let ends = Ends::new();
     let bytes = noise(3 << 20);
-    let mut receiver = ends.listen(&["-", "--psk", "psk", "--patience", "0.5", "--memory", "128K"]);
+    let rest = Duration::from_secs(6);
+    let mut receiver = ends.listen(&["-", "--psk", "psk", "--patience", "2", "--memory", "128K"]);
     let mut out = receiver.stdout();
-    let mut sender = ends.sender("-", &receiver, &["--chunk", "64K", "--patience", "0.5"]);
+    let mut sender = ends.sender("-", &receiver, &["--chunk", "64K", "--patience", "2"]);
     let mut sender = sender.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut stdin = sender.stdin.take().unwrap();
     let given = bytes.clone();
     let writing = std::thread::spawn(move || {
         stdin.write_all(&given[..1_000])?;
-        std::thread::sleep(Duration::from_millis(1_500));
+        std::thread::sleep(rest);
         stdin.write_all(&given[1_000..])
     });
     let mut came = vec![0; 200_000];
     out.read_exact(&mut came).unwrap();
-    std::thread::sleep(Duration::from_millis(1_500));
+    std::thread::sleep(rest);
     out.read_to_end(&mut came).unwrap();
     writing.join().unwrap().unwrap();
     assert_eq!(sender.wait().unwrap().code(), Some(0));

@@ -1,5 +1,6 @@
 //! Connections that break, packets that are lost, links that go down.
 
+use super::super::ends::beside_pauses;
 use super::hosts::{Hosts, Protocol};
 use super::{LASTING, SLOW, STEADY, Storm, Underway};
 use crate::folder::one_line;
@@ -203,7 +204,7 @@ fn the_reason_of_an_end_comes_over_lanes() {
         let (sent, got) = (&attempt.sent, &attempt.got);
         assert_eq!((sent.code, got.code), (Some(codes.0), Some(codes.1)), "{attempt:?}");
         for end in [sent, got] {
-            one_line(&end.stderr, &["stopped"]);
+            one_line(&beside_pauses(&end.stderr), &["stopped"]);
         }
         storm.assert_whole_or_nothing(&attempt);
         storm.assert_resumes();
