@@ -402,7 +402,8 @@ fn stops_when_asked_to_and_lets_go_what_is_held() {
 /// A slow receiver that makes progress is waited for until it has everything.
 #[test]
 fn a_slow_reader_gets_all_of_it() {
-    let config = Config { ring_capacity: 64, on_full: OnFull::Wait, ..Config::default() };
+    // Each turn of the port is far shorter than the second without progress after which it is abandoned.
+    let config = Config { ring_capacity: 64, on_full: OnFull::Wait, batch: 8, ..Config::default() };
     let pace = Duration::from_millis(12);
     let source = Source::new(0..FLOWS, usize::MAX);
     let sent = Arc::clone(&source.seen);
@@ -410,8 +411,8 @@ fn a_slow_reader_gets_all_of_it() {
     let record = Arc::clone(&joined.record);
     let engine = dedicated(&config, &Arc::new(joined)).expect("threads start");
     wait_for_all_flows(&sent);
-    engine.stop();
     let start = std::time::Instant::now();
+    engine.stop();
     none_fails(engine.join());
     assert!(start.elapsed() > Duration::from_millis(1_500), "{:?}", start.elapsed());
     let left = take(&record);

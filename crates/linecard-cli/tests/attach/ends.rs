@@ -7,6 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 const MOMENT: Duration = Duration::from_millis(300);
+/// Packets on the cable before something ends.
+const STREAM: u64 = 20_000;
 
 /// The TAP is gone, and the program; a new attachment works at once.
 fn nothing_is_left(lab: &Lab) {
@@ -18,7 +20,7 @@ fn by_signal(signal: i32) {
         let running = attach(lab, "xdp:lcw tap:lc0");
         thread::scope(|scope| {
             let _stop = stream(scope, lab);
-            thread::sleep(MOMENT);
+            wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
             running.signal(signal);
             let ended = running.wait();
             assert_eq!(ended.status.code(), Some(0), "{ended:?}");
@@ -75,7 +77,7 @@ fn by_sigkill() {
         let running = attach(lab, "xdp:lcw tap:lc0");
         thread::scope(|scope| {
             let _stop = stream(scope, lab);
-            thread::sleep(MOMENT);
+            wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
             running.signal(libc::SIGKILL);
             assert_eq!(running.wait().status.code(), None);
         });
@@ -96,7 +98,7 @@ fn when_the_near_interface_is_removed() {
             let running = attach(lab, &format!("{port}:lcw tap:lc0"));
             thread::scope(|scope| {
                 let _stop = stream(scope, lab);
-                thread::sleep(MOMENT);
+                wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
                 lab.host.run("ip link del lcw");
                 // It loses its carrier and goes down first, which may be seen.
                 let ended = running.wait().without("lcw is down").without("lcw has no carrier");
@@ -114,7 +116,7 @@ fn when_the_tap_is_removed() {
         let running = attach(lab, "xdp:lcw tap:lc0");
         thread::scope(|scope| {
             let _stop = stream(scope, lab);
-            thread::sleep(MOMENT);
+            wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
             lab.host.run("ip link del lc0");
             let ended = running.wait();
             ended.is(7, &["tap:lc0 is gone", "removed"]);

@@ -83,8 +83,8 @@ fn packets_go_through_another_thread_and_their_buffers_come_back() {
                 }
             });
             let (mut batch, mut ready) = (Batch::new(), Batch::new());
-            let begin = std::time::Instant::now();
             for part in frames.chunks(50) {
+                let begin = std::time::Instant::now();
                 let local = lab::pool();
                 let packets = part.iter().map(|bytes| packet(&local, bytes, Meta::default()));
                 send(&mut a, packets.collect());
