@@ -3,24 +3,32 @@
 use crate::bytes::{Transfer, Way, stream};
 use crate::command::{adds_up, attach, count};
 use crate::lab::{Lab, wait_for, with_lab};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
 const MOMENT: Duration = Duration::from_millis(300);
-/// Packets on the cable before something ends.
-const STREAM: u64 = 20_000;
 
 /// The TAP is gone, and the program; a new attachment works at once.
 fn nothing_is_left(lab: &Lab) {
     assert!(!lab.host.has("lc0") && !lab.has_program(), "{}", lab.host.run("ip -d link"));
 }
 
+/// [`stream`], when enough has passed for the account of an attachment that ends.
+fn stream_under_way<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    lab: &'scope Lab,
+) -> Sender<()> {
+    let stop = stream(scope, lab);
+    wait_for("the stream", || lab.peer.packets("lcp")[1] > 20_000);
+    stop
+}
+
 fn by_signal(signal: i32) {
     with_lab("a signal", |lab| {
         let running = attach(lab, "xdp:lcw tap:lc0");
         thread::scope(|scope| {
-            let _stop = stream(scope, lab);
-            wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
+            let _stop = stream_under_way(scope, lab);
             running.signal(signal);
             let ended = running.wait();
             assert_eq!(ended.status.code(), Some(0), "{ended:?}");
@@ -76,8 +84,7 @@ fn by_sigkill() {
     with_lab("SIGKILL", |lab| {
         let running = attach(lab, "xdp:lcw tap:lc0");
         thread::scope(|scope| {
-            let _stop = stream(scope, lab);
-            wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
+            let _stop = stream_under_way(scope, lab);
             running.signal(libc::SIGKILL);
             assert_eq!(running.wait().status.code(), None);
         });
@@ -97,8 +104,7 @@ fn when_the_near_interface_is_removed() {
         with_lab("the near interface is removed", |lab| {
             let running = attach(lab, &format!("{port}:lcw tap:lc0"));
             thread::scope(|scope| {
-                let _stop = stream(scope, lab);
-                wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
+                let _stop = stream_under_way(scope, lab);
                 lab.host.run("ip link del lcw");
                 // It loses its carrier and goes down first, which may be seen.
                 let ended = running.wait().without("lcw is down").without("lcw has no carrier");
@@ -115,8 +121,7 @@ fn when_the_tap_is_removed() {
     with_lab("the TAP is removed", |lab| {
         let running = attach(lab, "xdp:lcw tap:lc0");
         thread::scope(|scope| {
-            let _stop = stream(scope, lab);
-            wait_for("the stream", || lab.peer.packets("lcp")[1] > STREAM);
+            let _stop = stream_under_way(scope, lab);
             lab.host.run("ip link del lc0");
             let ended = running.wait();
             ended.is(7, &["tap:lc0 is gone", "removed"]);

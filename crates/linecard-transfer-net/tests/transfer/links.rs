@@ -130,7 +130,7 @@ impl Links {
 
 /// `notes` without those about a lane that was not answered for a while, as where this host had no time for it.
 fn beside_pauses(notes: &[String]) -> Vec<&str> {
-    let pauses = ["did not answer for", "has stopped answering", "no lane is answered"];
+    let pauses = ["did not answer for", "has stopped answering", "no lane is answered any more"];
     let is_pause = |note: &&str| pauses.iter().any(|pause| note.contains(pause));
     notes.iter().map(String::as_str).filter(|note| !is_pause(note)).collect()
 }

@@ -356,7 +356,7 @@ pub(super) fn noise(bytes: usize) -> Vec<u8> {
 
 /// `stderr` without lines about a lane that was not answered for a while, as where this host had no time for it.
 pub(super) fn beside_pauses(stderr: &str) -> String {
-    let pauses = ["did not answer for", "has stopped answering", "no lane is answered"];
+    let pauses = ["did not answer for", "has stopped answering", "no lane is answered any more"];
     let is_pause = |line: &&str| pauses.iter().any(|pause| line.contains(pause));
     stderr.split_inclusive('\n').filter(|line| !is_pause(line)).collect()
 }
