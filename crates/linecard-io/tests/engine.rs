@@ -404,7 +404,7 @@ fn stops_when_asked_to_and_lets_go_what_is_held() {
 fn a_slow_reader_gets_all_of_it() {
     // Each turn of the port is far shorter than the second without progress after which it is abandoned.
     let config = Config { ring_capacity: 64, on_full: OnFull::Wait, batch: 8, ..Config::default() };
-    let pace = Duration::from_millis(12);
+    let pace = Duration::from_millis(25);
     let source = Source::new(0..FLOWS, usize::MAX);
     let sent = Arc::clone(&source.seen);
     let joined = Joined { pace, ..Joined::new(source) };
