@@ -1,6 +1,6 @@
 //! Deployments: the threads of an engine, and the rings between them.
 
-use super::drive::{Engine, Failure, Task, Thread, wakeup};
+use super::drive::{Engine, Failure, GRACE, Task, Thread, wakeup};
 use super::gather::{Gather, Order};
 use super::idle::{Idle, Wakeup};
 use super::ring::ring_with_wakeup;
@@ -17,6 +17,7 @@ use linecard::stages::Forward;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Number of workers, their cores, and the rings between threads.
 #[derive(Debug, Clone)]
@@ -41,6 +42,10 @@ pub struct Config {
     pub on_full: OnFull,
     /// The order in which workers' packets are transmitted. Default: round robin.
     pub order: Order,
+    /// How long a stopped thread may move no packet before it drops those that it holds: its receiver has
+    /// stopped reading. Default: one second. Longer where the processor may be taken from a thread for
+    /// that time.
+    pub grace: Duration,
 }
 
 impl Default for Config {
@@ -55,6 +60,7 @@ impl Default for Config {
             key: Toeplitz::SYMMETRIC,
             on_full: OnFull::default(),
             order: Order::default(),
+            grace: GRACE,
         }
     }
 }
@@ -63,6 +69,10 @@ impl Config {
     fn thread(&self, index: usize, name: String, stops: bool) -> Thread {
         let core = self.cores.get(index % self.cores.len().max(1)).copied();
         Thread { name, core, idle: self.idle, stops }
+    }
+
+    fn engine(&self) -> Engine<()> {
+        Engine::new().with_scheduling(self.scheduling).with_grace(self.grace)
     }
 
     fn workers(&self) -> std::ops::Range<usize> {
@@ -125,7 +135,7 @@ pub fn inline<B: 'static>(
     join: &Arc<impl Join<B>>,
 ) -> Result<Engine<()>, Failure> {
     let config = config.scheduled(0);
-    let mut engine = Engine::new().with_scheduling(config.scheduling);
+    let mut engine = config.engine();
     for worker in config.workers() {
         let (join, stopper, batch) = (Arc::clone(join), engine.stop_handle(), config.batch);
         let make = move || {
@@ -232,7 +242,7 @@ fn workers<B: AsRef<[u8]> + Send + 'static>(
     join: &Arc<impl Join<B>>,
 ) -> Result<Workers<B>, Failure> {
     let outer = wakeup("ports", config.idle)?;
-    let mut engine = Engine::new().with_scheduling(config.scheduling);
+    let mut engine = config.engine();
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for worker in config.workers() {
         let thread = config.thread(worker, format!("worker {worker}"), false);

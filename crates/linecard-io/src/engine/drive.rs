@@ -17,9 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant as Clock};
 
-/// How long a stopped task may move nothing before its remaining packets are dropped: a receiver
-/// that accepts nothing for this long has stopped reading.
-const GRACE: Duration = Duration::from_secs(1);
+/// The default of [`Engine::with_grace`].
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// How much longer than it has to a thread may sleep, so that timers fire together: a twentieth of its
 /// shortest sleep. The system's default is as long as that sleep.
@@ -166,6 +165,8 @@ pub struct Engine<R> {
     epoch: Clock,
     /// The scheduling class of threads that are started.
     scheduling: Scheduling,
+    /// See [`Engine::with_grace`].
+    grace: Duration,
 }
 
 impl<R: Send + 'static> Default for Engine<R> {
@@ -179,13 +180,22 @@ impl<R: Send + 'static> Engine<R> {
     #[must_use]
     pub fn new() -> Self {
         let (stop, epoch) = (StopHandle::default(), Clock::now());
-        Self { threads: Vec::new(), stop, epoch, scheduling: Scheduling::Normal }
+        let scheduling = Scheduling::Normal;
+        Self { threads: Vec::new(), stop, epoch, scheduling, grace: GRACE }
     }
 
     /// Starts threads in this scheduling class.
     #[must_use]
     pub fn with_scheduling(self, scheduling: Scheduling) -> Self {
         Self { scheduling, ..self }
+    }
+
+    /// Gives tasks of threads that are started this time after [`Engine::stop`]: one that moves no
+    /// packet for so long drops those that it holds, as its receiver has stopped reading. Default: one
+    /// second. Longer where the processor may be taken from a thread for that time.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
     }
 
     /// Starts a thread, which creates its task itself by `make`, so that tasks need not be `Send`.
@@ -215,7 +225,7 @@ impl<R: Send + 'static> Engine<R> {
         finish: impl FnOnce(Option<P>) -> R + Send + 'static,
     ) -> Result<(), Failure> {
         let (stop, epoch, name) = (self.stop.clone(), self.epoch, thread.name.clone());
-        let scheduling = self.scheduling;
+        let (scheduling, grace) = (self.scheduling, self.grace);
         let run = move || {
             pin(&thread)?;
             let class = schedule(&thread.name, scheduling)?;
@@ -225,7 +235,7 @@ impl<R: Send + 'static> Engine<R> {
             let idler = Idler::new(thread.idle, wakeup, body.descriptors());
             let idler = idler.with_busy(Busy::new(class, &thread.name));
             let stop = if thread.stops { stop } else { StopHandle::default() };
-            Ok(finish(Some(drive(body, idler, &stop, epoch))))
+            Ok(finish(Some(drive(body, idler, &stop, epoch, grace))))
         };
         match thread::Builder::new().name(name.clone()).spawn(run) {
             Ok(handle) => self.threads.push((name, handle)),
@@ -235,7 +245,7 @@ impl<R: Send + 'static> Engine<R> {
     }
 
     /// Stops all tasks: held packets leave, then the threads end. A task whose packets are not
-    /// accepted for a second drops them.
+    /// accepted for the time of [`Engine::with_grace`] drops them.
     pub fn stop(&self) {
         self.stop.stop();
     }
@@ -279,13 +289,19 @@ fn now(epoch: Clock) -> Instant {
     Instant::ZERO.plus_ns(linecard::time::ns(epoch.elapsed()))
 }
 
-fn drive<P: Task>(mut body: P, mut idler: Idler, stop: &StopHandle, epoch: Clock) -> P {
+fn drive<P: Task>(
+    mut body: P,
+    mut idler: Idler,
+    stop: &StopHandle,
+    epoch: Clock,
+    grace: Duration,
+) -> P {
     let mut given_up = None;
     loop {
         let at = now(epoch);
         if given_up.is_none() && stop.is_stopping() {
             body.stop();
-            given_up = Some(at.plus(GRACE));
+            given_up = Some(at.plus(grace));
         }
         let turn = body.run_once(at);
         let is_stuck = turn.moved == 0 && given_up.is_some_and(|given_up| at >= given_up);
@@ -302,7 +318,7 @@ fn drive<P: Task>(mut body: P, mut idler: Idler, stop: &StopHandle, epoch: Clock
             return body;
         }
         if last.moved > 0 {
-            given_up = given_up.map(|_| now(epoch).plus(GRACE));
+            given_up = given_up.map(|_| now(epoch).plus(grace));
         }
     }
 }
