@@ -154,7 +154,7 @@ impl XdpPort {
             gather: config.gather,
             open_checksums: config.open_checksums,
             filling: 0,
-            arrivals: Arrivals::default(),
+            arrivals: Arrivals::of_ring(config.rx_slots),
             sending: 0,
             idle_calls: 0,
             looked: Instant::ZERO,

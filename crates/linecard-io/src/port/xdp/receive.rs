@@ -29,6 +29,12 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
+    /// For a ring of so many places: no packet takes memory later.
+    pub(super) fn of_ring(slots: u32) -> Self {
+        // One more is of frames that were all taken, and one of what has just arrived.
+        Self { seen: VecDeque::with_capacity(slots as usize + 2) }
+    }
+
     /// All frames before the index `behind` have arrived now.
     fn note(&mut self, behind: u32, now: Instant) {
         if self.seen.back().is_none_or(|(last, _)| *last != behind) {
@@ -307,6 +313,28 @@ mod tests {
             assert_eq!(seen, [2, 2, 2, 2, 4, 4, 4, 0].map(|ns| Some(ns).filter(|ns| *ns > 0)));
             assert!(arrivals.seen.is_empty(), "nothing is kept of frames that were taken");
         }
+    }
+
+    /// With a look before each frame, and one of them taken at every other look.
+    #[test]
+    fn times_of_arrival_take_no_memory_after_the_port_is_opened() {
+        const SLOTS: u32 = 64;
+        let mut arrivals = Arrivals::of_ring(SLOTS);
+        let capacity = arrivals.seen.capacity();
+        let (mut behind, mut next) = (0_u32, 0_u32);
+        for at in 0..1_000 {
+            if behind - next < SLOTS {
+                behind += 1;
+            }
+            arrivals.note(behind, Instant::from_ns(at));
+            if at % 2 == 0 {
+                assert!(arrivals.of(next).is_some());
+                next += 1;
+            }
+        }
+        assert_eq!(behind - next, SLOTS - 1, "the ring was full");
+        assert!(arrivals.seen.len() >= SLOTS as usize - 1);
+        assert_eq!(arrivals.seen.capacity(), capacity);
     }
 
     #[test]
