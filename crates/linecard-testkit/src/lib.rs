@@ -53,6 +53,13 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Whether a line of a transfer says that a lane was not answered for a while, as where this host had no time for it.
+#[must_use]
+pub fn is_pause(line: &str) -> bool {
+    let pauses = ["did not answer for", "has stopped answering", "no lane is answered any more"];
+    pauses.iter().any(|pause| line.contains(pause))
+}
+
 /// The root of the workspace.
 #[must_use]
 pub fn root() -> PathBuf {

@@ -128,11 +128,9 @@ impl Links {
     }
 }
 
-/// `notes` without those about a lane that was not answered for a while, as where this host had no time for it.
+/// `notes` without those about pauses of lanes.
 fn beside_pauses(notes: &[String]) -> Vec<&str> {
-    let pauses = ["did not answer for", "has stopped answering", "no lane is answered any more"];
-    let is_pause = |note: &&str| pauses.iter().any(|pause| note.contains(pause));
-    notes.iter().map(String::as_str).filter(|note| !is_pause(note)).collect()
+    notes.iter().map(String::as_str).filter(|note| !linecard_testkit::is_pause(note)).collect()
 }
 
 const TWO: [&str; 2] = ["10.9.1.1", "10.9.2.1"];

@@ -354,11 +354,9 @@ pub(super) fn noise(bytes: usize) -> Vec<u8> {
     content
 }
 
-/// `stderr` without lines about a lane that was not answered for a while, as where this host had no time for it.
+/// `stderr` without lines about pauses of lanes.
 pub(super) fn beside_pauses(stderr: &str) -> String {
-    let pauses = ["did not answer for", "has stopped answering", "no lane is answered any more"];
-    let is_pause = |line: &&str| pauses.iter().any(|pause| line.contains(pause));
-    stderr.split_inclusive('\n').filter(|line| !is_pause(line)).collect()
+    stderr.split_inclusive('\n').filter(|line| !linecard_testkit::is_pause(line)).collect()
 }
 
 /// The last line beside those, which is the error, has all of `parts`.
