@@ -303,18 +303,20 @@ impl<'a> Sending<'a> {
         if self.in_flight.is_empty() || states.any(|lane| lane.state() == LaneState::Alive) {
             self.answered = now;
         }
-        if now.since(self.answered) > patience {
-            let reached = endpoint.sockets.iter().any(|socket| socket.counters().received > 0);
-            return Err(match self.lanes.are_all_udp() && !reached {
-                true => SendError::NeverReached { patience, lanes: self.lanes.specs() },
-                false => SendError::Silent(patience),
-            });
+        let is_quiet = now.since(self.answered) > patience;
+        if !is_quiet && !endpoint.relay.is_silent(patience) {
+            return Ok(());
         }
-        if endpoint.relay.is_silent(patience) {
-            let (stored, objects) = (self.objects.stored.objects as usize, self.objects.count());
-            return Err(SendError::Unconfirmed { patience, stored, objects });
+        // Said first, whichever clock has ended: it names what can be done.
+        let reached = endpoint.sockets.iter().any(|socket| socket.counters().received > 0);
+        if self.lanes.are_all_udp() && !reached && !self.in_flight.is_empty() {
+            return Err(SendError::NeverReached { patience, lanes: self.lanes.specs() });
         }
-        Ok(())
+        if is_quiet {
+            return Err(SendError::Silent(patience));
+        }
+        let (stored, objects) = (self.objects.stored.objects as usize, self.objects.count());
+        Err(SendError::Unconfirmed { patience, stored, objects })
     }
 
     /// The receiver has ended it: if nothing reaches it any more, that is why.
