@@ -129,8 +129,13 @@ impl Shown {
         let login = Arc::new(AtomicBool::new(false));
         let (has_begun, is_logging_in) = (Arc::clone(&begun), Arc::clone(&login));
         std::thread::spawn(move || {
-            while !has_begun.load(Ordering::Relaxed) {
-                if stop.is_stopped() && !is_logging_in.load(Ordering::Relaxed) {
+            loop {
+                // Looked at first: what has begun before the signal ends in order.
+                let is_stopped = stop.is_stopped();
+                if has_begun.load(Ordering::SeqCst) {
+                    return;
+                }
+                if is_stopped && !is_logging_in.load(Ordering::Relaxed) {
                     say("stopped before anything was sent");
                     std::process::exit(Failure::Stopped.code().into());
                 }
@@ -151,7 +156,7 @@ impl Observer for Shown {
     }
 
     fn progress(&mut self, progress: &SendProgress) {
-        self.begun.store(true, Ordering::Relaxed);
+        self.begun.store(true, Ordering::SeqCst);
         if let Some(lines) = &mut self.lines {
             if let Some(line) = lines.next(progress) {
                 account::say_line(&line);

@@ -29,7 +29,7 @@ impl Driver<'_> {
     ) -> Result<(), R::Error> {
         let Self { clock, waker, stop, crew } = self;
         let waiter = Waiter::new(waker);
-        let mut turns = Turns::new(stop, crew, clock.now());
+        let mut turns = Turns::new(stop, crew);
         let mut next = Next::Turn;
         loop {
             let ready = match next {

@@ -40,14 +40,15 @@ pub(crate) enum Next<E> {
 pub(crate) struct Turns<'a, E> {
     stop: &'a Progress,
     crew: Crew<SealedSocket>,
-    shown: Instant,
+    /// When progress was shown last. The first turn shows it: from then on the end knows that it has begun.
+    shown: Option<Instant>,
     /// Why it ends, while the other end is told.
     leaving: Option<Leaving<E>>,
 }
 
 impl<'a, E: Display> Turns<'a, E> {
-    pub(crate) const fn new(stop: &'a Progress, crew: Crew<SealedSocket>, now: Instant) -> Self {
-        Self { stop, crew, shown: now, leaving: None }
+    pub(crate) const fn new(stop: &'a Progress, crew: Crew<SealedSocket>) -> Self {
+        Self { stop, crew, shown: None, leaving: None }
     }
 
     /// The next turn.
@@ -115,8 +116,8 @@ impl<'a, E: Display> Turns<'a, E> {
         }
         endpoint.inboxes.resize_with(self.crew.threads(), Inbox::new);
         let has_more = turn(role, endpoint, (&self.crew, now))?;
-        if now.ns_since(self.shown) >= SHOW_NS {
-            self.shown = now;
+        if self.shown.is_none_or(|shown| now.ns_since(shown) >= SHOW_NS) {
+            self.shown = Some(now);
             role.show(endpoint, now);
         }
         let is_over = role.is_over(endpoint, now);

@@ -87,7 +87,7 @@ impl<'a> ReceivingEnd<'a> {
         let (work, files) = Work::new(options, opened, destination, (&over, &waker))?;
         let writing = Writing::new(work);
         let (role, endpoint) = Receiving::new(options, (opened, files), observer, now)?;
-        let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?, now);
+        let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?);
         Ok(Self { role, endpoint, turns, result: None, writing, over })
     }
 

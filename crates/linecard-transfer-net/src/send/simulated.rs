@@ -84,7 +84,7 @@ impl<'a> SendingEnd<'a> {
             version: VERSION,
         };
         let (role, endpoint) = Sending::new(options, (opened, objects), observer, now);
-        let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?, now);
+        let turns = Turns::new(&options.stop, Crew::new(&Cores::default(), 1)?);
         Ok(Self { role, endpoint, turns, result: None, reading })
     }
 }

@@ -12,9 +12,14 @@ use std::process::{Command, Stdio};
 const SLOW: [&str; 4] = ["--rate", "40M", "--chunk", "64K"];
 
 fn underway(ends: &Ends, recv: &[&str], send: &[&str]) -> (Receiver, Sender) {
+    let both = started(ends, recv, send);
+    ends.wait_for_records(8);
+    both
+}
+
+fn started(ends: &Ends, recv: &[&str], send: &[&str]) -> (Receiver, Sender) {
     let receiver = ends.receiver(recv);
     let sender = Sender::start(ends.sender("from.bin", &receiver, &[&SLOW, send].concat()));
-    ends.wait_for_records(8);
     (receiver, sender)
 }
 
@@ -41,7 +46,9 @@ fn stopped_by_a_signal_at_either_end() {
             continue;
         }
         let ends = Ends::with_file(4 << 20);
-        let (receiver, sender) = underway(&ends, &[], &[]);
+        let (receiver, sender) = started(&ends, &[], &[]);
+        // From the first on there is something to be continued.
+        ends.wait_for_records(1);
         let own = if is_receiver { receiver.id() } else { sender.id() };
         signal(name, own);
         if name == "HUP" {
